@@ -6,12 +6,10 @@ COPY package.json package-lock.json ./
 # Not `npm ci`: it refuses a lockfile written on another platform.
 RUN npm install --no-audit --no-fund --include=dev
 COPY . .
-# Records that packages and build are current, so that a start does neither.
-RUN node scripts/build.mjs && npm prune --omit=dev --no-audit --no-fund
+# The release has packages of its own.
+RUN node scripts/build.mjs && rm -rf node_modules
 
 FROM node:24-trixie-slim AS shop
-# pg_dump and pg_restore for backups; not older than the server in compose.yaml.
-RUN apt-get update && apt-get install -y --no-install-recommends postgresql-client-17 && rm -rf /var/lib/apt/lists/*
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000 DATA_DIR=/data
 WORKDIR /srv/jani
 COPY --from=build /srv/jani ./
@@ -22,7 +20,7 @@ EXPOSE 3000
 HEALTHCHECK --interval=10s --timeout=6s --start-period=60s --retries=3 \
   CMD ["node", "-e", "fetch('http://127.0.0.1:'+process.env.PORT+'/readyz').then((r)=>process.exit(r.ok?0:1),()=>process.exit(1))"]
 # The process itself receives SIGTERM, not npm.
-CMD ["node", "scripts/start.mjs"]
+CMD ["node", "scripts/start.mjs", "--as-built"]
 
 FROM debian:trixie-slim AS pgbouncer
 RUN apt-get update && apt-get install -y --no-install-recommends pgbouncer && rm -rf /var/lib/apt/lists/*

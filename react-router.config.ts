@@ -2,6 +2,8 @@ import type { Config } from '@react-router/dev/config';
 
 export default {
   appDirectory: 'web',
+  // Each build is a release of its own (scripts/releases.mjs).
+  buildDirectory: process.env.RELEASE_FOLDER ?? 'build',
   ssr: true,
   routeDiscovery: { mode: 'initial' },
   future: {

@@ -6,7 +6,7 @@ export default defineConfig({
   publicDir: false,
   define: { 'process.env.NODE_ENV': '"production"' },
   build: {
-    outDir: 'build/client',
+    outDir: `${process.env.RELEASE_FOLDER ?? 'build'}/client`,
     emptyOutDir: false,
     target: buildTarget,
     modulePreload: false,

@@ -16,9 +16,12 @@ import { type Claims, requestRoles } from './database/as-role.ts';
 export class InvalidToken extends Error {
   override readonly name = 'InvalidToken';
   readonly code: 'PGRST301' | 'PGRST303';
-  constructor(code: 'PGRST301' | 'PGRST303', message: string) {
+  /** Whether signature, times and origin are right, and only the role is not one of this API. */
+  readonly isSigned: boolean;
+  constructor(code: 'PGRST301' | 'PGRST303', message: string, isSigned = false) {
     super(message);
     this.code = code;
+    this.isSigned = isSigned;
   }
 }
 
@@ -115,7 +118,7 @@ export function createAuthenticate(keys: ApiKeys, origin?: TokenOrigin): Authent
     const payload = await accessTokens.verify(token);
     const { role } = payload;
     if (typeof role !== 'string' || !requestRoles.has(role)) {
-      throw new InvalidToken('PGRST303', 'The role claim names no role of this API');
+      throw new InvalidToken('PGRST303', 'The role claim names no role of this API', true);
     }
     return { ...payload, role };
   };

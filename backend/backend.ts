@@ -11,7 +11,7 @@ import { isClientDisconnect } from './client-disconnect.ts';
 import type { SizeLimits } from './data/request-size.ts';
 import { createDataService } from './data/service.ts';
 import type { Claims } from './database/as-role.ts';
-import type { Database } from './database/database.ts';
+import { type Database, isUnavailable, retryAfterSeconds } from './database/database.ts';
 import { isQueueRejection, queueRejectionStatus, type Turn } from './fair-queue.ts';
 import { clientOf, type FairShare } from './fair-share.ts';
 import { createFunctionsService, type DeployedFunction } from './functions/service.ts';
@@ -21,6 +21,7 @@ import { PlainResponse } from './plain-response.ts';
 import { createRealtimeService, handshakeQuery, type RealtimeOptions } from './realtime/service.ts';
 import { refuseUpgrade } from './refuse-upgrade.ts';
 import type { FileStore } from './storage/file-store.ts';
+import type { ImageProcess } from './storage/image-process.ts';
 import { createStorageService } from './storage/service.ts';
 
 export interface BackendOptions {
@@ -48,6 +49,8 @@ export interface BackendOptions {
   signedInLimits?: Partial<SizeLimits>;
   /** Widths and heights in pixels that visitors may request for rendered images. Default: any. */
   visitorImageSides?: readonly number[];
+  /** The process that decodes images, which the caller closes. Default: one of the storage service. */
+  imageProcess?: ImageProcess;
   /** Receives errors whose details are hidden from callers, and the `x-request-id` of the request, if it has one. */
   onError?: (error: unknown, where: string, requestId?: string) => void;
 }
@@ -131,6 +134,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
           anonymousSides: options.visitorImageSides ?? null,
         },
         ...(fairShare ? { imageQueue: fairShare.images } : {}),
+        ...(options.imageProcess ? { imageProcess: options.imageProcess } : {}),
         onError: (error, request) => onError(error, 'storage', request),
       })
     : null;
@@ -191,12 +195,11 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
     };
     const visitor = callerWith({ role: 'anon' });
     if (badToken === 'ignored') return service.fetch(whole(request), visitor);
-    const refuse = (token: string | null, message: string, refusal: () => Response) =>
-      badToken === 'reported'
-        ? service.fetch(whole(request), { ...visitor, tokenError: { token, message } })
-        : refusal();
+    const refuse = (tokenError: NonNullable<Caller['tokenError']>, refusal: () => Response) =>
+      badToken === 'reported' ? service.fetch(whole(request), { ...visitor, tokenError }) : refusal();
     if (!token) {
-      return refuse(request.headers.has('authorization') ? '' : null, '', () =>
+      const found = request.headers.has('authorization') ? '' : null;
+      return refuse({ token: found, message: '', isSigned: false }, () =>
         problem(401, 'no_api_key', 'No API key found in request'),
       );
     }
@@ -205,7 +208,8 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
       return await (service.answer ? service.answer(request, caller) : service.fetch(whole(request), caller));
     } catch (error) {
       if (!(error instanceof InvalidToken)) throw error;
-      return refuse(token, error.message, () =>
+      const { message, isSigned } = error;
+      return refuse({ token, message, isSigned }, () =>
         problem(401, error.code, error.message, {
           'www-authenticate': `Bearer error="invalid_token", error_description="${error.message}"`,
         }),
@@ -225,6 +229,10 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
       return withCors(answered, request, allowedOrigins);
     } catch (error) {
       onError(error, 'backend', request);
+      if (isUnavailable(error)) {
+        const headers = { 'retry-after': retryAfterSeconds };
+        return problem(503, 'database_unavailable', 'The database is not available right now', headers);
+      }
       return problem(500, 'unexpected_failure', 'Something went wrong on our side');
     }
   };

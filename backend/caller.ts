@@ -10,9 +10,9 @@ export interface Caller {
   address: string | null;
   /**
    * Set when the request has no valid token or API key; for services with their own error format. `token` is null without
-   * an Authorization header and '' when that header holds no bearer token.
+   * an Authorization header and '' when that header holds no bearer token. `isSigned`: only the token's role is not one of ours.
    */
-  tokenError?: { token: string | null; message: string };
+  tokenError?: { token: string | null; message: string; isSigned: boolean };
   /**
    * Runs work in the caller's share of a fair queue. Calls must not be nested. Absent: the work needs no queue, because its request
    * has left the queue already, or because it is a job of this process.

@@ -246,6 +246,33 @@ test('jobs wait while connections are accepted, but not for more than 20 ms', as
   expect(started).toEqual(['after a burst', 'during a flood']);
 });
 
+test('in a long flood of connections, jobs run half of the time', async () => {
+  let connections = 0;
+  let time = 0;
+  const queue = createFairQueue({
+    concurrency: 1,
+    maxRunningPerShare: 1,
+    startsPerTurn: 1,
+    maxQueued: 1_000,
+    maxQueuedPerShare: 1_000,
+    acceptedConnections: () => connections,
+    now: () => time,
+  });
+  let started = 0;
+  for (let n = 0; n < 1_000; n += 1) {
+    void queue.run(visitor('a'), async () => {
+      started += 1;
+    });
+  }
+  for (let n = 0; n < 400; n += 1) {
+    connections += 1;
+    time += 1;
+    await nextLoop();
+  }
+  expect(started).toBeGreaterThan(150);
+  expect(started).toBeLessThan(250);
+});
+
 test('compares jobs of the same event loop iteration before the first starts', async () => {
   const { add, drain } = openQueue();
   for (let n = 1; n <= 3; n += 1) add(visitor('flood'), `flood ${n}`, { cost: 5 });

@@ -20,7 +20,8 @@ export interface FairQueueOptions {
   startIntervalMs?: number;
   /**
    * The number of connections that the server has accepted. Node.js accepts one per iteration of the event loop (libuv 1.45 and
-   * newer), so jobs wait while it grows, at most 20 ms: in a burst of connections, each would otherwise wait for a job.
+   * newer), so jobs wait while it grows: in a burst of connections, each would otherwise wait for a job. Jobs wait at most 20 ms, and
+   * then run for as long.
    */
   acceptedConnections?: () => number;
   /** Maximum waiting jobs. Above it, the newest job of the client with the most jobs is rejected. */
@@ -72,6 +73,8 @@ export interface FairQueue {
   run<T>(client: Client, job: (turn: Turn) => Promise<T>, options?: JobOptions): Promise<T>;
   /** The number of a share's waiting jobs. */
   queuedOf(group: string, share: string): number;
+  /** The number of all waiting jobs. */
+  readonly queued: number;
 }
 
 /** The job was refused: too many wait. */
@@ -180,15 +183,16 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
     count(share, -1, 1);
     job.start();
   };
-  /** Whether connections were accepted since the last call, except after 20 ms of such calls. */
+  /** Whether connections were accepted since the last call, except in 20 ms after each 20 ms of such calls. */
   const isAccepting = () => {
     const before = accepted;
     accepted = acceptedConnections();
-    if (accepted !== before) acceptingSince ??= now();
-    else acceptingSince = null;
-    if (acceptingSince === null || now() - acceptingSince < maxAcceptingMs) return acceptingSince !== null;
-    acceptingSince = null;
-    return false;
+    if (accepted === before) acceptingSince = null;
+    else acceptingSince ??= now();
+    if (acceptingSince === null) return false;
+    const acceptingMs = now() - acceptingSince;
+    if (acceptingMs >= 2 * maxAcceptingMs) acceptingSince = null;
+    return acceptingMs < maxAcceptingMs;
   };
   const dispatchSoon = () => {
     if (isDispatchDue || !canStart(root)) return;
@@ -298,6 +302,9 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
       }
     },
     queuedOf: (group, share) => root.children.get(group)?.children.get(share)?.queued ?? 0,
+    get queued() {
+      return root.queued;
+    },
   };
 }
 

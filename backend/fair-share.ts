@@ -16,10 +16,17 @@ export interface FairShare {
   outbound: FairQueue;
   /** Requests that send a message to a given address: each is heavy, and none is urgent. */
   messages: FairQueue;
-  /** Threads that decode and encode images. */
+  /** The process that decodes and encodes images, one at a time (storage/image-process.ts). */
   images: FairQueue;
   /** Queries of joins of realtime channels: a few at a time, because pages use the database too. */
   joins: FairQueue;
+  /** Cached pages, files and plain reads, which need not wait in `entry`, beyond those that `startsAtOnce` allows. */
+  direct: FairQueue;
+  /**
+   * Whether such a request starts without queueing: a few per turn of the event loop, because a connection that has become ready in the
+   * meantime waits for all of them, and any number for a client that is alone. Call it once per request.
+   */
+  startsAtOnce(address: string): boolean;
   /** Memory of answers and messages that are not read yet. */
   unread: Backlog;
   /** Networks with recent requests of any kind, which take precedence over a flood. */
@@ -27,6 +34,9 @@ export interface FairShare {
   /** Notes that the server has accepted a connection: further ones take precedence over jobs. */
   noteConnection(): void;
 }
+
+/** Starts in one turn of the event loop, before the next connection is accepted and the next job starts. */
+const directStartsPerTurn = 8;
 
 /**
  * Creates the queues.
@@ -51,9 +61,30 @@ export function createFairShare(database: Database['kind']): FairShare {
     queuedBefore: (network: string) => entry.queuedOf('visitors', network),
     isAlone: (network: string) => recent.isAlone(network),
   };
+  // A connection waits for one answer at a time, so that the limits of connections are those of this queue, too.
+  const direct = createFairQueue({
+    concurrency: directStartsPerTurn,
+    maxRunningPerShare: directStartsPerTurn,
+    startsPerTurn: directStartsPerTurn,
+    maxQueued: Number.POSITIVE_INFINITY,
+    maxQueuedPerShare: Number.POSITIVE_INFINITY,
+  });
+  let startsOfTurn = 0;
+  const endTurn = () => {
+    startsOfTurn = 0;
+  };
   return {
     recent,
     entry,
+    direct,
+    startsAtOnce(address) {
+      if (startsOfTurn === 0) setImmediate(endTurn);
+      startsOfTurn += 1;
+      if (startsOfTurn <= directStartsPerTurn && direct.queued === 0) return true;
+      const [group, widest = ''] = visitorAt(address);
+      if (startsOfTurn <= directStartsPerTurn) return direct.queuedOf(group, widest) === 0;
+      return recent.isAlone(widest);
+    },
     unread: new Backlog(),
     noteConnection() {
       connections += 1;
@@ -97,7 +128,7 @@ export function createFairShare(database: Database['kind']): FairShare {
       maxQueuedPerShare: 500,
     }),
     images: createFairQueue({
-      concurrency: 2,
+      concurrency: 1,
       maxRunningPerShare: 1,
       startsPerTurn: 1,
       maxQueued: 64,

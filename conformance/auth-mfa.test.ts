@@ -1,8 +1,10 @@
 // Second factors (specification §7), enrolled and verified by the official client over HTTP.
 import { type AuthError, GoTrueClient } from '@supabase/auth-js';
+import { decodeJwt } from 'jose';
 import { Secret, TOTP } from 'otpauth';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { createSoftwareAuthenticator } from '../backend/auth/passkeys/software-authenticator.ts';
+import { createAccessTokens } from '../backend/authenticate.ts';
 import { testDatabases } from '../backend/database/throwaway.ts';
 import { type OpenAuthService, openAuthService } from '../scripts/open-auth-service.ts';
 
@@ -161,6 +163,39 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       expect((await third.refreshSession()).error).not.toBeNull();
       expect((await person.client.getUser()).error).toBeNull();
       pass(60);
+    });
+
+    test('is required to end other sessions, but not to sign out', async () => {
+      const person = await newPerson();
+      await verifiedApp(person.client);
+      const isOpen = async (client: GoTrueClient) => (await client.getUser()).error === null;
+      const stranger = await signedInAgain(person);
+      const other = await signedInAgain(person);
+      const aal = { status: 422, code: 'insufficient_aal' };
+      expect(refusal((await stranger.signOut({ scope: 'others' })).error)).toEqual(aal);
+      expect([await isOpen(stranger), await isOpen(other), await isOpen(person.client)]).toEqual([
+        true,
+        true,
+        true,
+      ]);
+      expect((await stranger.signOut({ scope: 'global' })).error).toBeNull();
+      expect((await stranger.getSession()).data.session).toBeNull();
+      expect([await isOpen(other), await isOpen(person.client)]).toEqual([true, true]);
+      // A token without a session, as an application signs it, means all sessions.
+      const { data: signed } = await other.getSession();
+      const { session_id: _session, ...claims } = decodeJwt(signed.session?.access_token ?? '');
+      const bare = await createAccessTokens(service.keys).sign(claims);
+      const refused = await fetch(`${service.url}/logout?scope=local`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${bare}` },
+      });
+      expect(refused.status).toBe(422);
+      expect((await other.signOut({ scope: 'local' })).error).toBeNull();
+      expect(await isOpen(person.client)).toBe(true);
+
+      const last = await signedInAgain(person);
+      expect((await person.client.signOut({ scope: 'others' })).error).toBeNull();
+      expect([await isOpen(last), await isOpen(person.client)]).toEqual([false, true]);
     });
 
     test('accepts each code once, and no earlier code', async () => {
@@ -702,6 +737,19 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       });
       expect([response.status, (await response.json()).error_code]).toEqual([403, 'not_admin']);
     });
+  });
+
+  test('answers requests for recovery codes with a named error', async () => {
+    const { client } = await newPerson();
+    const { data } = await client.getSession();
+    const answer = await fetch(`${service.url}/factors/recovery-codes`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${data.session?.access_token}` },
+    });
+    expect([answer.status, await answer.json()]).toEqual([
+      405,
+      { code: 405, error_code: 'method_not_allowed', msg: 'POST is not supported here' },
+    ]);
   });
 
   test('rejects features that the settings disable', async () => {

@@ -42,7 +42,10 @@ describe.each(['RS256', 'shared secret'])('a backend whose tokens are signed wit
     backend = await createBackend({
       database,
       keys,
-      functions: {},
+      functions: {
+        strict: { handler: () => new Response('called') },
+        signed: { handler: () => new Response('called'), verifyJwt: 'signature' },
+      },
       publicUrl,
       auth: {
         settings: {
@@ -98,6 +101,20 @@ describe.each(['RS256', 'shared secret'])('a backend whose tokens are signed wit
     expect(await list(await signed('supabase_admin'))).toBe(200);
     expect(await list(await signed('authenticated'))).toBe(403);
     expect(await list(await signed('service_role', 'another secret of the same length, or so'))).toBe(403);
+  });
+
+  test('a function may accept signed tokens that name no role of the API', async () => {
+    const call = async (name: string, token: string) =>
+      (
+        await inProcess(`${publicUrl}/functions/v1/${name}`, {
+          headers: { authorization: `Bearer ${token}` },
+        })
+      ).status;
+    const machine = await signed('machine');
+    expect([await call('strict', machine), await call('signed', machine)]).toEqual([401, 200]);
+    expect(await call('signed', await signed('machine', 'another secret of the same length, or so'))).toBe(
+      401,
+    );
   });
 
   test('health needs no key, and pages of other sites cannot sign in', async () => {

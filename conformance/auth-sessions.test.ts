@@ -2,6 +2,7 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { AuthClient } from '@supabase/auth-js';
 import { exportJWK, exportSPKI, generateKeyPair, importJWK, type JWTPayload, SignJWT } from 'jose';
+import { Secret, TOTP } from 'otpauth';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ApiKeys } from '../backend/api-keys.ts';
 import { createAccessTokens, createAuthenticate, InvalidToken } from '../backend/authenticate.ts';
@@ -191,6 +192,27 @@ describe.each(testDatabases())('sessions with time limits on %s', (kind) => {
     const first = await signUp(service);
     await clientOf(service).signInWithPassword({ email: first.email, password });
     expect(await getUser(service, first.access_token)).toEqual([403, 'session_not_found']);
+  });
+
+  test('a password alone does not end a session that passed a second factor, the factor does', async () => {
+    const today = await service.alongside({ limits, isSingleSession: true });
+    const email = newEmail();
+    const [owner, stranger] = [clientOf(today), clientOf(today)];
+    await owner.signUp({ email, password });
+    const { data: factor } = await owner.mfa.enroll({ factorType: 'totp' });
+    const code = (ahead: number) =>
+      TOTP.generate({
+        secret: Secret.fromBase32(factor?.totp.secret ?? ''),
+        timestamp: Date.now() + ahead * 1000,
+      });
+    const factorId = factor?.id ?? '';
+    expect((await owner.mfa.challengeAndVerify({ factorId, code: code(0) })).error).toBeNull();
+    await stranger.signInWithPassword({ email, password });
+    expect((await owner.getUser()).error).toBeNull();
+    expect((await stranger.mfa.challengeAndVerify({ factorId, code: code(30) })).error).toBeNull();
+    expect((await owner.getUser()).error?.name).toBe('AuthSessionMissingError');
+    expect((await stranger.getUser()).error).toBeNull();
+    await today.close();
   });
 });
 

@@ -721,6 +721,12 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
         data: { contentType: 'text/plain', cacheControl: 'max-age=60', metadata: { reel: 1 } },
         error: null,
       });
+      // The upload that its creation request completes, as the official guide configures the client.
+      const whole = Buffer.from('one chunk');
+      await start(whole, 'reels/2.txt', { uploadDataDuringCreation: true });
+      expect(await bytesOf((await serviceClient.from(name).download('reels/2.txt')).data)).toEqual(whole);
+      await start(content, 'reels/3.txt', { uploadDataDuringCreation: true });
+      expect(await bytesOf((await serviceClient.from(name).download('reels/3.txt')).data)).toEqual(content);
       await start(Buffer.alloc(0), 'reels/blank.txt');
       expect((await serviceClient.from(name).info('reels/blank.txt')).data).toMatchObject({ size: 0 });
       expect(await workFiles()).toEqual([]);
@@ -778,6 +784,11 @@ describe.each(testDatabases())('uploads on %s', (kind) => {
     });
 
     test('is rejected in plain text with its HTTP status', async () => {
+      const encoded = { bucketName: name, objectName: 'packed.txt', contentEncoding: 'gzip' };
+      expect(await problem(start(Buffer.from('x'), 'packed.txt', { metadata: encoded }))).toEqual({
+        status: 400,
+        body: 'contentEncoding is not supported',
+      });
       const small = Buffer.from('small');
       expect(await problem(start(small, 'x', {}, 'nowhere'))).toEqual({
         status: 404,

@@ -9,6 +9,9 @@ export interface CatalogueEntry {
   price: number;
 }
 
+/** Query parameters that the shop's list depends on. */
+export const listParameters = ['search', 'filter', 'brand', 'category', 'sort', 'page'] as const;
+
 export const sortOrders = ['popularity', 'brand', 'flavor', 'price'] as const;
 type SortOrder = (typeof sortOrders)[number];
 /** A search without a chosen sort is listed by best match. */

@@ -279,7 +279,7 @@ function describeUnpaid(facts: OrderFacts, now: number): Words {
     const by = formatOrderTime(expiresAt);
     return words(
       `${notPaid}. Please pay by ${by}.`,
-      `This drink is in demand: please pay by ${by}. We set yours aside when you tap Pay now, and it leaves our fridge as soon as you have paid.`,
+      `This drink is in demand: please pay by ${by}. It is yours, and leaves our fridge, as soon as you have paid.`,
     );
   }
   return words(

@@ -5,6 +5,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { findNewerApis, hasNewerSyntax } from '../scripts/find-newer-features.ts';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
+import { currentRelease } from '../scripts/releases.mjs';
 import { desktop, openBrowser, phone, waitForHydration } from './browser.ts';
 import { inLongRun } from './selection.ts';
 import { amina, fillOrder, openOrderDialog, order, payButton, placeOrderButton } from './shopper.ts';
@@ -76,7 +77,7 @@ const others = [
   'Element.prototype.setHTML',
 ];
 
-const client = join(import.meta.dirname, '..', 'build', 'client');
+const client = join(currentRelease(join(import.meta.dirname, '..')) ?? '', 'client');
 const scriptFiles = ['sw.js', ...readdirSync(join(client, 'assets')).map((name) => `assets/${name}`)].filter(
   (name) => name.endsWith('.js'),
 );

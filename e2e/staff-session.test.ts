@@ -122,6 +122,28 @@ describe.each(
     },
   );
 
+  story('Sign Out works without a network, for all tabs of the device', async ({ newVisitor }) => {
+    const { page, context } = await newVisitor({
+      expectedFailures: new RegExp(`${refusals.source}|ERR_INTERNET_DISCONNECTED|Failed to fetch|WebSocket`),
+    });
+    await enterAsStaff(shop, page, '/admin/orders');
+    const other = await context.newPage();
+    await other.goto(`${shop.url}/admin/orders`);
+    await isLive(other);
+    await page.bringToFront();
+    await page.waitForLoadState('networkidle');
+    await context.setOffline(true);
+    await page.getByRole('button', { name: 'Sign Out', exact: true }).click();
+    await page.getByText('You are signed out on this device, but the shop could not be reached.').waitFor();
+    await expectAccessible(page, 'the sign-in page after signing out offline');
+    await ended(other).waitFor();
+    await context.setOffline(false);
+    for (const tab of [page, other]) {
+      await tab.goto(`${shop.url}/admin/orders`);
+      await tab.getByRole('button', { name: 'Sign In', exact: true }).waitFor();
+    }
+  });
+
   story('a deactivated staff member sees no customer data from that moment', async ({ newVisitor }) => {
     const name = `Achieng ${where}`;
     await placeOrder(name);

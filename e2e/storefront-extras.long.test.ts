@@ -339,6 +339,11 @@ describe('offline', () => {
     await page.reload();
     await page.getByText('KSh 888.00').first().waitFor();
 
+    // A part of the list does not replace it.
+    await page.goto(`${shop.url}/shop?category=Mango`);
+    await page.getByRole('heading', { level: 1 }).waitFor();
+    await page.goto(`${shop.url}/shop/mango-can`);
+
     await context.setOffline(true);
     await notice(page).waitFor();
     await page.reload();
@@ -350,6 +355,7 @@ describe('offline', () => {
     await page.goto(`${shop.url}/shop`);
     await page.getByRole('heading', { name: 'Shop all drinks' }).waitFor();
     await notice(page).waitFor();
+    await page.locator('a[href="/shop/watermelon-flask"]').first().waitFor();
     expect(
       await page
         .locator('img')

@@ -1,15 +1,8 @@
 // `npm run backend`: starts the standalone services, without the shop.
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { applyMemorySettings } from './memory-settings.mjs';
-import { build, checkNode, installPackages, root } from './prepare.mjs';
+import { importProgram, root } from './prepare.mjs';
 
 applyMemorySettings();
-checkNode();
-await installPackages();
-await build();
 process.env.NODE_ENV = 'production';
-if (existsSync(join(root, '.env'))) process.loadEnvFile(join(root, '.env'));
-const { main } = await import(pathToFileURL(join(root, 'build', 'service', 'backend-alone.js')).href);
+const { main } = await importProgram('backend-alone');
 await main(root);

@@ -1,6 +1,10 @@
-// `npm run build`: builds what `npm start` needs, without starting.
-import { build, checkNode, installPackages } from './prepare.mjs';
+// `npm run build`: builds what `npm start` needs, without starting. With `--next`, as `npm run update` builds, the current release stays.
+import { basename } from 'node:path';
+import { build, checkNode, installPackages, root } from './prepare.mjs';
+import { noteNext } from './releases.mjs';
 
+const isNext = process.argv.includes('--next');
 checkNode();
 await installPackages();
-await build();
+const release = await build({ isSwitched: !isNext });
+if (isNext) noteNext(root, basename(release));

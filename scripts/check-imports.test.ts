@@ -122,7 +122,7 @@ const rules: Record<string, Rule> = {
   // The kit of the component tests.
   'web/testing': { modules: ['backend', 'scripts', 'server', 'web', 'e2e'], packages: 'any' },
   'web/service-worker': {
-    modules: ['web/lib'],
+    modules: ['web/lib', 'domain'],
     packages: ['workbox-core', 'workbox-expiration', 'workbox-routing', 'workbox-strategies'],
   },
   web: {
@@ -225,6 +225,17 @@ describe('the import rules', () => {
   test('apply to packages', () => {
     const packages = imports.filter(({ to }) => /^[@\w]/.test(to));
     expect(packages.filter((one) => !isPackageAllowed(one)).map(describeImport)).toEqual([]);
+  });
+
+  test("keep image decoders out of the server's process", () => {
+    const users = imports.filter(({ from, to }) => to === 'sharp' && !isTest(from)).map(({ from }) => from);
+    expect(users.filter((from) => !from.startsWith('scripts/'))).toEqual([
+      'backend/storage/decode-images.ts',
+    ]);
+    const ours = imports.filter(isOurs).map(resolve);
+    const importersOf = (file: string) => ours.filter(({ to }) => to === file).map(({ from }) => from);
+    expect(importersOf('backend/storage/decode-images.ts')).toEqual(['backend/storage/image-worker.ts']);
+    expect(importersOf('backend/storage/image-worker.ts')).toEqual([]);
   });
 
   test('reject forbidden imports', () => {

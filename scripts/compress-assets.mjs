@@ -1,12 +1,12 @@
 // The last steps of a build: creates the storefront's route manifest, without the routes of the staff area, and the style sheets
 // without layers, and compresses the text files once at the highest level, so that the server sends them as is.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import { flattenLayers } from './flatten-layers.mjs';
 import { root } from './prepare.mjs';
 
-const folder = join(root, 'build', 'client');
+const folder = resolve(root, process.env.RELEASE_FOLDER, 'client');
 
 for (const name of readdirSync(join(folder, 'assets'))) {
   if (!/^manifest-\w+\.js$/.test(name)) continue;

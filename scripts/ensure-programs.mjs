@@ -48,8 +48,6 @@ export async function ensurePrograms({ everyPostgresql }) {
   }
   const missing = [
     ...(installed || packaged ? [] : ['postgresql']),
-    // Backups of PostgreSQL need pg_dump, which no npm package carries. It reads servers of its own version and older ones.
-    ...((installed || packaged) && !findFolderWith('pg_dump', 'pg_restore') ? ['postgresql-client'] : []),
     // No npm package carries it. Without it the tests behind a pooler are skipped.
     ...(existsSync('/usr/sbin/pgbouncer') ? [] : ['pgbouncer']),
   ];

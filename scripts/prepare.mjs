@@ -1,4 +1,5 @@
 // Preparation of `npm start`, `npm test` and `npm run build`: packages and builds. Plain JavaScript: it runs before anything is installed.
+// Every build is a new release, a folder with all that a process of the shop reads (scripts/releases.mjs).
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -13,7 +14,8 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { completeRelease, currentRelease, findRelease, newRelease, switchTo } from './releases.mjs';
 import { takeTurn } from './take-turn.mjs';
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -85,6 +87,28 @@ export function checkNode() {
   process.exit(1);
 }
 
+/** Reads the owner's settings in `.env`, where there are any. Those of the environment take precedence. */
+export function readOwnSettings() {
+  if (existsSync(join(root, '.env'))) process.loadEnvFile(join(root, '.env'));
+}
+
+/**
+ * Imports a program of a release. Settings in `.env` are read before.
+ * @param {string} name such as `main`
+ * @param {{ isAsBuilt?: boolean }} options `isAsBuilt`: runs the current release, without a look at the sources. It is built where there is
+ * none yet
+ */
+export async function importProgram(name, { isAsBuilt = false } = {}) {
+  checkNode();
+  let release = isAsBuilt ? currentRelease(root) : null;
+  if (!release) {
+    await installPackages();
+    release = await build();
+  }
+  readOwnSettings();
+  return import(pathToFileURL(join(release, 'service', `${name}.js`)).href);
+}
+
 /** Installs the packages when they are missing or the lockfile has changed since. */
 export async function installPackages() {
   const stamp = join(root, 'node_modules', '.installed');
@@ -107,11 +131,14 @@ const sources = [
   'backend',
   'server',
   'supabase/functions',
+  'supabase/migrations',
+  'supabase/seed.sql',
   'supabase/types.ts',
   'simulators',
-  'scripts/make-blank-database.mjs',
   'scripts/compress-assets.mjs',
   'scripts/flatten-layers.mjs',
+  'scripts/make-blank-database.mjs',
+  'scripts/releases.mjs',
 ];
 const settings = [
   'package-lock.json',
@@ -123,13 +150,19 @@ const settings = [
   'tsconfig.json',
 ];
 
-/** Builds the pages and the server when any of their sources has changed since. */
-export async function build() {
-  const stamp = join(root, 'build', '.built');
-  const fingerprint = hashOf([...sources, ...settings].map((path) => join(root, path)).flatMap(filesOf));
-  if (isStamped(stamp, fingerprint)) return;
+/**
+ * Builds the pages and the server as a new release, unless the one of these sources exists, and makes it the current one. What runs keeps
+ * its own release; a failed or interrupted build leaves the current one.
+ * @param {{ isSwitched?: boolean }} options `isSwitched: false` leaves the current release. Default: true
+ * @returns {Promise<string>} the folder of the release
+ */
+export async function build({ isSwitched = true } = {}) {
+  const id = hashOf([...sources, ...settings].map((path) => join(root, path)).flatMap(filesOf)).slice(0, 16);
+  const built = findRelease(root, id);
+  if (built && (!isSwitched || built === currentRelease(root))) return built;
   const giveBack = await takeTurnHere();
-  if (!isStamped(stamp, fingerprint)) {
+  if (!findRelease(root, id)) {
+    const making = newRelease(root);
     const vite = (config) => [bin('vite'), ['build', '--config', config, '--logLevel', 'warn']];
     const script = (name) => [process.execPath, [join(root, 'scripts', name)]];
     await runSteps(
@@ -143,12 +176,13 @@ export async function build() {
         script('compress-assets.mjs'),
         script('make-blank-database.mjs'),
       ],
-      { NODE_ENV: 'production' },
+      { NODE_ENV: 'production', RELEASE_FOLDER: making },
     );
-    mkdirSync(dirname(stamp), { recursive: true });
-    writeFileSync(stamp, fingerprint);
+    completeRelease(root, making, id);
   }
+  if (isSwitched) switchTo(root, id);
   giveBack();
+  return findRelease(root, id);
 }
 
 const isStamped = (stamp, content) => existsSync(stamp) && readFileSync(stamp, 'utf8') === content;

@@ -12,7 +12,7 @@ function prepareProject() {
     mkdirSync(join(folder, path, '..'), { recursive: true });
     writeFileSync(join(folder, path), JSON.stringify(content));
   };
-  for (const name of ['prepare.mjs', 'take-turn.mjs'])
+  for (const name of ['prepare.mjs', 'releases.mjs', 'take-turn.mjs'])
     cpSync(join(import.meta.dirname, name), join(folder, 'scripts', name));
   const project = { name: 'project', version: '1.0.0' };
   write('packages/first/package.json', { name: 'first', version: '1.0.0' });

@@ -1,16 +1,12 @@
 // `npm run simulator`: the M-PESA simulator as its own process, on the port and the ledger of the shop.
-import { existsSync, mkdirSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { build, checkNode, installPackages, root } from './prepare.mjs';
+import { importProgram, readOwnSettings, root } from './prepare.mjs';
 
-checkNode();
-await installPackages();
-await build();
-if (existsSync(join(root, '.env'))) process.loadEnvFile(join(root, '.env'));
+readOwnSettings();
 const { env } = process;
 const dataDir = resolve(root, env.DATA_DIR?.trim() || 'data');
 mkdirSync(dataDir, { recursive: true, mode: 0o700 });
 env.DARAJA_PORT ||= env.SIMULATOR_PORT?.trim() || String(Number(env.PORT?.trim() || 3000) + 1);
 env.DARAJA_LEDGER_FILE ||= join(dataDir, 'daraja-simulator.jsonl');
-await import(pathToFileURL(join(root, 'build', 'service', 'simulator.js')).href);
+await importProgram('simulator');

@@ -1,15 +1,9 @@
-// `npm start`: installs missing packages, builds changed sources, and starts the shop.
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
+// `npm start`: installs missing packages, builds changed sources, and starts the shop. With `--as-built`, as services and containers
+// start it, it runs the current release whatever the sources are, and writes nothing but DATA_DIR.
 import { applyMemorySettings } from './memory-settings.mjs';
-import { build, checkNode, installPackages, root } from './prepare.mjs';
+import { importProgram, root } from './prepare.mjs';
 
 applyMemorySettings();
-checkNode();
-await installPackages();
-await build();
 process.env.NODE_ENV = 'production';
-if (existsSync(join(root, '.env'))) process.loadEnvFile(join(root, '.env'));
-const { main } = await import(pathToFileURL(join(root, 'build', 'service', 'main.js')).href);
+const { main } = await importProgram('main', { isAsBuilt: process.argv.includes('--as-built') });
 await main(root);

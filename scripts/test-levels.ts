@@ -13,18 +13,24 @@ export const longTests = [
   'backend/database/power-cut.test.ts',
   'backend/storage/kill.test.ts',
   'server/backups/backups.test.ts',
+  'server/backups/move-interrupted.test.ts',
+  'server/backups/move-to-project.test.ts',
+  'server/image-memory.test.ts',
   'server/shop.test.ts',
   'server/start-failure.test.ts',
   'server/unread-answers.test.ts',
   'server/watch-loop.test.ts',
+  'supabase/tests/hosted/config-push.test.ts',
   'supabase/tests/hosted/hosted.test.ts',
   'scripts/containers.test.ts',
+  'scripts/update.test.ts',
 ];
 
 /** Run by both: `npm test` tries a sample of their cases, `npm run test:long` every one (`test-depth.ts`). */
 export const exhaustiveTests = [
   'conformance/data-fuzz.test.ts',
   'supabase/functions/mobile-money/prompts/callback-matrix.test.ts',
+  'supabase/tests/held-stock.test.ts',
   'supabase/tests/locks.test.ts',
   'supabase/tests/message-budgets.test.ts',
   'supabase/tests/money-without-a-prompt.test.ts',

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import pg from 'pg';
-import { findPrograms } from '../server/backups/postgresql-programs.ts';
+import { findPrograms } from './find-programs.ts';
 import { freePort } from './free-port.ts';
 
 const run = promisify(execFile);

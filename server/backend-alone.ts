@@ -1,6 +1,7 @@
 // The standalone services, without the shop: for another application, or for the official clients' test suites.
 import { createServer } from 'node:http';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { getRequestListener } from '@hono/node-server';
 import { type ApiKeys, loadApiKeys } from '../backend/api-keys.ts';
 import { createBackend } from '../backend/backend.ts';
@@ -22,8 +23,10 @@ const serviceNames = ['auth', 'rest', 'storage', 'functions', 'realtime'] as con
 
 export interface BackendAloneOptions {
   config: Config;
-  /** The project's folder. */
+  /** The folder with the platform's migrations: a release, or the project's. */
   root: string;
+  /** A folder that may contain a blank database, to create new ones from. */
+  blankDatabases?: string;
   log: Log;
   /** A folder of the application's own `*.sql` files, applied after the platform's. */
   migrations?: string | undefined;
@@ -43,10 +46,10 @@ export interface BackendAlone {
  * @throws errors that `describeStartFailure` describes
  */
 export async function startBackendAlone(options: BackendAloneOptions): Promise<BackendAlone> {
-  const { config, root, log, migrations, rootService } = options;
+  const { config, root, blankDatabases, log, migrations, rootService } = options;
   const onError = (error: unknown, where: string) =>
     log.error({ where, error: (error as Error)?.stack ?? String(error) }, 'internal error');
-  const database = await openDatabase(config, onError, root, (error) => exitForRestart(log, error));
+  const database = await openDatabase(config, onError, blankDatabases, (error) => exitForRestart(log, error));
   try {
     await migrate(database, [
       { name: 'platform', folder: join(root, 'backend/platform') },
@@ -109,9 +112,10 @@ export async function startBackendAlone(options: BackendAloneOptions): Promise<B
 /**
  * Runs the services until SIGINT or SIGTERM. Besides the shop's settings it reads MIGRATIONS and ROOT_SERVICE. With
  * PGRST_DB_URI it runs the data service only.
- * @param root the project's folder
+ * @param root the project's folder. All files but settings and data are those of the release that this program belongs to
  */
 export async function main(root: string): Promise<void> {
+  const release = dirname(dirname(fileURLToPath(import.meta.url)));
   let backend: { url: string; close(): Promise<void> };
   const dataConfigured = Boolean(process.env.PGRST_DB_URI?.trim());
   try {
@@ -126,7 +130,8 @@ export async function main(root: string): Promise<void> {
       ? reloadedBySignals(await startDataServer(process.env, log))
       : await startBackendAlone({
           config: readConfig(process.env, root),
-          root,
+          root: release,
+          blankDatabases: join(root, 'build/blank-database'),
           log,
           migrations: migrations && resolve(root, migrations),
           rootService,

@@ -7,6 +7,16 @@ export type Middleware = (request: IncomingMessage, response: ServerResponse, ne
 
 const year = 365 * 24 * 60 * 60;
 
+/** How long browsers may use a file of a build. */
+export function cacheControlOf(pathname: string): string {
+  // A cached service worker would keep browsers on its version.
+  if (pathname === '/sw.js') return 'no-cache';
+  const isNamedByContent = pathname.startsWith('/assets/');
+  const isArt = pathname.startsWith('/art/') || pathname.startsWith('/fonts/');
+  const maxAge = isNamedByContent ? year : isArt ? 7 * 24 * 60 * 60 : 60 * 60;
+  return `public, max-age=${maxAge}${isNamedByContent ? ', immutable' : ''}`;
+}
+
 /**
  * Serves the files that are in the folder at the start, and passes on every other request.
  * @param folder output of the build
@@ -19,16 +29,7 @@ export function serveBrowserFiles(folder: string, headers: Readonly<Record<strin
     gzip: true,
     setHeaders: (response, pathname) => {
       for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
-      const isNamedByContent = pathname.startsWith('/assets/');
-      const isArt = pathname.startsWith('/art/') || pathname.startsWith('/fonts/');
-      const maxAge = isNamedByContent ? year : isArt ? 7 * 24 * 60 * 60 : 60 * 60;
-      response.setHeader(
-        'cache-control',
-        // A cached service worker would keep browsers on its version.
-        pathname === '/sw.js'
-          ? 'no-cache'
-          : `public, max-age=${maxAge}${isNamedByContent ? ', immutable' : ''}`,
-      );
+      response.setHeader('cache-control', cacheControlOf(pathname));
     },
   });
   return (request, response, next) => {

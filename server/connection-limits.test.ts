@@ -12,6 +12,7 @@ import {
   defaultConnectionLimits,
   limitConnections,
 } from './connection-limits.ts';
+import { maxConnections } from './file-limit.ts';
 
 let server: Server;
 let clients: Socket[] = [];
@@ -29,6 +30,7 @@ const start = async (
   backlog = new Backlog(),
 ) => {
   server = createServer({ IncomingMessage: BoundedRequest, ServerResponse: BoundedResponse }, listener);
+  server.on('upgrade', () => {});
   limitConnections(server, trustedProxies, { ...defaultConnectionLimits, ...limits }, backlog);
   await new Promise<void>((done) => server.listen(0, '::', done));
 };
@@ -72,7 +74,6 @@ test('reads no further request of a connection that is closed', async () => {
   server.prependListener('request', () => {
     parsed += 1;
   });
-  server.on('upgrade', () => {});
   await (await open(1_000)).closed;
   expect(parsed).toBe(defaultConnectionLimits.pipelinedRequests + 1);
 });
@@ -212,6 +213,31 @@ test('a new connection replaces the one that has waited longest for its client, 
     newcomer.emit('data', Buffer.from('GET / HTTP/1.1\r\nhost: shop.example\r\n\r\n'));
   expect(isOpen(connectFrom('192.0.2.1'))).toBe(false);
   expect([busy, ...newcomers].map(isOpen)).toEqual([true, true, true]);
+});
+
+test('above the limit of all connections, a new one replaces the longest waiting of the network with the most', async () => {
+  await start(() => {}, { connections: 6 });
+  const isOpen = ({ destroyed }: Socket) => !destroyed;
+  const send = (socket: Socket, text: string) => socket.emit('data', Buffer.from(text));
+  const head = 'GET / HTTP/1.1\r\nhost: shop.example\r\n';
+  const customer = connectFrom('198.51.100.1');
+  send(customer, head);
+  const webSocket = connectFrom('192.0.2.1');
+  send(webSocket, `${head}connection: upgrade\r\nupgrade: websocket\r\n\r\n`);
+  const served = connectFrom('192.0.2.2');
+  send(served, `${head}\r\n`);
+  const halves = [3, 4, 5].map((host) => connectFrom(`192.0.2.${host}`));
+  for (const half of halves) send(half, head);
+  const newcomers = ['203.0.113.1', '2001:db8::1'].map(connectFrom);
+  expect(halves.map(isOpen)).toEqual([false, false, true]);
+  // With one waiting connection each, the oldest is closed.
+  const next = ['203.0.114.1', '203.0.115.1'].map(connectFrom);
+  expect([customer, ...halves].map(isOpen)).toEqual([false, false, false, false]);
+  expect([webSocket, served, ...newcomers, ...next].map(isOpen)).toEqual(Array(6).fill(true));
+});
+
+test('connections leave files for the database, whatever the limit', () => {
+  expect([256, 1_024, 4_096, 65_536].map(maxConnections)).toEqual([192, 768, 3_072, 64_512]);
 });
 
 /** Begins a form of `length` bytes and sends `sent` of them. */

@@ -5,8 +5,14 @@ import type { Socket } from 'node:net';
 import { Backlog, type Reader } from '../backend/backlog.ts';
 import { networksOf } from '../backend/network.ts';
 import { NetworkQuota, NetworkRate } from '../backend/network-limits.ts';
+import { maxConnections } from './file-limit.ts';
 
 export interface ConnectionLimits {
+  /**
+   * Maximum connections of all clients, WebSockets included. Above it, a new one replaces the one that has been waiting longest for its
+   * client, of the network with the most of them.
+   */
+  connections: number;
   /**
    * Maximum connections per IPv4 address or IPv6 /64; wider networks have a multiple of it. Above it, a new one replaces the one that
    * has been waiting longest for its client. Behind a proxy they are not counted.
@@ -28,6 +34,7 @@ export interface ConnectionLimits {
 }
 
 export const defaultConnectionLimits: ConnectionLimits = {
+  connections: maxConnections(),
   connectionsPerNetwork: 1_000,
   newConnectionsPerNetwork: 50,
   pipelinedRequests: 8,
@@ -218,6 +225,8 @@ class Connection {
   /** The latest request. */
   request: IncomingMessage | null = null;
   isUpgraded = false;
+  /** When it was accepted, or its last response was complete, in milliseconds of a monotonic clock. */
+  since = 0;
   /** The body being received; counts its bytes in memory. */
   readonly sender: Reader;
   /** The response being read; counts its bytes in memory. */
@@ -273,16 +282,17 @@ class Connection {
   }
 }
 
-/** The connections per network, those with the oldest completed response first. */
+/** The connections per network, those with the oldest completed response first; without WebSockets. */
 class Networks {
+  /** By the widest network of their clients; '' for clients whose networks are not counted. */
   readonly #connections = new Map<string, Set<Connection>>();
 
   /** Adds a connection, or puts it last. */
   add(connection: Connection): void {
-    const widest = connection.networks.at(-1);
-    if (widest === undefined) return;
+    const widest = connection.networks.at(-1) ?? '';
     const sockets = this.#connections.get(widest) ?? new Set();
     sockets.delete(connection);
+    connection.since = performance.now();
     this.#connections.set(widest, sockets.add(connection));
   }
 
@@ -295,12 +305,39 @@ class Networks {
 
   /** Closes the connection of a network that has been waiting longest for its client, where there is one. */
   makeRoom(network: string, widest: string): void {
-    for (const connection of this.#connections.get(widest) ?? []) {
-      if (!connection.networks.includes(network) || !connection.waitsForClient) continue;
-      this.delete(connection);
-      connection.terminate();
-      return;
+    const connection = this.#longestWaiting(widest, network);
+    if (connection) this.#close(connection);
+  }
+
+  /**
+   * Closes the connection that has been waiting longest for its client, of the networks with the most connections that have one.
+   * @returns false when every connection waits for the server
+   */
+  makeRoomForAll(): boolean {
+    let longest: Connection | null = null;
+    let most = 0;
+    for (const [widest, { size }] of this.#connections) {
+      if (size < most) continue;
+      const connection = this.#longestWaiting(widest);
+      if (!connection || (size === most && longest && connection.since >= longest.since)) continue;
+      longest = connection;
+      most = size;
     }
+    if (longest) this.#close(longest);
+    return longest !== null;
+  }
+
+  #longestWaiting(widest: string, network?: string): Connection | null {
+    for (const connection of this.#connections.get(widest) ?? []) {
+      const isMeant = network === undefined || connection.networks.includes(network);
+      if (isMeant && connection.waitsForClient) return connection;
+    }
+    return null;
+  }
+
+  #close(connection: Connection): void {
+    this.delete(connection);
+    connection.terminate();
   }
 }
 
@@ -339,7 +376,9 @@ export function limitConnections(
   server.on('connection', (socket: Socket) => {
     const networks = trustedProxies > 0 ? [] : networksOfClient(socket.remoteAddress ?? '');
     const giveBack = takePlace(networks);
-    if (!giveBack) {
+    const isFull = connections.size >= limits.connections;
+    if (!giveBack || (isFull && !byNetwork.makeRoomForAll())) {
+      giveBack?.();
       socket.destroy();
       return;
     }
@@ -359,7 +398,9 @@ export function limitConnections(
   if (server.listenerCount('upgrade') > 0) {
     server.prependListener('upgrade', (_request, socket) => {
       const connection = connections.get(socket as Socket);
-      if (connection) connection.isUpgraded = true;
+      if (!connection) return;
+      connection.isUpgraded = true;
+      byNetwork.delete(connection);
     });
   }
 
@@ -391,7 +432,7 @@ export function limitConnections(
     }
     response.once('close', () => {
       responses.delete(response);
-      if (connections.has(socket)) byNetwork.add(connection);
+      if (connections.has(socket) && !connection.isUpgraded) byNetwork.add(connection);
       if (!socket.destroyed) waiting.shift()?.();
     });
     // Responses are sent in the order of the requests: work on the next one would only wait, or be lost when the client disconnects.

@@ -10,11 +10,10 @@ const atMost = 20;
  * stock until a later run, nor delay visitors.
  * @param tables calls with the secret key
  */
-export function expireReservations(tables: Store['tables']): Job {
+export function expireReservations(tables: Store['tables']): Omit<Job, 'everyMs'> {
   const stopping = new AbortController();
   return {
     name: 'expire reservations',
-    everyMs: 30_000,
     async run() {
       let ended = 0;
       do {

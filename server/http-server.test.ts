@@ -77,6 +77,37 @@ test('sends a page in the accepted encoding, and 304 to a client that has it', a
   expect([head.headers.get('content-length'), await head.text()]).toEqual(['7', '']);
 });
 
+test('cached pages and files wait in the share of their client while there are too many of them', async () => {
+  const fairShare = { ...createFairShare('pglite'), startsAtOnce: () => false };
+  const run = vi.spyOn(fairShare.direct, 'run');
+  const full = createHttpServer({
+    backend: null,
+    pages: new PageCache(),
+    renderPage: async () => finishPage(200, { 'content-type': 'text/html' }, Buffer.from('page')),
+    assets: folder,
+    pageViews: { fetch: async () => new Response() },
+    fairShare,
+    isReady: async () => true,
+    metrics: createMetrics(),
+    secretKey: 'sb_secret_test',
+    trustedProxies: 1,
+    publicUrl: 'http://shop.example',
+    log,
+  });
+  await new Promise<void>((done) => full.listen(0, '127.0.0.1', () => done()));
+  const url = `http://127.0.0.1:${(full.address() as AddressInfo).port}`;
+  const read = async (path: string) =>
+    (await fetch(`${url}${path}`, { headers: { 'x-forwarded-for': '192.0.2.1' } })).text();
+  expect(await read('/delivery')).toBe('page');
+  run.mockClear();
+  expect([await read('/delivery'), await read('/assets/letters.js')]).toEqual(['page', 'abcdefghij']);
+  expect(run.mock.calls.map(([client]) => client)).toEqual(
+    Array(2).fill(['visitors', '192.0.2.0/24', '192.0.2.1']),
+  );
+  full.closeAllConnections();
+  await new Promise((done) => full.close(done));
+});
+
 test('renders no page for a network that does not read its answers', async () => {
   const post = () =>
     fetch(`http://127.0.0.1:${port}/contact`, { method: 'POST', body: new URLSearchParams('a=b') });

@@ -1,5 +1,11 @@
 // The HTTP server: cached pages from memory, then files, then the services, then rendering.
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { isSameSecret } from '../backend/api-keys.ts';
@@ -13,6 +19,7 @@ import { PlainResponse } from '../backend/plain-response.ts';
 import { refuseUpgrade } from '../backend/refuse-upgrade.ts';
 import { sendPlain } from '../backend/send-plain.ts';
 import { type Middleware, serveBrowserFiles } from './browser-files.ts';
+import { type BuildFiles, respondWithFile } from './build-files/build-files.ts';
 import { establishClientAddress } from './client-address.ts';
 import {
   BoundedRequest,
@@ -37,11 +44,15 @@ export interface HttpServerOptions {
   renderPage: PageRenderer;
   /** The files for browsers: the build's output folder, or a handler that serves them in development. */
   assets: string | Middleware;
+  /** The files of other builds. */
+  buildFiles?: BuildFiles;
+  /** Name of the release of this process, with which `/readyz` answers. */
+  release?: string;
   /** Receives reports of page views, at `/api/event`. */
   pageViews: Pick<PageViews, 'fetch'>;
   /** Images for shared links of products. */
   shareImages?: ShareImages;
-  /** The fair queues of requests. Cached pages and files are served without queueing. */
+  /** The fair queues of requests. */
   fairShare: FairShare;
   isReady: () => Promise<boolean>;
   /** Metrics, which GET /metrics returns to a caller with the secret key. */
@@ -62,7 +73,7 @@ const year = 365 * 24 * 60 * 60;
 /** Creates the server, which is not listening yet. */
 export function createHttpServer(options: HttpServerOptions): Server {
   const { backend, pages, renderPage, assets, pageViews, isReady, trustedProxies, publicUrl, log } = options;
-  const { shareImages, fairShare, metrics, secretKey } = options;
+  const { buildFiles, release, shareImages, fairShare, metrics, secretKey } = options;
   const securityHeaders: Record<string, string> = {
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'strict-origin-when-cross-origin',
@@ -100,7 +111,8 @@ export function createHttpServer(options: HttpServerOptions): Server {
       response.writeHead(304, headers.slice(0, -2)).end();
       return;
     }
-    response.writeHead(page.status, headers);
+    // A page without its data, because the database is not available.
+    response.writeHead(page.status, page.status === 503 ? [...headers, 'retry-after', '5'] : headers);
     response.end(request.method === 'HEAD' ? undefined : body);
   };
 
@@ -183,6 +195,26 @@ export function createHttpServer(options: HttpServerOptions): Server {
     });
   };
 
+  /** A file that this build does not have. No page has such a URL, so that nothing is rendered for it. */
+  const answerFile = async (pathname: string, request: IncomingMessage, signal: () => AbortSignal) => {
+    const file = await buildFiles?.find(pathname).catch((error: unknown) => {
+      log.error({ error: String(error) }, 'the files of other builds could not be read');
+      return undefined;
+    });
+    if (!file) {
+      const status = file === null ? 404 : 503;
+      return new Response(`${STATUS_CODES[status]}\n`, { status, headers: { 'cache-control': 'no-store' } });
+    }
+    const acceptsBrotli = encodingFor(request) === 'br';
+    return fairShare.work.run(
+      visitorAt(addressOf(request)),
+      () => respondWithFile(pathname, file, acceptsBrotli),
+      {
+        signal,
+      },
+    );
+  };
+
   const logStatus = (request: IncomingMessage, status: number) => {
     if (loggedStatuses.has(status)) noteRefusal(request, status, 'service');
   };
@@ -207,7 +239,10 @@ export function createHttpServer(options: HttpServerOptions): Server {
       const { pathname } = new URL(webRequest.url);
       if (pathname === '/healthz') return new Response('ok\n');
       if (pathname === '/readyz') {
-        return (await isReady()) ? new Response('ready\n') : new Response('not ready\n', { status: 503 });
+        const headers: Record<string, string> = release ? { 'x-release': release } : {};
+        return (await isReady())
+          ? new Response('ready\n', { headers })
+          : new Response('not ready\n', { status: 503, headers: { ...headers, 'retry-after': '5' } });
       }
       if (pathname === '/metrics') return answerMetrics(webRequest);
       if (pathname === '/api/event') return withHeaders(await pageViews.fetch(webRequest), securityHeaders);
@@ -217,6 +252,11 @@ export function createHttpServer(options: HttpServerOptions): Server {
         const inShare = <T>(read: () => Promise<T>) => fairShare.work.run(client, read, { cost: 2, signal });
         const fetchImage = () => shareImages.fetch(webRequest, client, inShare);
         return withHeaders(await answerOrReject(fetchImage, incoming as IncomingMessage), securityHeaders);
+      }
+      if (buildFiles?.serves(pathname) && isRead(incoming as IncomingMessage)) {
+        const answer = () =>
+          answerFile(pathname, incoming as IncomingMessage, signalOf(outgoing as ServerResponse));
+        return withHeaders(await answerOrReject(answer, incoming as IncomingMessage), securityHeaders);
       }
       if (backend?.serves(pathname)) {
         const answer = await backend.answer(webRequest, signalOf(outgoing as ServerResponse));
@@ -265,6 +305,20 @@ export function createHttpServer(options: HttpServerOptions): Server {
       });
   };
 
+  /** Starts a request that need not wait in `entry`; in its client's share while there are too many. */
+  const startInShare = (request: IncomingMessage, response: ServerResponse, answer: () => void) => {
+    // Without a proxy the IP address is that of the socket.
+    const address = trustedProxies > 0 ? addressOf(request) : (request.socket.remoteAddress ?? '');
+    if (fairShare.startsAtOnce(address)) {
+      answer();
+      return;
+    }
+    // Rejected only when the client has disconnected.
+    fairShare.direct
+      .run(visitorAt(address), async () => answer(), { signal: signalOf(response) })
+      .catch(() => response.destroy());
+  };
+
   const measure = (response: ServerResponse, route: () => string) => {
     const begun = performance.now();
     response.once('close', () =>
@@ -304,10 +358,12 @@ export function createHttpServer(options: HttpServerOptions): Server {
         // A URL that will be refused waits in the queue of its network.
         const read = path.length <= maxUrlLength ? readPlain(request) : null;
         if (read) {
-          answerPlain(request, response, read).catch((error) => {
-            const requestId = requestIdOf(request);
-            log.error({ requestId, error: (error as Error).stack ?? String(error) }, 'a read failed');
-            response.destroy();
+          startInShare(request, response, () => {
+            answerPlain(request, response, read).catch((error) => {
+              const requestId = requestIdOf(request);
+              log.error({ requestId, error: (error as Error).stack ?? String(error) }, 'a read failed');
+              response.destroy();
+            });
           });
         } else enter(request, response);
         return;
@@ -318,7 +374,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
         // Without a proxy the IP address is that of the socket.
         if (trustedProxies > 0) identifyClient(request);
         else fairShare.recent.note(request.socket.remoteAddress ?? '');
-        sendPage(request, response, page);
+        startInShare(request, response, () => sendPage(request, response, page));
         return;
       }
       let isFile = false;
@@ -327,11 +383,13 @@ export function createHttpServer(options: HttpServerOptions): Server {
       if (isRead(request) && path.startsWith('/') && path.length <= maxUrlLength) {
         if (!backend?.serves(path.split('?', 1)[0] ?? path)) {
           isFile = true;
-          files(request, response, () => {
-            isFile = false;
-            giveRequestId(request, response);
-            enter(request, response);
-          });
+          startInShare(request, response, () =>
+            files(request, response, () => {
+              isFile = false;
+              giveRequestId(request, response);
+              enter(request, response);
+            }),
+          );
           return;
         }
       }

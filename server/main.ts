@@ -1,6 +1,6 @@
 // The process: reads the settings, starts the shop, prints its URLs, and stops it on a signal.
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { basename, dirname, join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { ServerBuild } from 'react-router';
 import { readConfig } from './config.ts';
 import { describeShop } from './describe-shop.ts';
@@ -11,21 +11,25 @@ import { watchLoop } from './watch-loop.ts';
 
 /**
  * Runs the built shop until SIGINT or SIGTERM.
- * @param root the project's folder
+ * @param root the project's folder. All files but settings and data are those of the release that this program belongs to
  */
 export async function main(root: string): Promise<void> {
+  // scripts/releases.mjs
+  const release = dirname(dirname(fileURLToPath(import.meta.url)));
   let shop: Shop;
   try {
     const log = openLog(process.env.LOG_LEVEL?.trim() || 'info');
     const config = readConfig(process.env, root);
-    const build = (await import(pathToFileURL(join(root, 'build/server/index.js')).href)) as ServerBuild;
+    const build = (await import(pathToFileURL(join(release, 'server/index.js')).href)) as ServerBuild;
     shop = await startShop({
       config,
-      root,
+      root: release,
+      blankDatabases: join(root, 'build/blank-database'),
       log,
       build,
       mode: 'production',
-      assets: join(root, 'build/client'),
+      assets: join(release, 'client'),
+      release: basename(release),
     });
     void watchLoop(log);
   } catch (error) {

@@ -85,9 +85,9 @@ const values: readonly [RegExp, string][] = [
   [/\bsb_\w+|\beyJ[\w-]*\.[\w.-]*/g, masked],
   // Tracking numbers and staff's numbers of orders.
   [/\b(?:JJ|ORD)[- ]?\d[\w-]*/gi, masked],
-  // Keys, tokens and identifiers; then receipts of M-PESA; then numbers as long as a phone's.
+  // Keys, tokens and identifiers; then words as receipts of M-PESA are; then numbers as long as a phone's.
   [/(?<![\w-])(?!\d{14}_)(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{16,}(?![\w-])/g, masked],
-  [/\b(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z0-9]{10}\b/g, masked],
+  [/\b(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z\d]{8,}\b/g, masked],
   [/(?:\+|\b)\d(?:[ -]?\d){8,}\b/g, masked],
   [/(?<![\w:.])\d{7,}\b/g, masked],
 ];

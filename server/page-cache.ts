@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
-import { pageNumberIn, searchIn, sitemapPartIn, sortOrders } from '../domain/catalogue.ts';
+import { listParameters, pageNumberIn, searchIn, sitemapPartIn, sortOrders } from '../domain/catalogue.ts';
 
 const [toBrotli, toGzip] = [promisify(brotliCompress), promisify(gzip)];
 
@@ -21,7 +21,7 @@ export interface CachedPage {
 /** Query parameters that a page depends on. Others, such as campaign tags, are ignored. */
 const pageParameters: Record<string, readonly string[]> = {
   '/': [],
-  '/shop': ['search', 'filter', 'brand', 'category', 'sort', 'page'],
+  '/shop': listParameters,
   '/contact': [],
   '/delivery': [],
   '/track-order': [],

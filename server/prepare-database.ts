@@ -2,13 +2,24 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Database } from '../backend/database/database.ts';
-import { migrate } from '../backend/database/migrate.ts';
+import { type MigrationSource, migrate } from '../backend/database/migrate.ts';
 import type { Config } from './config.ts';
 import type { Log } from './log.ts';
 
 /**
+ * The migrations of a shop, in the order they apply.
+ * @param root the folder with the migrations: a release, or the project's
+ */
+export function migrationsOf(root: string): MigrationSource[] {
+  return [
+    { name: 'platform', folder: join(root, 'backend/platform') },
+    { name: 'shop', folder: join(root, 'supabase/migrations') },
+  ];
+}
+
+/**
  * Migrates the database, then seeds it where the settings ask for it and it is new.
- * @param root the project's folder
+ * @param root the folder with the migrations: a release, or the project's
  * @throws when a migration fails, or the database is of a newer version
  */
 export async function prepareDatabase(
@@ -17,10 +28,7 @@ export async function prepareDatabase(
   root: string,
   log: Log,
 ): Promise<void> {
-  const applied = await migrate(database, [
-    { name: 'platform', folder: join(root, 'backend/platform') },
-    { name: 'shop', folder: join(root, 'supabase/migrations') },
-  ]);
+  const applied = await migrate(database, migrationsOf(root));
   if (applied.length > 0) log.info({ applied: applied.length }, 'database migrated');
   if (config.seed !== 'demo') return;
   const seed = await readFile(join(root, 'supabase/seed.sql'), 'utf8');

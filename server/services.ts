@@ -3,6 +3,7 @@ import type { ApiKeys } from '../backend/api-keys.ts';
 import { type Backend, createBackend } from '../backend/backend.ts';
 import type { Database } from '../backend/database/database.ts';
 import type { FairShare } from '../backend/fair-share.ts';
+import type { ImageProcess } from '../backend/storage/image-process.ts';
 import { renderedSides } from '../domain/product-image.ts';
 import { createMobileMoney } from '../supabase/functions/mobile-money/handler.ts';
 import type { Config } from './config.ts';
@@ -23,6 +24,7 @@ interface ServiceDependencies {
   keys: ApiKeys;
   messages: OutgoingMessages;
   fairShare: FairShare;
+  imageProcess: ImageProcess;
   /** Null with the real M-PESA. */
   simulatorUrl: string | null;
   /** This process's own URL, known once it listens. */
@@ -33,7 +35,8 @@ interface ServiceDependencies {
 
 /** Starts the services. */
 export async function startServices(dependencies: ServiceDependencies): Promise<Backend> {
-  const { config, database, keys, messages, fairShare, simulatorUrl, ownUrl, log, onError } = dependencies;
+  const { config, database, keys, messages, fairShare, imageProcess, simulatorUrl, ownUrl, log, onError } =
+    dependencies;
   // The function calls the services, and they run the function.
   const backend: Backend = await createBackend({
     database,
@@ -75,6 +78,7 @@ export async function startServices(dependencies: ServiceDependencies): Promise<
     },
     allowedOrigins: [new URL(config.publicUrl).origin, ...config.backend.allowedOrigins],
     fairShare,
+    imageProcess,
     visitorLimits,
     signedInLimits,
     visitorImageSides: renderedSides,

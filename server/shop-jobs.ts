@@ -3,7 +3,9 @@ import { createHash } from 'node:crypto';
 import type { Database } from '../backend/database/database.ts';
 import type { Store } from '../web/lib/store.ts';
 import { backUpNightly } from './backups/nightly-backup.ts';
+import { type BuildFiles, storeBuildFiles } from './build-files/build-files.ts';
 import type { Config } from './config.ts';
+import { createDueJobs, whenDue } from './due-jobs.ts';
 import { expireReservations } from './expire-reservations.ts';
 import type { Job } from './jobs.ts';
 import type { Log } from './log.ts';
@@ -18,8 +20,12 @@ interface JobDependencies {
   store: Store;
   /** Null with a hosted project. */
   database: Database | null;
+  /** The project's folder. */
+  root: string;
   messages: OutgoingMessages;
   usesSimulator: boolean;
+  /** The files of this build; null in development. */
+  buildFiles: BuildFiles | null;
   /** Token with which this server reports IP addresses of visitors to a hosted project; null without one. */
   storefrontToken: string | null;
   log: Log;
@@ -30,11 +36,13 @@ const hourMs = 60 * 60 * 1000;
 
 /** Lists the jobs of a shop. */
 export async function shopJobs(dependencies: JobDependencies): Promise<Job[]> {
-  const { config, store, database, usesSimulator, storefrontToken, log, onError } = dependencies;
+  const { config, root, store, database, usesSimulator, buildFiles, storefrontToken, log, onError } =
+    dependencies;
+  const isDue = createDueJobs(store.tables);
   return [
-    ...paymentJobs(store),
-    expireReservations(store.tables),
-    sendMessages(dependencies),
+    ...paymentJobs(store, isDue),
+    whenDue(isDue, 'expire-reservations', expireReservations(store.tables)),
+    whenDue(isDue, 'send-messages', sendMessages(dependencies)),
     {
       name: 'delete personal data after its retention period',
       everyMs: hourMs,
@@ -53,41 +61,40 @@ export async function shopJobs(dependencies: JobDependencies): Promise<Job[]> {
         if (deleted > 0) log.info({ deleted }, 'old files of the outbox folder deleted');
       },
     },
+    ...(buildFiles ? [storeBuildFiles(buildFiles)] : []),
     ...(usesSimulator ? [registerAtSimulator(store)] : []),
     ...(storefrontToken === null ? [] : [registerStorefront(store, storefrontToken)]),
-    ...(database ? [deleteExpiredRows(database)] : []),
+    ...(database ? [deleteExpiredRows(database), limitChangeLog(database)] : []),
     // A hosted project makes its own backups.
-    ...(database && config.makesBackups ? [await backUpNightly(database, config, log, onError)] : []),
+    ...(database && config.makesBackups ? [await backUpNightly(database, config, root, log, onError)] : []),
   ];
 }
 
 // Actions of the payment function.
 const paymentActions = [
-  { name: 'query open payments', action: 'query-open', everyMs: 3000 },
-  { name: 'send refunds', action: 'send-refunds', everyMs: 3000 },
-  { name: 'settle stored confirmations and callbacks', action: 'take-up-till', everyMs: 30_000 },
-  { name: "pull M-PESA's statement", action: 'pull-statement', everyMs: 60_000, firstAfterMs: 45_000 },
+  { name: 'query open payments', action: 'query-open' },
+  { name: 'send refunds', action: 'send-refunds' },
+  { name: 'settle stored confirmations and callbacks', action: 'take-up-till' },
+  { name: "pull M-PESA's statement", action: 'pull-statement', firstAfterMs: 45_000 },
 ] as const;
 
-/** The database decides which process calls, and only when there is work: a hosted project bills every call. */
-function paymentJobs({ tables, functions }: Store): Job[] {
-  return paymentActions.map(({ action, ...job }) => ({
-    ...job,
-    async run() {
-      const claim = await tables.rpc('claim_payment_job', { action });
-      if (claim.error) throw new Error(claim.error.message);
-      if (!claim.data) return;
-      const { error } = await functions.invoke('mobile-money', { body: { action } });
-      if (error) throw error;
-    },
-  }));
+/** A hosted project bills every call of the function, so one process calls, and only when there is work. */
+function paymentJobs({ functions }: Store, isDue: (job: string) => Promise<boolean>): Job[] {
+  return paymentActions.map(({ action, ...job }) =>
+    whenDue(isDue, action, {
+      ...job,
+      async run() {
+        const { error } = await functions.invoke('mobile-money', { body: { action } });
+        if (error) throw error;
+      },
+    }),
+  );
 }
 
-function sendMessages({ config, store, messages, log }: JobDependencies): Job {
+function sendMessages({ config, store, messages, log }: JobDependencies): Omit<Job, 'everyMs'> {
   const stopping = new AbortController();
   return {
     name: 'send messages to customers',
-    everyMs: 2500,
     run: () =>
       sendDueMessages({
         tables: store.tables,
@@ -109,6 +116,17 @@ function deleteExpiredRows(database: Database): Job {
     async run() {
       await database.query('select realtime.prune_messages()');
       await database.query('select auth.prune()');
+    },
+  };
+}
+
+/** Also a flood of changes must not fill the database, and readers that are behind must not keep it. */
+function limitChangeLog(database: Database): Job {
+  return {
+    name: 'limit the log of changes',
+    everyMs: 60_000,
+    async run() {
+      await database.query('select realtime.prune_changes()');
     },
   };
 }

@@ -1,5 +1,7 @@
 // The shop's settings of the realtime service: visitors receive but do not send.
 import type { BackendOptions } from '../backend/backend.ts';
+import { defaultLimits } from '../backend/realtime/limits.ts';
+import { maxConnections } from './file-limit.ts';
 
 /**
  * Visitors send joins and heartbeats, staff also tokens; only the database sends messages, which are small. So one socket
@@ -8,12 +10,18 @@ import type { BackendOptions } from '../backend/backend.ts';
 export const shopRealtime: NonNullable<BackendOptions['realtime']> = {
   publicSenders: 'privileged',
   limits: {
+    // The other half is for pages.
+    connections: Math.min(defaultLimits.connections, Math.floor(maxConnections() / 2)),
     frameBytes: 64 * 1024,
     joinBytes: 32 * 1024,
     payloadBytes: 64 * 1024,
     requestBytes: 256 * 1024,
+    // A staff screen sends a join, a token an hour, and a heartbeat every 25 seconds; a tracking page a join and the heartbeats.
     framesPerSecond: 200,
-    framesPerNetwork: 1_000,
+    bytesPerSecond: 256 * 1024,
+    framesPerNetwork: 500,
+    // 10,000 sockets send 400 heartbeats per second. A frame in a packet of its own takes up to 65 µs, so this is an eighth of the thread.
+    framesInAll: 2_000,
     // The shop's pages receive broadcasts. Table changes are for other programs, of which a visitor has few.
     visitorChangesPerNetwork: 100,
     visitorChangesPerSecond: 1_000,

@@ -4,12 +4,16 @@ import type { ServerBuild } from 'react-router';
 import { type ApiKeys, loadApiKeys } from '../backend/api-keys.ts';
 import { createFairShare } from '../backend/fair-share.ts';
 import { closeServer, listen } from '../backend/listen.ts';
+import { createImageProcess } from '../backend/storage/image-process.ts';
 import { createRenderedImages } from '../backend/storage/rendered-images.ts';
 import { WrongSetting } from '../backend/wrong-setting.ts';
 import { visitorHeaders, visitorToken } from '../supabase/functions/mobile-money/caller-address.ts';
 import type { PublicConfig } from '../web/lib/shop-context.ts';
 import { createStore } from '../web/lib/store.ts';
 import type { Middleware } from './browser-files.ts';
+import { packBuild } from './build-files/archive.ts';
+import { createBuildFiles } from './build-files/build-files.ts';
+import { openBuildStore } from './build-files/build-store.ts';
 import type { Config } from './config.ts';
 import { exitForRestart } from './end-broken.ts';
 import { ensureFirstAdmin, type FirstAdmin, type FirstAdminOptions } from './first-admin.ts';
@@ -46,8 +50,12 @@ export interface Shop {
 
 export interface ShopOptions {
   config: Config;
-  /** The project's folder. */
+  /** The folder with the migrations: a release, or the project's in development. */
   root: string;
+  /** A folder that may contain a blank database, to create new ones from. */
+  blankDatabases?: string;
+  /** Name of the release, for `/readyz`. */
+  release?: string;
   log: Log;
   build: ServerBuild | (() => Promise<ServerBuild>);
   mode: 'production' | 'development';
@@ -73,7 +81,7 @@ export async function startShop(options: ShopOptions): Promise<Shop> {
 }
 
 async function wire(
-  { config, root, log, build, mode, assets }: ShopOptions,
+  { config, root, blankDatabases, release, log, build, mode, assets }: ShopOptions,
   closers: (() => Promise<unknown>)[],
 ): Promise<Omit<Shop, 'close'>> {
   const onError = (error: unknown, where: string, requestId?: string) =>
@@ -84,7 +92,7 @@ async function wire(
   const database = config.supabase
     ? null
     : metrics.measureDatabase(
-        await openDatabase(config, onError, root, (error) => exitForRestart(log, error)),
+        await openDatabase(config, onError, blankDatabases, (error) => exitForRestart(log, error)),
       );
   if (database) closers.push(() => database.close());
   // Connections are closed after the services have sent close frames to WebSockets, for which they need the database.
@@ -100,6 +108,8 @@ async function wire(
   const simulator = config.mpesa.environment === 'simulator' ? await startSimulator(config, log) : null;
   if (simulator) closers.push(() => simulator.close());
   const fairShare = createFairShare(database?.kind ?? 'postgresql');
+  const imageProcess = createImageProcess();
+  closers.push(() => imageProcess.close());
   const messages = createMessages(config.messages, log);
   let ownUrl = '';
   const backend =
@@ -110,6 +120,7 @@ async function wire(
       keys,
       messages,
       fairShare,
+      imageProcess,
       simulatorUrl: simulator?.url ?? null,
       ownUrl: () => ownUrl,
       log,
@@ -156,6 +167,16 @@ async function wire(
   });
   closers.push(() => pageViews.close());
 
+  // The files of this build are stored before a page of it is sent: the next request may reach a process with another build.
+  const buildFiles =
+    typeof assets === 'string'
+      ? createBuildFiles(
+          openBuildStore({ servicesUrl, secretKey: keys.secret, ...transport }),
+          await packBuild(assets),
+        )
+      : null;
+  await buildFiles?.renew().catch((error: unknown) => onError(error, 'files of this build'));
+
   // HTTP. Ready only after the first staff account exists, so that staff can sign in as soon as the shop is ready.
   let hasOpened = false;
   const isReady = createReadiness(async () => {
@@ -190,6 +211,8 @@ async function wire(
       log,
     }),
     assets,
+    ...(buildFiles ? { buildFiles } : {}),
+    ...(release ? { release } : {}),
     pageViews,
     shareImages: createShareImages({
       tables: visitorTables,
@@ -198,6 +221,8 @@ async function wire(
       ...transport,
       drawn: createRenderedImages(join(config.dataDir, 'share-images'), shareImageBytes),
       queue: fairShare.images,
+      imageProcess,
+      onError: (error) => onError(error, 'share images'),
     }),
     fairShare,
     isReady: async () => hasOpened && (await isReady()),
@@ -217,10 +242,12 @@ async function wire(
 
   const jobs = await shopJobs({
     config,
+    root,
     store: secretStore,
     database,
     messages,
     usesSimulator: simulator !== null,
+    buildFiles,
     storefrontToken,
     log,
     onError,

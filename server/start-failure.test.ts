@@ -78,7 +78,7 @@ test.each([
   [
     'of a newer PostgreSQL',
     '19\n',
-    `written by PostgreSQL 19, but this version contains PostgreSQL 18; start the newer version again, or ${restore}.`,
+    `written by PostgreSQL 19, but this version contains PostgreSQL 18; start the newer version again (npm run update fetches it), or restore a backup of this version, which loses what came after it: npm run restore -- --replace FILE.`,
   ],
   [
     'of an older PostgreSQL',
@@ -113,8 +113,8 @@ test('describes errors of the database by who can end them', () => {
     ],
     [new DatabaseError('There is not enough memory', { code: '53200' }), /; close other programs/],
     [
-      new OtherVersion('migration shop/9 was applied', true),
-      /applied; start the newer version again, or restore/,
+      new OtherVersion('The database is of a newer version', true),
+      /newer version; start the newer version again \(npm run update fetches it\), or restore a backup/,
     ],
   ] as const) {
     expect(describeStartFailure(error)).toMatch(sentence);

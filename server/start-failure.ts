@@ -30,12 +30,15 @@ for (const code of ['XX001', 'XX002', '58P01', '58030']) {
 export function describeStartFailure(error: unknown): string {
   if (ownSentences.some((kind) => error instanceof kind)) return (error as Error).message;
   if (error instanceof FolderInUse || error instanceof MigrationChanged) return `${error.message}.`;
+  if (error instanceof DatabaseError && error.message.startsWith('The embedded database')) {
+    return `${error.message}; if this happens again, its files are damaged: ${backToBackup}.`;
+  }
   if (error instanceof DatabaseError && unreachable.test(error.code)) {
     return `The database cannot be used (${error.message}); check DATABASE_URL and whether the database runs.`;
   }
   if (error instanceof OtherVersion) {
     return error.isNewer
-      ? `${error.message}; start the newer version again, or ${backToBackup}.`
+      ? `${error.message}; start the newer version again (npm run update fetches it), or restore a backup of this version, which loses what came after it: npm run restore -- --replace FILE.`
       : `${error.message}; start the version that wrote it.`;
   }
   if (error instanceof DatabaseError && Object.hasOwn(nextSteps, error.code)) {

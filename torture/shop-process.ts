@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { freePort } from '../scripts/free-port.ts';
 import { memoryEnvironment } from '../scripts/memory-settings.mjs';
+import { currentRelease } from '../scripts/releases.mjs';
 
 export const root = join(import.meta.dirname, '..');
 
@@ -28,18 +29,22 @@ export interface ShopProcess {
  * @param name for messages
  * @param logFile for its output
  * @param environment its settings, except the port
+ * @param maxFiles its limit of open files. Default: this process's
  */
 export async function makeShopProcess(
   name: string,
   logFile: string,
   environment: Record<string, string>,
+  { maxFiles }: { maxFiles?: number } = {},
 ): Promise<ShopProcess> {
   const port = await freePort();
   const log = createWriteStream(logFile, { flags: 'a' });
   let child: ChildProcess | null = null;
   let ended: Promise<void> = Promise.resolve();
   let isUp = false;
-  const main = pathToFileURL(join(root, 'build/service/main.js')).href;
+  const release = currentRelease(root);
+  if (!release) throw new Error('the shop is not built: npm run build');
+  const main = pathToFileURL(join(release, 'service/main.js')).href;
   const memorySettings = pathToFileURL(join(root, 'scripts/memory-settings.mjs')).href;
 
   async function start(): Promise<number> {
@@ -49,7 +54,9 @@ export async function makeShopProcess(
       (await import(${JSON.stringify(memorySettings)})).applyMemorySettings();
       await (await import(${JSON.stringify(main)})).main(${JSON.stringify(root)});
     `;
-    const started = spawn(process.execPath, ['--input-type=module', '--eval', script], {
+    const limit = maxFiles === undefined ? ':' : `ulimit -n ${maxFiles}`;
+    const command = [process.execPath, '--input-type=module', '--eval', script];
+    const started = spawn('sh', ['-c', `${limit} && exec "$@"`, 'sh', ...command], {
       env: {
         ...memoryEnvironment,
         ...process.env,

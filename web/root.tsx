@@ -71,7 +71,9 @@ export function shouldRevalidate({
   nextUrl,
   defaultShouldRevalidate,
 }: ShouldRevalidateFunctionArgs) {
-  return currentUrl.href === nextUrl.href && defaultShouldRevalidate;
+  // A check of the session, which reloads the page's data, must work without a network: only saved settings change these.
+  const isSessionCheck = /^\/admin(?!\/settings$)/.test(currentUrl.pathname);
+  return currentUrl.href === nextUrl.href && !isSessionCheck && defaultShouldRevalidate;
 }
 
 export const meta: Route.MetaFunction = ({ loaderData }) => [

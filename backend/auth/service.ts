@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { ApiKeys } from '../api-keys.ts';
 import { createAccessTokens } from '../authenticate.ts';
 import { type Caller, inShareOf, type Service, type SharedQueue } from '../caller.ts';
-import { type Database, DatabaseError } from '../database/database.ts';
+import { type Database, DatabaseError, isUnavailable, retryAfterSeconds } from '../database/database.ts';
 import { isQueueRejection } from '../fair-queue.ts';
 import { adminLinkRoutes } from './admin/links.ts';
 import { adminUserRoutes } from './admin/users.ts';
@@ -73,7 +73,10 @@ export async function createAuthService(options: AuthServiceOptions): Promise<Au
     const found = fitting.find(({ route }) => route.method === raw.method);
     if (!found) {
       const allow = fitting.map(({ route }) => route.method).join(', ');
-      return new Response(null, { status: 405, headers: { allow } });
+      // GoTrue's answer is empty, and its client reports an empty answer as a failed connection.
+      throw new AuthError(405, 'method_not_allowed', `${raw.method} is not supported here`, {
+        headers: { allow },
+      });
     }
     const { route, pattern } = found;
     const parameters = { ...pattern.exec(path)?.groups };
@@ -117,14 +120,9 @@ export async function createAuthService(options: AuthServiceOptions): Promise<Au
         return await answer(request, caller);
       } catch (thrown) {
         if (isQueueRejection(thrown)) throw thrown;
-        const error = isContention(thrown)
-          ? new AuthError(
-              409,
-              'conflict',
-              'Too many concurrent requests for the same thing, please try again',
-            )
-          : thrown;
-        if (!(error instanceof AuthError) && !(error instanceof OAuthError)) onError(error, request);
+        const error = answerable(thrown);
+        if (isUnavailable(thrown) || !(error instanceof AuthError || error instanceof OAuthError))
+          onError(thrown, request);
         return answerError(error, request.headers.get('x-supabase-api-version'));
       }
     },
@@ -204,6 +202,25 @@ function pathOf(request: Request): string {
 // Serialization failure, deadlock, lock not available.
 const isContention = (thrown: unknown) =>
   thrown instanceof DatabaseError && ['40001', '40P01', '55P03'].includes(thrown.code);
+
+/** The error to answer with: temporary states of the database have one that clients retry. */
+function answerable(thrown: unknown): unknown {
+  if (isContention(thrown))
+    return new AuthError(
+      409,
+      'conflict',
+      'Too many concurrent requests for the same thing, please try again',
+    );
+  if (!isUnavailable(thrown)) return thrown;
+  return new AuthError(
+    503,
+    'database_unavailable',
+    'The database is not available right now, please try again',
+    {
+      headers: { 'retry-after': retryAfterSeconds },
+    },
+  );
+}
 
 function answerPreflight(request: Request): Response {
   return new Response(null, {

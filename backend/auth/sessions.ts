@@ -59,8 +59,13 @@ export async function startSession(
   },
 ): Promise<TokenResponse> {
   const { user, method, request } = start;
+  const aal = start.aal ?? 'aal1';
   if (context.settings.isSingleSession) {
-    await tx.query('delete from auth.sessions where user_id = $1::uuid', [user.id]);
+    // A password alone must not end sessions that passed a second factor; passing it does.
+    await tx.query(`delete from auth.sessions where user_id = $1::uuid and aal <= $2::auth.aal_level`, [
+      user.id,
+      aal,
+    ]);
   }
   await endOverSessions(tx, context, user.id);
   const { rows } = await tx.query<SessionRow>(
@@ -69,7 +74,7 @@ export async function startSession(
      returning ${sessionColumns}`,
     [
       user.id,
-      start.aal ?? 'aal1',
+      aal,
       request.userAgent?.slice(0, 1000) ?? null,
       request.ip,
       randomBytes(32).toString('base64url'),
@@ -101,8 +106,9 @@ export async function upgradeSession(
   if (!session) throw sessionGone();
   await addMethod(tx, context, session.id, upgrade.method);
   await tx.query(
-    `delete from auth.sessions where user_id = $1::uuid and id <> $2::uuid and aal < 'aal2'::auth.aal_level`,
-    [session.user_id, session.id],
+    `delete from auth.sessions
+     where user_id = $1::uuid and id <> $2::uuid and (aal < 'aal2'::auth.aal_level or $3::boolean)`,
+    [session.user_id, session.id, context.settings.isSingleSession],
   );
   const active = await activeToken(tx, session.id);
   return tokenResponse(

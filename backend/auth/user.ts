@@ -49,15 +49,12 @@ async function putUser(request: UserRequest, context: AuthContext): Promise<Resp
       'Updating email, phone, password of a SSO account only possible via SSO',
     );
   }
-  if (isContactChange && request.session?.aal !== 'aal2') {
-    const factors = await factorsOf(context.database, user.id);
-    if (factors.some(({ status }) => status === 'verified')) {
-      throw new AuthError(
-        401,
-        'insufficient_aal',
-        'AAL2 session is required to update email or password when MFA is enabled.',
-      );
-    }
+  if (isContactChange && (await lacksSecondFactor(context.database, request))) {
+    throw new AuthError(
+      401,
+      'insufficient_aal',
+      'AAL2 session is required to update email or password when MFA is enabled.',
+    );
   }
   const hashed = changes.password === null ? null : await checkNewPassword(request, context, changes);
   await limitContactChanges(request, context, changes);
@@ -248,18 +245,40 @@ export function merged(before: Json, change: Json): Json {
   return Object.fromEntries(Object.entries({ ...before, ...change }).filter(([, value]) => value !== null));
 }
 
+/**
+ * Ends sessions. Someone who knows only the password must not sign the owner out, so other sessions than the caller's own
+ * need a passed second factor, if the user has one. GoTrue asks for none.
+ */
 async function logout(request: UserRequest, context: AuthContext): Promise<Response> {
   const scope = request.url.searchParams.get('scope') || 'global';
   const { user, session } = request;
   if (!['global', 'local', 'others'].includes(scope)) throw invalid(`Unsupported logout scope "${scope}"`);
+  // A token without a session can only mean all of them.
+  const isOwnOnly = scope === 'local' && session !== null;
+  const isRefused = !isOwnOnly && (await lacksSecondFactor(context.database, request));
   await context.database.transaction(async (tx) => {
-    await audit(tx, context, 'logout', user, request, { scope });
-    // A token without a session can only mean all of them.
-    if (scope === 'global' || !session) await endSessions(tx, user.id);
-    else if (scope === 'local') await endSessions(tx, user.id, { only: session.id });
-    else await endSessions(tx, user.id, { except: session.id });
+    await audit(tx, context, 'logout', user, request, { scope: isRefused ? 'local' : scope });
+    if (session && (isOwnOnly || (isRefused && scope === 'global')))
+      await endSessions(tx, user.id, { only: session.id });
+    else if (!isRefused)
+      await endSessions(tx, user.id, session && scope === 'others' ? { except: session.id } : {});
   });
+  if (isRefused) {
+    // The official client takes 403 as "signed out" and forgets its session, which has ended; it reports 422 as an error.
+    throw new AuthError(
+      scope === 'global' ? 403 : 422,
+      'insufficient_aal',
+      'AAL2 session is required to end other sessions when MFA is enabled.',
+    );
+  }
   return new Response(null, { status: 204 });
+}
+
+/** Whether a user has a second factor that this session has not passed. */
+async function lacksSecondFactor(database: Session, { user, session }: UserRequest): Promise<boolean> {
+  if (session?.aal === 'aal2') return false;
+  const factors = await factorsOf(database, user.id);
+  return factors.some(({ status }) => status === 'verified');
 }
 
 export const userRoutes: readonly Route[] = [

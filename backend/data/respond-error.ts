@@ -1,5 +1,5 @@
 // Converts errors to HTTP responses, with PostgREST's statuses.
-import { DatabaseError } from '../database/database.ts';
+import { DatabaseError, isUnavailable } from '../database/database.ts';
 import { type PlainHeaders, PlainResponse } from '../plain-response.ts';
 import { DataError } from './data-error.ts';
 
@@ -28,7 +28,7 @@ export function dataErrorOf(thrown: unknown, isAnonymous: boolean): DataError {
     return new DataError(500, { code: 'PGRSTX00', message: 'Internal server error' });
   }
   const { code, message, detail, hint } = thrown;
-  if (code.startsWith('08')) return unconnected(message);
+  if (isUnavailable(thrown)) return unavailable(thrown);
   if (code === 'PGRST') return raised(message, detail);
   const status = statusOf(code, message, isAnonymous);
   const headers: Record<string, string> = status === 401 ? { 'WWW-Authenticate': 'Bearer' } : {};
@@ -36,18 +36,21 @@ export function dataErrorOf(thrown: unknown, isAnonymous: boolean): DataError {
   return new DataError(status, { code, message, details: detail, hint }, headers, words);
 }
 
-/** The driver's messages may contain host names: they are logged, not sent. */
-function unconnected(message: string): DataError {
+/** Messages of driver and pooler may contain host names: they are logged, not sent. */
+function unavailable({ code, message }: DatabaseError): DataError {
   if (message === 'timeout exceeded when trying to connect') {
     return new DataError(504, {
       code: 'PGRST003',
       message: 'Timed out acquiring connection from connection pool.',
     });
   }
-  const [code, words] = message.includes('ECONNREFUSED')
-    ? ['PGRST000', 'Database connection error.']
-    : ['PGRST001', 'Database client error. Retrying the connection.'];
-  return new DataError(503, { code, message: words }, { 'Retry-After': '1' });
+  const isServersOwn = code.startsWith('57P');
+  const body = isServersOwn
+    ? { code, message }
+    : message.includes('ECONNREFUSED')
+      ? { code: 'PGRST000', message: 'Database connection error.' }
+      : { code: 'PGRST001', message: 'Database client error. Retrying the connection.' };
+  return new DataError(503, body, { 'Retry-After': '1' });
 }
 
 const statusByCode: Readonly<Record<string, number>> = {
@@ -60,12 +63,10 @@ const statusByCode: Readonly<Record<string, number>> = {
   '42P01': 404,
   '42P17': 500,
   '53400': 500,
-  '57P01': 503,
   P0001: 400,
 };
 
 const statusByClass: Readonly<Record<string, number>> = {
-  '08': 503,
   '09': 500,
   '0L': 403,
   '0P': 403,

@@ -104,6 +104,8 @@ export class DatabaseError extends Error {
   readonly detail: string | null;
   readonly hint: string | null;
   readonly constraint: string | null;
+  /** Whether the error ended the connection, as PostgreSQL and poolers report it. */
+  readonly isFatal: boolean;
 
   constructor(
     message: string,
@@ -112,16 +114,29 @@ export class DatabaseError extends Error {
       detail?: string | null;
       hint?: string | null;
       constraint?: string | null;
+      severity?: string | null;
       cause?: unknown;
     },
   ) {
     super(message, { cause: fields.cause });
     this.code = fields.code;
+    this.isFatal = fields.severity === 'FATAL' || fields.severity === 'PANIC';
     this.detail = fields.detail ?? null;
     this.hint = fields.hint ?? null;
     this.constraint = fields.constraint ?? null;
   }
 }
+
+/**
+ * Whether the database cannot be used at the moment: it starts, stops, has no free connection or cannot be reached, itself or
+ * behind a pooler. The request is not to blame, and succeeds later.
+ */
+export function isUnavailable(error: unknown): error is DatabaseError {
+  return error instanceof DatabaseError && (error.isFatal || /^(?:08|57P0[1235]$|53300$)/.test(error.code));
+}
+
+/** Seconds after which a client may try again when the database is unavailable. */
+export const retryAfterSeconds = '5';
 
 /** The database was written by another version of the software. The message is a sentence without its full stop. */
 export class OtherVersion extends Error {
@@ -141,13 +156,18 @@ export class OtherVersion extends Error {
  */
 export function asDatabaseError(thrown: unknown): DatabaseError {
   if (thrown instanceof DatabaseError) return thrown;
-  const error = thrown as Partial<Record<'message' | 'code' | 'detail' | 'hint' | 'constraint', string>>;
-  const isSqlState = typeof error?.code === 'string' && /^[0-9A-Z]{5}$/.test(error.code);
+  const error = thrown as Partial<
+    Record<'message' | 'code' | 'detail' | 'hint' | 'constraint' | 'severity' | 'syscall', string>
+  >;
+  // An error of the operating system has a code of letters, such as EPIPE.
+  const isSqlState =
+    typeof error?.code === 'string' && /^[0-9A-Z]{5}$/.test(error.code) && error.syscall === undefined;
   return new DatabaseError(error?.message ?? String(thrown), {
     code: isSqlState && error.code ? error.code : '08006',
     detail: error?.detail ?? null,
     hint: error?.hint ?? null,
     constraint: error?.constraint ?? null,
+    severity: error?.severity ?? null,
     cause: thrown,
   });
 }

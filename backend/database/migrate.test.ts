@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Database } from './database.ts';
-import { migrate } from './migrate.ts';
+import { type AppliedMigration, migrate, migrateLike, readMigrations } from './migrate.ts';
 import { openPostgresql } from './postgresql.ts';
 import { testDatabases, throwawayDatabase } from './throwaway.ts';
 
@@ -28,7 +28,7 @@ test.runIf(testDatabases().includes('postgresql'))(
     const database = openPostgresql(own.href, { poolSize: 1 });
     const platform = fileURLToPath(new URL('../platform', import.meta.url));
     const applied = await migrate(database, [{ name: 'platform', folder: platform }]);
-    expect(applied.at(-1)).toBe('platform/05_schema_reload');
+    expect(applied).toContain('platform/05_schema_reload');
     const { rows } = await database.transaction((session) => session.query('select current_user as role'), {
       settings: { role: 'anon' },
     });
@@ -124,10 +124,53 @@ describe.each(testDatabases())('migrating on %s', (kind) => {
 
   test('rejects a history whose file is missing', async () => {
     await migrate(database, source());
-    await rm(join(folder, '2_second.sql'));
+    await rm(join(folder, '1_first.sql'));
     await expect(migrate(database, source())).rejects.toThrow(
-      'shop/2_second was applied to this database but its file is missing',
+      'shop/1_first was applied to this database but its file is missing',
     );
+  });
+
+  describe('a database of a newer version', () => {
+    const earlier = async (...later: string[]) => {
+      await migrate(database, source());
+      for (const name of later) await rm(join(folder, name));
+      return migrate(database, source());
+    };
+    const isNamed =
+      /^The database is of a newer version: its last migration is shop\/\S+, which this version does not have$/;
+
+    test('is named as newer', async () => {
+      await expect(earlier('2_second.sql')).rejects.toThrow(isNamed);
+    });
+
+    test('is named as newer where its baseline replaced the migrations of this version', async () => {
+      await migrate(database, source());
+      await write('3_baseline.sql', '-- Replaces: 2_second\nselect 1;');
+      const files = ['1_first.sql', '2_second.sql'] as const;
+      const texts = await Promise.all(files.map((name) => readFile(join(folder, name), 'utf8')));
+      for (const name of files) await rm(join(folder, name));
+      await migrate(database, source());
+      await rm(join(folder, '3_baseline.sql'));
+      for (const [index, name] of files.entries()) await write(name, texts[index] ?? '');
+      await expect(migrate(database, source())).rejects.toThrow(isNamed);
+      expect(await steps()).toEqual(['first', 'second']);
+    });
+
+    test('is accepted where every further migration says that earlier versions work with it', async () => {
+      await write(
+        '3_more.sql',
+        '-- Earlier versions keep working: a new table.\ncreate table public.more ();',
+      );
+      await write('4_even_more.sql', '-- Earlier versions keep working.\ncreate table public.even_more ();');
+      expect(await earlier('3_more.sql', '4_even_more.sql')).toEqual([]);
+      await write(
+        '3_more.sql',
+        '-- Earlier versions keep working: a new table.\ncreate table public.more ();',
+      );
+      await write('4_even_more.sql', '-- Earlier versions keep working.\ncreate table public.even_more ();');
+      await write('5_less.sql', 'drop table public.more;');
+      await expect(earlier('4_even_more.sql', '5_less.sql')).rejects.toThrow(isNamed);
+    });
   });
 
   describe('a baseline of two files', () => {
@@ -173,6 +216,51 @@ describe.each(testDatabases())('migrating on %s', (kind) => {
       );
       expect(await versions()).toEqual(['1_first']);
       expect(await steps()).toEqual(['first']);
+    });
+  });
+
+  describe('a database for the rows of another one', () => {
+    const history = async () => {
+      const other = await throwawayDatabase(kind, []);
+      await migrate(other, source());
+      const read = await other.transaction(readMigrations);
+      await other.close();
+      return read;
+    };
+    const added = { hash: '', earlier_versions_work: false };
+    const create = (like: readonly AppliedMigration[]) =>
+      database.transaction((session) => migrateLike(session, source(), like));
+
+    test('gets the migrations of that one, and later ones from a start', async () => {
+      const like = [...(await history()), { ...added, source: 'seed', version: 'demo' }];
+      await write('3_next.sql', `insert into public.steps values ('next');`);
+      await create(like);
+      expect(await steps()).toEqual(['first', 'second']);
+      expect(await database.transaction(readMigrations)).toEqual(
+        like.toSorted((a, b) => (a.source < b.source ? -1 : 1)),
+      );
+      expect(await migrate(database, source())).toEqual(['shop/3_next']);
+    });
+
+    test('gets the baseline in place of what it replaces', async () => {
+      const like = await history();
+      await rm(join(folder, '1_first.sql'));
+      await rm(join(folder, '2_second.sql'));
+      await write('3_baseline.sql', `-- Replaces: 2_second\ncreate table public.steps (name text);`);
+      await expect(create(like.slice(0, 1))).rejects.toThrow('made by an earlier version');
+      await create(like);
+      expect(await migrate(database, source())).toEqual([]);
+    });
+
+    test('is refused where that one is newer or has another history', async () => {
+      const like = await history();
+      await expect(create([...like, { ...added, source: 'shop', version: '3_next' }])).rejects.toThrow(
+        'of a newer version: its last migration is shop/3_next, which this version does not have',
+      );
+      await expect(create([...like, { ...added, source: 'shop', version: '0_none' }])).rejects.toThrow(
+        'shop/0_none was applied to this database but its file is missing',
+      );
+      await expect(create(like.map((row) => ({ ...row, hash: 'other' })))).rejects.toThrow('was changed');
     });
   });
 

@@ -45,6 +45,12 @@ test('a broken database rejects every call and rolls back its open transaction',
   await expect(database.execute('select 1')).rejects.toMatchObject(broken);
   await expect(database.transaction((session) => session.query('select 1'))).rejects.toMatchObject(broken);
   expect(breaks).toEqual([expect.objectContaining(broken)]);
+
+  // A command that opened it ends, and another one opens the files.
+  await database.close();
+  const reopened = await openPglite(join(folder, 'broken'), { isDurable: false, sharedBuffers });
+  expect((await reopened.query('select n from public.retained')).rows).toEqual([{ n: 1 }]);
+  await reopened.close();
 });
 
 test('reports a database that no longer answers, but not a busy one', async () => {

@@ -108,7 +108,11 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
     throw error;
   }
 
-  const { onBreak = () => {} } = options;
+  let isBroken = false;
+  const onBreak = (error: DatabaseError) => {
+    isBroken = true;
+    options.onBreak?.(error);
+  };
   const answered = detectBreak(lite, onBreak);
   const read = createRead(lite, toText);
 
@@ -179,7 +183,8 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
     },
     async close() {
       clearInterval(maintenance);
-      await lite.close();
+      // A broken one would never end. All acknowledged writes are on the disk.
+      if (!isBroken) await lite.close();
       await unlock();
     },
   };

@@ -5,7 +5,7 @@ import {
   type AdvisoryLock,
   asDatabaseError,
   type Database,
-  DatabaseError,
+  isUnavailable,
   type NotificationListener,
   type QueryResult,
   type Session,
@@ -37,9 +37,14 @@ export interface PostgresqlOptions {
   notificationCheck?: number;
   /**
    * Direct connection string for notifications, where `url` uses a pooler in transaction mode. Such a pooler passes no
-   * notifications on, and may use another connection for every transaction, so statements are not named. Default: `url`.
+   * notifications on. Default: `url`.
    */
   listenUrl?: string | undefined;
+  /**
+   * Whether statements are prepared by name. A pooler in transaction mode may use another connection for every transaction, on
+   * which the name is unknown or taken. Default: true without `listenUrl`.
+   */
+  namesStatements?: boolean;
   /** Receives errors that no caller waits for, such as an idle connection that broke. */
   onError?: (error: Error) => void;
 }
@@ -51,7 +56,8 @@ export interface PostgresqlOptions {
  */
 export function openPostgresql(url: string, options: PostgresqlOptions = {}): Database {
   const onError = options.onError ?? (() => {});
-  const names = options.listenUrl === undefined ? statementNames : null;
+  const { namesStatements = options.listenUrl === undefined } = options;
+  const names = namesStatements ? statementNames : null;
   const pool = new pg.Pool({
     connectionString: url,
     max: options.poolSize ?? 10,
@@ -107,7 +113,7 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
         return result;
       } catch (error) {
         // A connection that broke in the middle must not go back to the pool.
-        client.release(error instanceof RollbackFailed || isConnectionLost(error));
+        client.release(error instanceof RollbackFailed || isUnavailable(error));
         throw error instanceof RollbackFailed ? error.reason : error;
       }
     },
@@ -163,10 +169,6 @@ async function inTransaction<T>(
   }
 }
 
-function isConnectionLost(error: unknown): boolean {
-  return error instanceof DatabaseError && (error.code.startsWith('08') || error.code === '57P01');
-}
-
 const settingsName = 'settings';
 
 function settingsQuery(
@@ -196,7 +198,7 @@ function readFrom(
         settings,
         { settingsName: preparedSettings, parserOf },
         (error, result) => {
-          release(error !== null && isConnectionLost(error));
+          release(isUnavailable(error));
           if (result) resolve(result);
           else reject(error);
         },

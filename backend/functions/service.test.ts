@@ -209,14 +209,16 @@ describe('a call', () => {
   const call = async (
     verifyJwt: DeployedFunction['verifyJwt'],
     token: string | null | undefined,
-    method = 'POST',
+    { method = 'POST', isSigned = false } = {},
   ) => {
     const service = createFunctionsService({
       functions: { echo: { handler: echo, ...(verifyJwt ? { verifyJwt } : {}) } },
     });
     const answer = await service.fetch(
       new Request('http://shop.example/functions/v1/echo', { method }),
-      token === undefined ? visitor : { ...visitor, tokenError: { token, message: 'not accepted' } },
+      token === undefined
+        ? visitor
+        : { ...visitor, tokenError: { token, message: 'not accepted', isSigned } },
     );
     return { status: answer.status, code: answer.headers.get('sb-error-code'), body: await answer.json() };
   };
@@ -239,7 +241,7 @@ describe('a call', () => {
   });
 
   test('with a valid token reaches the function, whatever its setting', async () => {
-    for (const verifyJwt of [undefined, 'always', 'when-sent', 'never'] as const) {
+    for (const verifyJwt of [undefined, 'always', 'signature', 'when-sent', 'never'] as const) {
       expect((await call(verifyJwt, undefined)).status).toBe(200);
     }
   });
@@ -253,7 +255,18 @@ describe('a call', () => {
     expect(await call('never', 'nonsense')).toMatchObject({ status: 200, body: { role: 'anon' } });
   });
 
+  test('with a signed token without a role reaches a function that verifies only signatures, as anon', async () => {
+    const token = tokenOf({ alg: 'ES256' });
+    expect(await call('signature', token, { isSigned: true })).toMatchObject({
+      status: 200,
+      body: { role: 'anon' },
+    });
+    expect((await call('always', token, { isSigned: true })).status).toBe(401);
+    expect((await call('signature', token)).status).toBe(401);
+    expect((await call('signature', null)).status).toBe(401);
+  });
+
   test('of OPTIONS needs no token', async () => {
-    expect((await call('always', null, 'OPTIONS')).status).toBe(200);
+    expect((await call('always', null, { method: 'OPTIONS' })).status).toBe(200);
   });
 });

@@ -17,11 +17,12 @@ export type FunctionHandler = (request: Request, context: FunctionContext) => Pr
 export interface DeployedFunction {
   handler: FunctionHandler;
   /**
-   * Whether calls need a valid access token or API key. `always`: as `verify_jwt = true` on a hosted project. `when-sent`: a call
-   * without a token runs as `anon`; a wrong or expired token is refused. `never`: as `verify_jwt = false` on a hosted project; a
-   * call whose token is not ours runs as `anon`, for third parties that send their own tokens. Default: `always`.
+   * Whether calls need a valid access token or API key. `always`: one with a role of the API. `signature`: as `verify_jwt = true`
+   * on a hosted project, which does not read the role; a call whose token names no role of the API runs as `anon`. `when-sent`: a
+   * call without a token runs as `anon`; a wrong or expired token is refused. `never`: as `verify_jwt = false` on a hosted project;
+   * a call whose token is not ours runs as `anon`, for third parties that send their own tokens. Default: `always`.
    */
-  verifyJwt?: 'always' | 'when-sent' | 'never';
+  verifyJwt?: 'always' | 'signature' | 'when-sent' | 'never';
 }
 
 /** Dependencies of the service. */
@@ -64,10 +65,9 @@ export function createFunctionsService(options: FunctionsOptions): Service {
       if (name === null || !deployed) return refusal(404, 'NOT_FOUND', 'Requested function was not found');
       const { handler, verifyJwt = 'always' } = deployed;
       const { tokenError } = caller;
-      const isRefused =
-        tokenError && (verifyJwt === 'always' || (verifyJwt === 'when-sent' && tokenError.token));
       // Preflight requests have no token.
-      if (isRefused && request.method !== 'OPTIONS') return tokenRefusal(tokenError.token);
+      if (tokenError && request.method !== 'OPTIONS' && isRefused(tokenError, verifyJwt))
+        return tokenRefusal(tokenError.token);
 
       const maxBytes = caller.claims.role === 'anon' ? anonymousBodyBytes : bodyBytes;
       const bounded = await withinSize(request, maxBytes, caller.inShare !== undefined);
@@ -105,6 +105,22 @@ export function createFunctionsService(options: FunctionsOptions): Service {
       isAnswered = true;
       clearTimeout(timer);
     }
+  }
+}
+
+function isRefused(
+  { token, isSigned }: NonNullable<Caller['tokenError']>,
+  verifyJwt: NonNullable<DeployedFunction['verifyJwt']>,
+): boolean {
+  switch (verifyJwt) {
+    case 'always':
+      return true;
+    case 'signature':
+      return !isSigned;
+    case 'when-sent':
+      return Boolean(token);
+    case 'never':
+      return false;
   }
 }
 

@@ -49,6 +49,8 @@ export interface ChangeReader {
   isWanted(): boolean;
   /** Receives changes in commit order. Rejected changes are passed again. */
   take(changes: LoggedChange[]): Promise<void>;
+  /** Changes were deleted from the log before they were read. */
+  onMissedChanges(): void;
 }
 
 export class ChangeLog {
@@ -60,9 +62,10 @@ export class ChangeLog {
   #announced: string[] = [];
   /** Read, but not announced yet. */
   readonly #held = new Map<string, Committed>();
-  /** Next to deliver, in this order; of the first, the changes after `#takenId`. */
+  /** Next to deliver, in this order; of the first, the changes after `#takenId`, which are that many fewer. */
   #due: Committed[] = [];
   #takenId = 0;
+  #takenCount = 0;
   #isCatchUpDue = false;
   #readCount = 0;
   #waiting: ((readNumber: number) => void)[] = [];
@@ -151,8 +154,11 @@ export class ChangeLog {
       const { rows } = await this.#database.query<{
         snapshot: string;
         committed: Omit<Committed, 'readNumber'>[];
+        isIncomplete: boolean;
       }>(
-        `select pg_current_snapshot()::text as snapshot, (
+        `select pg_current_snapshot()::text as snapshot, exists (
+           select from realtime.pruned_changes where not pg_visible_in_snapshot(transaction, $1::pg_snapshot)
+         ) as "isIncomplete", (
            select coalesce(jsonb_agg(jsonb_build_object(
              'transaction', transaction::text, 'changes', changes, 'committedAt', committed_at
            ) order by last_id), '[]')
@@ -167,7 +173,8 @@ export class ChangeLog {
          ) as committed`,
         [this.#snapshot],
       );
-      for (const { snapshot, committed } of rows) {
+      for (const { snapshot, committed, isIncomplete } of rows) {
+        if (isIncomplete) this.#reader.onMissedChanges();
         this.#snapshot = snapshot;
         this.#readCount += 1;
         for (const one of committed) this.#held.set(one.transaction, { ...one, readNumber: this.#readCount });
@@ -200,11 +207,17 @@ export class ChangeLog {
       }
       const changes = this.#reader.isWanted() ? await this.#fetch(together) : [];
       if (changes.length > 0) await this.#reader.take(changes);
+      const logged = together.reduce((sum, one) => sum + one.changes, -this.#takenCount);
+      if (changes.length < Math.min(logged, maxChanges) && this.#reader.isWanted())
+        this.#reader.onMissedChanges();
       const isPart = together.length === 1 && changes.length === maxChanges;
-      if (isPart) this.#takenId = changes.at(-1)?.id ?? 0;
-      else {
+      if (isPart) {
+        this.#takenId = changes.at(-1)?.id ?? 0;
+        this.#takenCount += changes.length;
+      } else {
         this.#due.splice(0, together.length);
         this.#takenId = 0;
+        this.#takenCount = 0;
       }
     }
   }

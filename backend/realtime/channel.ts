@@ -16,7 +16,6 @@ import { deliveryCost, RateWindow } from './limits.ts';
 import type { Follower } from './postgres-changes.ts';
 import { stateOf } from './presence.ts';
 import {
-  type BroadcastData,
   encodeBroadcast,
   encodeBroadcastText,
   encodeText,
@@ -32,6 +31,8 @@ import { claimsOf, expired, secondsUntilExpiry, TokenRefused } from './tokens.ts
 
 const recheckMilliseconds = 5 * 60_000;
 const presenceWindowMilliseconds = 30_000;
+/** Error of a broadcast with `persist`. Rows of `realtime.messages` are stored and replayed. */
+export const storingUnsupported = 'Storing a broadcast (persist) is not supported';
 
 /** The connection as its channels see it. */
 export interface ChannelLink {
@@ -84,6 +85,10 @@ export class Channel {
   /** Its presence payload, as text. */
   #tracked: string | null = null;
   #follower: Follower | null = null;
+  /** Result of the subscription to table changes, for the client: null when they are followed. Undefined: none yet. */
+  #changesProblem: string | null | undefined;
+  /** Changes that arrived before the response to the join; null since then. */
+  #earlyChanges: Frame[] | null = [];
   #recheck: NodeJS.Timeout | null = null;
   #isClosed = false;
 
@@ -132,9 +137,13 @@ export class Channel {
     this.#stored = await storedMessages(this.#hub.database, this.#name, replay);
   }
 
-  /** Answers the join and starts delivery: in this order, with nothing in between. */
+  /** Answers the join and starts delivery: in this order, with nothing in between. Call it after `followChanges`. */
   open(ref: string | null): void {
     this.reply(ref, 'ok', { postgres_changes: acceptBindings(this.#config.postgresChanges) });
+    const early = this.#earlyChanges ?? [];
+    this.#earlyChanges = null;
+    this.#sendChangesStatus();
+    for (const frame of early) this.#link.send(frame);
     this.#hub.channels.add(this);
     this.#sendStored();
     if (this.#hasPresence) this.#sendPresenceState();
@@ -143,12 +152,18 @@ export class Channel {
     this.#scheduleRecheck();
   }
 
-  /** Subscribes to table changes with the claims in force, and sends the client the result. */
-  async followChanges(): Promise<void> {
-    if (this.#isClosed || this.#config.postgresChanges.length === 0) return;
+  /**
+   * Subscribes to table changes with the claims in force, and sends an open channel's client the result.
+   * @returns why they are not followed; null when they are, or when the join requested none
+   */
+  async followChanges(): Promise<string | null> {
+    if (this.#isClosed || this.#config.postgresChanges.length === 0) return null;
     const { topic } = this;
     const { version } = this.#link;
-    const onServed = () => this.#sendSystem('postgres_changes', 'ok', 'Subscribed to PostgreSQL');
+    const setProblem = (problem: string | null) => {
+      this.#changesProblem = problem;
+      this.#sendChangesStatus();
+    };
     const follower: Follower = {
       claims: this.#holder.claims,
       bindings: acceptBindings(this.#config.postgresChanges),
@@ -162,18 +177,27 @@ export class Channel {
           this.shutDown('Too many messages per second');
           return null;
         }
-        this.#link.send(frame);
+        if (this.#earlyChanges) this.#earlyChanges.push(frame);
+        else this.#link.send(frame);
         return this.#link.drained(role);
       },
       inShare: (work) => this.#inShare(work),
-      onServed,
+      onServed: () => setProblem(null),
+      // The client joins again and then fetches what it shows.
+      onMissedChanges: () => this.fail(),
     };
     const former = this.#follower;
     this.#follower = follower;
     const problem = await this.#hub.changes.follow(follower, former);
-    if (this.#isClosed) return this.#hub.changes.unfollow(follower);
-    if (problem === null) onServed();
-    else this.#sendSystem('postgres_changes', 'error', problem);
+    if (this.#isClosed) this.#hub.changes.unfollow(follower);
+    else setProblem(problem);
+    return problem;
+  }
+
+  #sendChangesStatus() {
+    if (this.#earlyChanges || this.#changesProblem === undefined) return;
+    if (this.#changesProblem === null) this.#sendSystem('postgres_changes', 'ok', 'Subscribed to PostgreSQL');
+    else this.#sendSystem('postgres_changes', 'error', this.#changesProblem);
   }
 
   /** Takes a text message of the client. */
@@ -182,8 +206,12 @@ export class Channel {
     switch (message.event) {
       case 'broadcast': {
         if (typeof payload.event !== 'string' || !(await this.#maySend('broadcast'))) return;
-        const text = JSON.stringify(payload.payload ?? {});
-        await this.receiveBroadcast(message.ref, payload.event, { encoding: 'json', text }, false);
+        await this.receiveBroadcast(message.ref, {
+          event: payload.event,
+          data: { encoding: 'json', text: JSON.stringify(payload.payload ?? {}) },
+          isFramedBinary: false,
+          isToBeStored: Boolean(payload.persist),
+        });
         return;
       }
       case 'presence':
@@ -200,11 +228,16 @@ export class Channel {
   /** Takes a broadcast of the client, from either kind of frame. */
   async receiveBroadcast(
     ref: string | null,
-    event: string,
-    data: BroadcastData,
-    isFramedBinary: boolean,
+    sent: Pick<Broadcast, 'event' | 'data' | 'isFramedBinary'> & { isToBeStored: boolean },
   ): Promise<void> {
     if (!(await this.#maySend('broadcast')) || this.#isClosed) return;
+    const { event, data, isFramedBinary } = sent;
+    if (sent.isToBeStored) {
+      // Nothing is sent, or its sender would believe it stored, too. A sender that waits for no reply gets the message.
+      this.reply(ref, 'error', { error: storingUnsupported });
+      this.#sendSystem('broadcast', 'error', storingUnsupported);
+      return;
+    }
     const { isAcknowledged, reachesSelf } = this.#config.broadcast;
     const broadcast: Broadcast = {
       topic: this.#name,

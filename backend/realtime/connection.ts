@@ -6,6 +6,7 @@ import { isStorableText } from '../storable.ts';
 import { noRights } from './authorization.ts';
 import { Channel, type ChannelLink, type Holder, rightsToJoin, unreadable } from './channel.ts';
 import type { Hub } from './channels.ts';
+import type { FrameGate } from './frame-gate.ts';
 import { costOfJoin, type JoinConfig, readJoinConfig } from './join-config.ts';
 import { RateWindow } from './limits.ts';
 import { isOutage } from './outage.ts';
@@ -25,12 +26,10 @@ const topicPrefix = 'realtime:';
 const maxUnfinished = 64;
 /** Maximum bytes of messages that wait for the one before them. */
 const maxUnfinishedBytes = 1024 * 1024;
-const bytesPerFrame = 4 * 1024;
 /** Approximate memory of a queued frame besides its bytes: most frames are smaller. */
 const bytesOfQueuedFrame = 512;
 const maxSubscriptions = 100;
-const closeCodes = { normal: 1000, protocolError: 1002, policy: 1008, tryAgainLater: 1013 };
-const closeTimeoutMs = 5_000;
+const closeCodes = { normal: 1000, protocolError: 1002, tryAgainLater: 1013 };
 const checkIntervalMs = 5;
 const msPerCheck = 40;
 const socketOpen = 1;
@@ -41,7 +40,10 @@ export interface Handshake {
   /** Claims of the API key. */
   holder: Holder;
   headers: Readonly<Record<string, string>>;
-  /** The client's networks, narrowest first; empty without an IP address. */
+  /**
+   * The client's networks, narrowest first; empty without an IP address. Also empty with the secret key, which belongs to the operator:
+   * it has limits per socket and in total, but none per network.
+   */
   networks: readonly string[];
 }
 
@@ -56,13 +58,13 @@ export class Connection implements ChannelLink, Reader {
   readonly networks: readonly string[];
   readonly #hub: Hub;
   readonly #socket: WebSocket;
+  readonly #gate: FrameGate;
   readonly #holder: Holder;
   readonly #channels = new Map<string, Channel>();
   /** The last pending work by topic: messages of one topic keep their order. */
   readonly #tails = new Map<string, Promise<void>>();
   readonly #joins: RateWindow;
   readonly #messages: RateWindow;
-  readonly #frames: RateWindow;
   readonly #idle: NodeJS.Timeout;
   readonly #onSent = () => {
     this.#queuedFrames -= 1;
@@ -75,27 +77,29 @@ export class Connection implements ChannelLink, Reader {
   readonly #disconnection = new AbortController();
   #isClosed = false;
 
-  constructor(hub: Hub, socket: WebSocket, handshake: Handshake) {
+  constructor(hub: Hub, socket: WebSocket, gate: FrameGate, handshake: Handshake) {
     this.#hub = hub;
     this.#socket = socket;
+    this.#gate = gate;
     this.#holder = handshake.holder;
     this.version = handshake.version;
     this.headers = handshake.headers;
-    // The secret key belongs to the operator: it has per-socket and total limits, but none per network.
-    this.networks = handshake.holder.claims.role === 'service_role' ? [] : handshake.networks;
+    this.networks = handshake.networks;
     this.#joins = new RateWindow(hub.limits.joinsPerSecond, 1000);
     this.#messages = new RateWindow(hub.limits.messagesPerSecond, 1000);
-    this.#frames = new RateWindow(hub.limits.framesPerSecond, 1000);
     this.#idle = setTimeout(() => this.#closeWith(closeCodes.normal, 'idle'), hub.limits.idleMilliseconds);
     this.#idle.unref();
     socket.on('message', (data, isBinary) => this.#receive(data, isBinary));
-    for (const event of ['ping', 'pong'] as const) socket.on(event, (data) => this.#admit(data.length));
+    for (const event of ['ping', 'pong'] as const) socket.on(event, () => this.#idle.refresh());
     socket.on('close', () => {
       hub.backlog.forget(this);
       this.#end();
     });
-    // A broken frame or connection: `close` follows.
-    socket.on('error', () => {});
+    // A broken frame, after which the library has sent the close frame.
+    socket.on('error', () => {
+      this.#end();
+      gate.finish();
+    });
   }
 
   send(frame: string | Frame): void {
@@ -166,27 +170,17 @@ export class Connection implements ChannelLink, Reader {
     if (this.#isClosed) return;
     this.#end();
     this.#socket.close(code, reason);
-    // The close frame is queued behind unread data and needs the client's answer.
-    setTimeout(() => this.#socket.terminate(), closeTimeoutMs).unref();
+    this.#gate.finish();
   }
 
   onClosed(channel: Channel): void {
     if (this.#channels.get(channel.topic) === channel) this.#channels.delete(channel.topic);
   }
 
-  /** Counts a frame. Returns false and closes the connection above the limit. */
-  #admit(bytes: number): boolean {
-    if (this.#isClosed) return false;
-    this.#idle.refresh();
-    const cost = 1 + Math.floor(bytes / bytesPerFrame);
-    if (this.#frames.take() && this.#hub.shared.frames.take(this.networks, cost)) return true;
-    this.#closeWith(closeCodes.policy, 'too many frames per second');
-    return false;
-  }
-
   #receive(data: RawData, isBinary: boolean) {
+    if (this.#isClosed) return;
+    this.#idle.refresh();
     const frame = data as Buffer;
-    if (!this.#admit(frame.length)) return;
     let message: Message | PushedBroadcast;
     try {
       message = isBinary ? decodeBinary(frame) : decodeText(this.version, frame.toString());
@@ -229,7 +223,11 @@ export class Connection implements ChannelLink, Reader {
     if ('userEvent' in message) {
       if (!channel) return this.#replyUnmatched(message);
       if (!this.#messages.take()) return this.#tooMany(channel);
-      return channel.receiveBroadcast(message.ref, message.userEvent, message.data, true);
+      return channel.receiveBroadcast(message.ref, {
+        ...message,
+        event: message.userEvent,
+        isFramedBinary: true,
+      });
     }
     if (message.event === 'phx_join') return this.#join(message, bytes);
     if (message.event === 'phx_leave') return this.#leave(message, channel);
@@ -274,6 +272,9 @@ export class Connection implements ChannelLink, Reader {
       });
       try {
         await channel.read();
+        const problem = await channel.followChanges();
+        if (problem !== null && config.waitsForChanges)
+          throw new JoinRefused(`RealtimeDisabledForConfiguration: ${problem}`);
         this.#checkChannelCount();
       } catch (error) {
         channel.end();
@@ -282,7 +283,6 @@ export class Connection implements ChannelLink, Reader {
       if (this.#isClosed) return channel.end();
       this.#channels.set(message.topic, channel);
       channel.open(message.ref);
-      await channel.followChanges();
     } catch (error) {
       if (this.#channels.has(message.topic)) throw error;
       release();

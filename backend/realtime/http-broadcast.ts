@@ -1,11 +1,13 @@
 // Broadcasts over HTTP, for senders that hold no socket: several at once as JSON, or one with any body.
 import type { Caller } from '../caller.ts';
+import { isUnavailable, retryAfterSeconds } from '../database/database.ts';
 import { QueueFull } from '../fair-queue.ts';
 import { visitorOf } from '../fair-share.ts';
 import { networksOf } from '../network.ts';
 import { isStorable, isStorableText } from '../storable.ts';
 import { knownRightsToSend, queriesForRights, type Rights, writeRights } from './authorization.ts';
 import { audienceOf, type Broadcast, sizeOf } from './broadcast.ts';
+import { storingUnsupported } from './channel.ts';
 import { broadcastToAll, costOf, type Hub } from './channels.ts';
 import { isRecord } from './protocol.ts';
 
@@ -69,12 +71,21 @@ export async function answerBroadcastRequest(hub: Hub, request: Request, caller:
     if (error instanceof QueueFull)
       return Response.json({ message: 'You have exceeded your rate limit' }, { status: 429 });
     hub.onError(error);
+    if (isUnavailable(error)) {
+      const headers = { 'retry-after': retryAfterSeconds };
+      return Response.json({ error: 'The database is not available right now' }, { status: 503, headers });
+    }
     return Response.json({ error: 'Internal server error' }, { status: 500 });
   }
 }
 
 function readSingle(request: Request, topic: string, event: string, body: Buffer): Broadcast {
-  const isPrivate = new URL(request.url).searchParams.get('private') === 'true';
+  const { searchParams } = new URL(request.url);
+  if (
+    ['persist', 'persist[ttl]'].some((name) => searchParams.has(name) && searchParams.get(name) !== 'false')
+  )
+    throw new RequestRefused(400, { error: storingUnsupported });
+  const isPrivate = searchParams.get('private') === 'true';
   const type = (request.headers.get('content-type') ?? '').split(';')[0]?.trim().toLowerCase();
   const common = { topic, event, isPrivate, meta: null, isFramedBinary: true };
   if (type === 'application/octet-stream')
@@ -104,8 +115,9 @@ function readBatch(body: Buffer, most: number): Broadcast[] {
 }
 
 function problemsOf(message: unknown): Record<string, string[]> {
-  const { topic, event, payload } = isRecord(message) ? message : ({} as Record<string, unknown>);
+  const { topic, event, payload, persist } = isRecord(message) ? message : ({} as Record<string, unknown>);
   return {
+    ...(persist ? { persist: ['is not supported'] } : {}),
     ...problemOf('topic', topic, maxTopicBytes),
     ...problemOf('event', event, maxEventBytes),
     ...(isRecord(payload) ? {} : { payload: [payload === undefined ? `can't be blank` : 'is invalid'] }),

@@ -11,6 +11,8 @@ export interface JoinConfig {
   wantsReplicationReady: boolean;
   presence: { key: string; isEnabled: boolean };
   postgresChanges: Record<string, unknown>[];
+  /** Whether the join fails when its table changes cannot be followed. Default: the join succeeds, and a message has the error. */
+  waitsForChanges: boolean;
   isPrivate: boolean;
   accessToken: string | null;
 }
@@ -65,6 +67,7 @@ export function readJoinConfig(payload: unknown): JoinConfig {
       isEnabled: isTrue(presence.enabled),
     },
     postgresChanges: Array.isArray(config.postgres_changes) ? config.postgres_changes.filter(isRecord) : [],
+    waitsForChanges: isTrue(recordOf(config.postgres_changes_options).wait),
     isPrivate: isTrue(config.private),
     accessToken: typeof token === 'string' && token !== '' ? token : null,
   };

@@ -1,4 +1,5 @@
 // Limits that protect clients from each other.
+import { connect } from 'node:net';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Database } from '../database/database.ts';
@@ -151,6 +152,25 @@ describe('limits', () => {
     expect(close).toEqual(['realtime:a', null, 'realtime:a', 'phx_close', {}]);
   });
 
+  test('destroys handshakes above the rate of their network', async () => {
+    await start({ handshakesPerNetwork: 0.1 });
+    const open = (address: string) =>
+      new Promise((done) => {
+        const socket = new WebSocket(
+          `${service.url.replace('http', 'ws')}/websocket?apikey=sb_publishable_test`,
+          {
+            headers: { 'x-forwarded-for': address },
+          },
+        );
+        socket.on('open', () => done('open'));
+        socket.on('error', ({ message }) => done(message));
+      });
+    const answers = [];
+    for (let n = 0; n < 3; n += 1) answers.push(await open('2001:db8::1'));
+    expect(answers).toEqual(['open', 'open', 'socket hang up']);
+    expect(await open('192.0.2.1')).toBe('open');
+  });
+
   test('limits connections per network', async () => {
     await start({ connectionsPerNetwork: 1 });
     const open = (from: string) => {
@@ -172,10 +192,89 @@ describe('limits', () => {
     await expect.poll(() => open('2001:db8::2').answer).toBe(101);
   });
 
-  test('closes the connection above the frame rate', async () => {
-    const { closed, push } = await rawClient(await start({ framesPerSecond: 10 }));
-    for (let n = 0; n < 11; n += 1) push('phoenix', 'heartbeat');
-    expect(await closed).toBe(1008);
+  /** Opens a WebSocket as bytes, to send what no library sends. */
+  const rawSocket = async (address = '192.0.2.1') => {
+    const { port } = new URL(service.url);
+    const socket = connect({ host: '127.0.0.1', port: Number(port) });
+    const closed = new Promise<void>((done) => socket.once('close', () => done()));
+    socket.on('error', () => {});
+    let received = '';
+    socket.on('data', (bytes) => {
+      received += bytes.toString('latin1');
+    });
+    socket.write(
+      [
+        'GET /realtime/v1/websocket?apikey=sb_publishable_test&vsn=2.0.0 HTTP/1.1',
+        'host: shop.example',
+        'connection: upgrade',
+        'upgrade: websocket',
+        'sec-websocket-version: 13',
+        `sec-websocket-key: ${Buffer.alloc(16).toString('base64')}`,
+        `x-forwarded-for: ${address}\r\n\r\n`,
+      ].join('\r\n'),
+    );
+    await expect.poll(() => received).toContain('\r\n\r\n');
+    return { socket, closed, frames: () => received.slice(received.indexOf('\r\n\r\n') + 4) };
+  };
+  /** A masked frame, its mask zero. @param first its first byte: 0x80 for the last fragment, and the opcode */
+  const frameOf = (first: number, text = '') =>
+    Buffer.concat([Buffer.from([first, 0x80 | text.length, 0, 0, 0, 0]), Buffer.from(text)]);
+  const heartbeat = frameOf(0x81, '["1","1","phoenix","heartbeat",{}]');
+
+  test.each([
+    ['pings', [frameOf(0x89)]],
+    ['pongs', [frameOf(0x8a)]],
+    ['heartbeats', [heartbeat]],
+    [
+      'joins and leaves',
+      ['join', 'leave'].map((verb) => frameOf(0x81, `["1","1","realtime:a","phx_${verb}",{}]`)),
+    ],
+    ['fragments', [frameOf(0x01), ...Array<Buffer>(9).fill(frameOf(0x00)), frameOf(0x80)]],
+    ['close frames', [frameOf(0x88)]],
+  ])('destroys a connection that sends too many %s, before the first is handled', async (_, frames) => {
+    await start({ framesPerSecond: 10 });
+    const flood = await rawSocket();
+    flood.socket.write(Buffer.concat(Array<Buffer[]>(1_000).fill(frames).flat()));
+    await flood.closed;
+    expect(flood.frames()).toBe('');
+  });
+
+  test('destroys a connection that sends a frame byte by byte, or too many bytes', async () => {
+    await start({ framesPerSecond: 100, bytesPerSecond: 10_000 });
+    const drip = await rawSocket();
+    drip.socket.setNoDelay(true);
+    const dripping = setInterval(() => drip.socket.write('x'), 1);
+    drip.socket.write(Buffer.from([0x82, 0xfe, 0xff, 0xff]));
+    await drip.closed;
+    clearInterval(dripping);
+    const bulk = await rawSocket();
+    bulk.socket.write(
+      Buffer.concat([Buffer.from([0x82, 0xff, 0, 0, 0, 0, 0, 1, 0, 0]), Buffer.alloc(60_000)]),
+    );
+    await bulk.closed;
+  });
+
+  test('closes a connection that breaks the protocol with its reason, and reads nothing more of it', async () => {
+    await start({});
+    const broken = await rawSocket();
+    broken.socket.write(Buffer.concat([frameOf(0x81, '{'), heartbeat, heartbeat]));
+    await broken.closed;
+    expect(broken.frames()).toContain('malformed frame');
+    expect(broken.frames()).not.toContain('phx_reply');
+  });
+
+  test("serves the client of a network whose frames others have used up, in its own socket's reserve", async () => {
+    await start({ framesPerNetwork: 10, framesInAll: 20, reservedFrames: 5 });
+    const flooding = await Promise.all(
+      ['192.0.2.1', '192.0.2.1', '198.51.100.1', '203.0.113.1'].map(rawSocket),
+    );
+    const honest = service.client({ headers: { 'x-forwarded-for': '192.0.2.1' } });
+    const channel = honest.channel('a');
+    for (const { socket } of flooding) socket.write(Buffer.concat(Array<Buffer>(25).fill(heartbeat)));
+    await Promise.all(flooding.map(({ closed }) => closed));
+    expect((await subscribed(channel)).status).toBe('SUBSCRIBED');
+    await honest.sendHeartbeat();
+    expect(honest.isConnected()).toBe(true);
   });
 
   test('answers a broadcast above the limit with an error', async () => {
@@ -434,14 +533,8 @@ describe('limits', () => {
     expect(answer).toBe(431);
   });
 
-  test('pings count as frames', async () => {
-    const { closed, socket } = await rawClient(await start({ framesPerSecond: 10 }));
-    for (let n = 0; n < 11; n += 1) socket.ping();
-    expect(await closed).toBe(1008);
-  });
-
   test('limits frames per network over all of its sockets', async () => {
-    await start({ framesPerNetwork: 10 });
+    await start({ framesPerNetwork: 10, reservedFrames: 0 });
     const [one, other] = await Promise.all([
       rawClient(service, '192.0.2.1'),
       rawClient(service, '192.0.2.1'),
@@ -450,7 +543,7 @@ describe('limits', () => {
       one.push('phoenix', 'heartbeat');
       other.push('phoenix', 'heartbeat');
     }
-    expect(await Promise.race([one.closed, other.closed])).toBe(1008);
+    expect(await Promise.race([one.closed, other.closed])).toBe(1006);
     expect(one.frames.all.length + other.frames.all.length).toBeLessThanOrEqual(12);
   });
 
@@ -601,6 +694,6 @@ describe('the protocol beyond the official client', () => {
 
 test('a window limits its events and then starts again', () => {
   const window = new RateWindow(2, 1000);
-  expect([1, 2, 3].map(() => window.take(500))).toEqual([true, true, false]);
-  expect([window.take(1499), window.take(1500)]).toEqual([false, true]);
+  expect([1, 2, 3].map(() => window.take(1, 500))).toEqual([true, true, false]);
+  expect([window.take(1, 1499), window.take(1, 1500)]).toEqual([false, true]);
 });

@@ -33,15 +33,23 @@ export interface Limits {
   joinsPerSecond: number;
   /**
    * Joins, new tokens and HTTP requests per network and second, with a burst of ten seconds. Each query and each 16 KiB of an
-   * HTTP request counts as one more; five handshakes count as one.
+   * HTTP request counts as one more.
    */
   callsPerNetwork: number;
+  /** Handshakes per network and second, with a burst of twenty seconds. */
+  handshakesPerNetwork: number;
   /** Messages per socket and second; more close the channel. */
   messagesPerSecond: number;
-  /** Frames per socket and second; more close the connection. */
+  /** Frames of any kind per socket and second; more destroy the connection before they are parsed, and so do more bytes. */
   framesPerSecond: number;
-  /** Frames per network and second; each 4 KiB counts as one more. More close the connection. */
+  /** Bytes per socket and second, at least `frameBytes`. */
+  bytesPerSecond: number;
+  /** Frames per network and second; each 4 KiB counts as one more. More destroy the connection, apart from `reservedFrames`. */
   framesPerNetwork: number;
+  /** The same for all networks together. */
+  framesInAll: number;
+  /** Frames that a socket may send in thirty seconds although others have used up the allowance of its network or of all. */
+  reservedFrames: number;
   /**
    * Deliveries per network and second: messages times their receivers in this process. Each 32 KiB of a message counts as one
    * more. Messages from the database are not counted here.
@@ -97,9 +105,13 @@ export const defaultLimits: Limits = {
   changesPerNetwork: 500,
   joinsPerSecond: 100,
   callsPerNetwork: 50,
+  handshakesPerNetwork: 20,
   messagesPerSecond: 100,
   framesPerSecond: 1_000,
+  bytesPerSecond: 25_000_000,
   framesPerNetwork: 5_000,
+  framesInAll: 50_000,
+  reservedFrames: 10,
   deliveriesPerNetwork: 10_000,
   deliveriesPerSecond: 50_000,
   visitorChangesPerNetwork: 10_000,
@@ -121,6 +133,7 @@ export interface SharedLimits {
   channels: NetworkQuota;
   changes: NetworkQuota;
   calls: NetworkRate;
+  handshakes: NetworkRate;
   frames: NetworkRate;
   deliveries: NetworkRate;
   visitorChanges: NetworkRate;
@@ -128,6 +141,9 @@ export interface SharedLimits {
 
 const burstSeconds = 10;
 const changesBurstSeconds = 2;
+/** After a restart of the process, all clients of a network connect at once. */
+const handshakesBurstSeconds = 20;
+const reservedMilliseconds = 30_000;
 
 /** Creates the counters that the clients of this process share. */
 export function shareLimits(limits: Limits): SharedLimits {
@@ -135,7 +151,8 @@ export function shareLimits(limits: Limits): SharedLimits {
     channels: new NetworkQuota({ perNetwork: limits.channelsPerNetwork }),
     changes: new NetworkQuota({ perNetwork: limits.changesPerNetwork }),
     calls: new NetworkRate({ perNetwork: limits.callsPerNetwork }, burstSeconds),
-    frames: new NetworkRate({ perNetwork: limits.framesPerNetwork }),
+    handshakes: new NetworkRate({ perNetwork: limits.handshakesPerNetwork }, handshakesBurstSeconds),
+    frames: new NetworkRate({ perNetwork: limits.framesPerNetwork, inAll: limits.framesInAll }),
     deliveries: new NetworkRate({
       perNetwork: limits.deliveriesPerNetwork,
       inAll: limits.deliveriesPerSecond,
@@ -164,13 +181,41 @@ export class RateWindow {
     this.#milliseconds = milliseconds;
   }
 
-  /** Counts one event; false above the limit. */
-  take(now = performance.now()): boolean {
+  /** Counts events; false above the limit. */
+  take(amount = 1, now = performance.now()): boolean {
     if (now - this.#startedAt >= this.#milliseconds || this.#startedAt === 0) {
       this.#startedAt = now;
       this.#count = 0;
     }
-    this.#count += 1;
+    this.#count += amount;
     return this.#count <= this.#most;
+  }
+}
+
+const bytesPerFrame = 4 * 1024;
+
+/** Counts what arrives on one socket, before it is parsed. */
+export class FrameAllowance {
+  readonly #frames: RateWindow;
+  readonly #bytes: RateWindow;
+  readonly #reserved: RateWindow;
+  readonly #shared: NetworkRate;
+  readonly #networks: readonly string[];
+
+  /** @param networks the client's, as `networksOf` lists them; without any, only the limits of a socket apply */
+  constructor(limits: Limits, shared: Pick<SharedLimits, 'frames'>, networks: readonly string[]) {
+    this.#frames = new RateWindow(limits.framesPerSecond, 1000);
+    this.#bytes = new RateWindow(limits.bytesPerSecond, 1000);
+    this.#reserved = new RateWindow(limits.reservedFrames, reservedMilliseconds);
+    this.#shared = shared.frames;
+    this.#networks = networks;
+  }
+
+  /** Counts frames and their bytes; false above a limit. */
+  take(frames: number, bytes: number, now = performance.now()): boolean {
+    const isWithinSocket = this.#frames.take(frames, now) && this.#bytes.take(bytes, now);
+    if (!isWithinSocket || this.#networks.length === 0) return isWithinSocket;
+    const cost = frames + bytes / bytesPerFrame;
+    return this.#shared.take(this.#networks, cost, now) || this.#reserved.take(cost, now);
   }
 }

@@ -178,6 +178,48 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     expect([deleted?.eventType, deleted?.new, deleted?.old]).toEqual(['DELETE', {}, { id: 1 }]);
   });
 
+  test('are received from the response to the join on', async () => {
+    const joins = 10;
+    const received = new Collected<Change>();
+    for (let id = 1; id <= joins; id += 1) {
+      const channel = service.client().channel(`at once ${id}`);
+      const wanted = { event: 'INSERT', schema: 'public', table: 'bursts', filter: `id=eq.${id}` };
+      channel.on('postgres_changes', wanted as never, received.add as never);
+      expect((await subscribed(channel)).status).toBe(states.SUBSCRIBED);
+      await database.query('insert into public.bursts (id) values ($1::int)', [id]);
+    }
+    expect((await received.atLeast(joins)).map(({ new: { id } }) => id)).toHaveLength(joins);
+    await empty('public.bursts');
+  });
+
+  test('that cannot be followed refuse a join that waits for them', async () => {
+    const join = async (table: string) => {
+      const socket = new WebSocket(
+        `${service.url.replace('http', 'ws')}/websocket?apikey=sb_publishable_test&vsn=2.0.0`,
+      );
+      await new Promise((done) => socket.once('open', done));
+      const replied = new Promise<{ status: string; response: { reason?: string } }>((done) =>
+        socket.on('message', (text) => {
+          const [, , , event, payload] = JSON.parse(String(text));
+          if (event === 'phx_reply') done(payload);
+        }),
+      );
+      const config = {
+        postgres_changes: [{ event: '*', schema: 'public', table }],
+        postgres_changes_options: { wait: true },
+      };
+      socket.send(JSON.stringify(['1', '1', 'realtime:waiting', 'phx_join', { config }]));
+      const { status, response } = await replied;
+      socket.close();
+      return { status, reason: response.reason };
+    };
+    expect(await join('drinks')).toEqual({ status: 'ok', reason: undefined });
+    expect(await join('unwatched')).toEqual({
+      status: 'error',
+      reason: expect.stringMatching(/^RealtimeDisabledForConfiguration: Unable to subscribe to changes/),
+    });
+  });
+
   test('lists the columns that the role may select, with their types', async () => {
     const socket = new WebSocket(
       `${service.url.replace('http', 'ws')}/websocket?apikey=sb_publishable_test&vsn=2.0.0`,
@@ -876,6 +918,56 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     expect((await database.query('select record from realtime.changes')).rows).toMatchObject([
       { record: { id: 77 } },
     ]);
+  });
+
+  test('the log has a maximum size, also within the hour, and its newest changes stay', async () => {
+    await database.execute(`
+      delete from realtime.changes;
+      insert into public.bursts select id, repeat(md5(id::text), 30) from generate_series(1, 200) as id;`);
+    const stored = async () => {
+      const { rows } = await database.query<{ bytes: number; newest: number }>(
+        `select sum(100 + pg_column_size(record))::bigint as bytes, max((record ->> 'id')::int) as newest from realtime.changes`,
+      );
+      return rows[0];
+    };
+    const before = await stored();
+    await database.query(`select realtime.prune_changes('1 hour', 50000)`);
+    const after = await stored();
+    expect(before?.bytes).toBeGreaterThan(60_000);
+    expect(after?.bytes).toBeGreaterThan(45_000);
+    expect(after?.bytes).toBeLessThan(55_000);
+    expect(after?.newest).toBe(200);
+    await empty('public.bursts');
+  });
+
+  test('a subscriber whose changes were deleted unread joins again, and receives later ones', async () => {
+    let isBehind = false;
+    const own = await startService({
+      ...database,
+      // The reader is behind: when it reads, the change is gone.
+      async query<Row>(sql: string, parameters?: readonly unknown[]) {
+        if (sql.includes('realtime.pruned_changes') && isBehind) {
+          isBehind = false;
+          await database.query(`select realtime.prune_changes('0 seconds')`);
+        }
+        return database.query<Row>(sql, parameters);
+      },
+    });
+    const { channel, received } = await followTables(own.client(), { table: 'drinks' });
+    const rejoined = new Collected<unknown>();
+    channel.on('system', {}, rejoined.add as never);
+    isBehind = true;
+    await database.query('insert into public.drinks (id) values (1)');
+    await rejoined.atLeast(1);
+    await database.query('insert into public.drinks (id) values (2)');
+    expect(typesAndIds(await received.atLeast(1))).toEqual([['INSERT', 2]]);
+    expect(own.errors.splice(0).map(String)).toEqual([
+      'Error: changes were deleted from the log before they were read',
+    ]);
+    await own.close();
+    // The other service reads the same log.
+    service.errors.splice(0);
+    await empty('public.drinks');
   });
 });
 

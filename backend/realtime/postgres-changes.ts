@@ -38,6 +38,8 @@ export interface Follower {
   inShare<T>(work: () => Promise<T>): Promise<T>;
   /** A subscription that was refused before is served now. */
   onServed(): void;
+  /** Changes were missed. The follower is not served any more. */
+  onMissedChanges(): void;
 }
 
 interface Interest extends ChangeInterest {
@@ -84,7 +86,11 @@ export class PostgresChanges {
     this.#tables = new PublishedTables(database);
     this.#log = new ChangeLog(
       database,
-      { isWanted: () => this.#served.size > 0, take: (changes) => this.#take(changes) },
+      {
+        isWanted: () => this.#served.size > 0,
+        take: (changes) => this.#take(changes),
+        onMissedChanges: () => this.#reportMissedChanges(),
+      },
       onError,
     );
     this.#ready = this.#start();
@@ -211,6 +217,14 @@ export class PostgresChanges {
       }
     }
     return interests;
+  }
+
+  #reportMissedChanges() {
+    this.#onError(new Error('changes were deleted from the log before they were read'));
+    for (const follower of [...this.#served.keys()]) {
+      this.unfollow(follower);
+      follower.onMissedChanges();
+    }
   }
 
   async #take(changes: LoggedChange[]): Promise<void> {

@@ -23,7 +23,8 @@ export interface PushedBroadcast {
   ref: string | null;
   topic: string;
   userEvent: string;
-  metadata: string;
+  /** Whether the message is to be stored for later replay (`persist`). */
+  isToBeStored: boolean;
   data: BroadcastData;
 }
 
@@ -183,7 +184,9 @@ export function decodeBinary(frame: Uint8Array): PushedBroadcast {
     parseJson(text);
     data = { encoding: 'json', text };
   } else throw new MalformedFrame(`unknown encoding: ${encoding}`);
-  return { joinRef: joinRef || null, ref: ref || null, topic, userEvent, metadata, data };
+  const given = metadata === '' ? null : parseJson(metadata);
+  const isToBeStored = isRecord(given) && Boolean(given.persist);
+  return { joinRef: joinRef || null, ref: ref || null, topic, userEvent, isToBeStored, data };
 }
 
 /**

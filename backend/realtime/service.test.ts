@@ -431,6 +431,35 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
     expect(answer).toEqual([status, JSON.stringify({ error })]);
   });
 
+  test('a broadcast that is to be stored is refused, in both kinds of frames', async () => {
+    const socket = new WebSocket(
+      `${service.url.replace('http', 'ws')}/websocket?apikey=sb_publishable_test&vsn=2.0.0`,
+    );
+    await new Promise((done) => socket.once('open', done));
+    const answers = new Collected<[string, unknown]>();
+    socket.on('message', (text) => {
+      const [, , , event, payload] = JSON.parse(String(text));
+      answers.add([event, payload.response ?? payload.message]);
+    });
+    const broadcast = { ack: true, self: true };
+    socket.send(JSON.stringify(['1', '1', 'realtime:kept', 'phx_join', { config: { broadcast } }]));
+    await answers.atLeast(1);
+    const message = { type: 'broadcast', event: 'note', payload: {}, persist: true };
+    socket.send(JSON.stringify(['1', '2', 'realtime:kept', 'broadcast', message]));
+    const fields = ['1', '3', 'realtime:kept', 'note', '{"persist":{"ttl":60}}'].map((text) =>
+      Buffer.from(text),
+    );
+    const header = [3, ...fields.map((field) => field.length), 1];
+    socket.send(Buffer.concat([Buffer.from(header), ...fields, Buffer.from('{}')]));
+    const error = 'Storing a broadcast (persist) is not supported';
+    const refused = [
+      ['phx_reply', { error }],
+      ['system', error],
+    ];
+    expect((await answers.atLeast(5)).slice(1)).toEqual([...refused, ...refused]);
+    socket.close();
+  });
+
   describe('over HTTP', () => {
     const post = (path: string, body: unknown, headers: Record<string, string> = {}) =>
       fetch(`${service.url}/api/broadcast${path}`, {
@@ -450,6 +479,20 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       const messages = await received.atLeast(2);
       expect(messages[0]).toEqual({ type: 'broadcast', event: 'greeting', payload: { n: 1 } });
       expect(new Uint8Array(messages[1]?.payload as never)).toEqual(new Uint8Array([1, 2]));
+    });
+
+    test('a message that is to be stored is refused', async () => {
+      for (const query of ['persist=true', `${encodeURIComponent('persist[ttl]')}=60`]) {
+        const answer = await post(`/room/events/note?private=true&${query}`, {});
+        expect([answer.status, await answer.json()]).toEqual([
+          400,
+          { error: 'Storing a broadcast (persist) is not supported' },
+        ]);
+      }
+      const batch = await post('', {
+        messages: [{ topic: 'room', event: 'note', payload: {}, persist: true }],
+      });
+      expect(batch.status).toBe(422);
     });
 
     test('a batch is sent to the topics that the caller may send to, with the same response for all', async () => {

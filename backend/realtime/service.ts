@@ -1,7 +1,7 @@
 // The realtime service: WebSockets that speak the Phoenix protocol, and broadcasts over HTTP.
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { WebSocketServer } from 'ws';
+import { type ServerOptions, WebSocketServer } from 'ws';
 import type { Authenticate } from '../authenticate.ts';
 import { Backlog } from '../backlog.ts';
 import type { Service } from '../caller.ts';
@@ -16,8 +16,9 @@ import { Channels, type Hub } from './channels.ts';
 import { Connection, type Handshake } from './connection.ts';
 import { ConnectionSlots } from './connection-slots.ts';
 import { FanOut } from './fan-out.ts';
+import { FrameGate } from './frame-gate.ts';
 import { answerBroadcastRequest } from './http-broadcast.ts';
-import { defaultLimits, type Limits, shareLimits } from './limits.ts';
+import { defaultLimits, FrameAllowance, type Limits, shareLimits } from './limits.ts';
 import { PostgresChanges } from './postgres-changes.ts';
 import { Presences } from './presence.ts';
 import { PresenceFeed } from './presence-feed.ts';
@@ -25,13 +26,13 @@ import { versionOf } from './protocol.ts';
 import { claimsOf, TokenRefused } from './tokens.ts';
 
 const goingAway = 1001;
-// A handshake sends no query.
-const handshakeCalls = 0.2;
 const maxHeaderBytes = 8 * 1024;
 // Clients send a message in one frame, which arrives in packets.
 const maxFragments = 64;
 const smallestChunk = 512;
-const closeTimeoutMs = 1_000;
+/** A close frame is queued behind unread data, and needs the client's answer. */
+const closeTimeoutMs = 5_000;
+const shutdownTimeoutMs = 1_000;
 
 /** Dependencies of the realtime service. */
 export interface RealtimeOptions {
@@ -53,7 +54,7 @@ export interface RealtimeOptions {
 export interface RealtimeService extends Service {
   /**
    * Takes over an upgrade request of `node:http` for `/realtime/v1/websocket`: becomes a WebSocket, or is answered with an
-   * HTTP error and `{ error }`.
+   * HTTP error and `{ error }`, or destroyed when its network sends too many.
    */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   /** Open WebSockets. */
@@ -100,18 +101,25 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
     feed: startBroadcastFeed(options.database, (broadcast) => channels.deliver(broadcast), onError),
     changes: new PostgresChanges(options.database, fanOut, onError),
   };
-  const server = new WebSocketServer({
+  // The library's types do not have `closeTimeout` yet.
+  const serverOptions: ServerOptions & { closeTimeout: number } = {
     noServer: true,
     maxPayload: limits.frameBytes,
     maxFragments: maxFragments,
     maxBufferedChunks: maxFragments + Math.ceil(limits.frameBytes / smallestChunk),
     perMessageDeflate: false,
     clientTracking: true,
-  });
+    closeTimeout: closeTimeoutMs,
+  };
+  const server = new WebSocketServer(serverOptions);
   const slots = new ConnectionSlots(limits);
   let isClosed = false;
 
-  async function acceptHandshake(request: IncomingMessage, socket: Duplex): Promise<Handshake> {
+  async function acceptHandshake(
+    request: IncomingMessage,
+    socket: Duplex,
+    networks: readonly string[],
+  ): Promise<Handshake> {
     const [path = ''] = (request.url ?? '').split('?', 1);
     if (!/\/websocket\/?$/.test(path)) throw new HandshakeRefused(404, 'Not found');
     const query = handshakeQuery(request);
@@ -123,30 +131,37 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
     // Each connection retains its headers, for policies.
     const bytes = request.rawHeaders.reduce((sum, text) => sum + text.length, request.url?.length ?? 0);
     if (bytes > maxHeaderBytes) throw new HandshakeRefused(431, 'Request header fields too large');
-    const address = headers['x-forwarded-for'];
-    const networks = address ? networksOf(address) : [];
-    if (!hub.shared.calls.take(networks, handshakeCalls))
-      throw new HandshakeRefused(429, 'Too many joins per second');
     const release = isClosed ? null : slots.take(networks, () => socket.destroy());
     if (!release) throw new HandshakeRefused(429, 'Too many connected users');
     socket.once('close', release);
     const claims = await claimsOf(hub.authenticate, key);
-    return { version, holder: { claims, token: key }, headers, networks };
+    const isSecretKey = claims.role === 'service_role';
+    return { version, holder: { claims, token: key }, headers, networks: isSecretKey ? [] : networks };
   }
 
   return {
     policy: { badToken: 'refused' },
     upgrade(request, socket, head) {
-      // Until the WebSocket takes over, a client disconnect must not end the process.
-      const onSocketError = () => socket.destroy();
-      socket.on('error', onSocketError);
-      acceptHandshake(request, socket)
+      // A client disconnect must not end the process.
+      socket.on('error', () => socket.destroy());
+      const address = request.headers['x-forwarded-for']?.toString();
+      const networks = address ? networksOf(address) : [];
+      // Without an answer, which browsers do not show, and which would take most of the time.
+      if (!hub.shared.handshakes.take(networks)) {
+        socket.destroy();
+        return;
+      }
+      acceptHandshake(request, socket, networks)
         .then((handshake) => {
           if (socket.destroyed) return;
-          socket.off('error', onSocketError);
-          server.handleUpgrade(request, socket, head, (webSocket) => {
+          const allowance = new FrameAllowance(limits, hub.shared, handshake.networks);
+          const gate = new FrameGate(socket, head, {
+            maxFrames: limits.framesPerSecond,
+            admit: (frames, bytes) => allowance.take(frames, bytes),
+          });
+          server.handleUpgrade(request, gate, Buffer.alloc(0), (webSocket) => {
             if (isClosed) webSocket.close(goingAway);
-            else new Connection(hub, webSocket, handshake);
+            else new Connection(hub, webSocket, gate, handshake);
           });
         })
         .catch((error) => refuse(socket, error, onError));
@@ -160,7 +175,7 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
       for (const client of server.clients) client.close(goingAway, 'going away');
       const terminateTimer = setTimeout(() => {
         for (const client of server.clients) client.terminate();
-      }, closeTimeoutMs);
+      }, shutdownTimeoutMs);
       await new Promise<void>((done) => server.close(() => done()));
       await Promise.all(
         [...server.clients].map((client) => new Promise((done) => client.once('close', done))),

@@ -18,6 +18,10 @@ export interface DataConfig {
   poolSize: number;
   /** Milliseconds a request waits for one of them. */
   poolTimeout: number;
+  /** Whether statements are prepared by name, which a pooler in transaction mode does not allow. */
+  namesStatements: boolean;
+  /** Settings with PostgREST's prefix that have no effect here. */
+  unused: readonly string[];
   /** Notification channel for changed settings; null for none. */
   channel: string | null;
   /** Whether the database may hold settings, and the function that sets some of them. */
@@ -80,7 +84,11 @@ export function readDataConfig(
   environment: Environment,
   inDatabase: ReadonlyMap<string, string> = new Map(),
 ): DataConfig | null {
-  const setting = (name: string) => inDatabase.get(name.toLowerCase()) ?? environment[`PGRST_${name}`];
+  const used = new Set<string>();
+  const setting = (name: string) => {
+    used.add(`PGRST_${name}`);
+    return inDatabase.get(name.toLowerCase()) ?? environment[`PGRST_${name}`];
+  };
   const text: Text = (name) =>
     setting(name)?.trim() || setting(formerNames[name] ?? name)?.trim() || undefined;
   const databaseUrl = contentOf('DB_URI', text('DB_URI') ?? '')
@@ -101,7 +109,7 @@ export function readDataConfig(
   const channel = isTrue('DB_CHANNEL_ENABLED', text, true) ? (text('DB_CHANNEL') ?? 'pgrst') : null;
   const host = hostOf(text('SERVER_HOST') ?? '127.0.0.1');
   const port = numberOf('SERVER_PORT', text('SERVER_PORT'), 3000);
-  return {
+  const config = {
     databaseUrl,
     host,
     port,
@@ -109,6 +117,7 @@ export function readDataConfig(
     admin: adminOf(text, host, port),
     poolSize: numberOf('DB_POOL', text('DB_POOL'), 10),
     poolTimeout: 1000 * numberOf('DB_POOL_ACQUISITION_TIMEOUT', text('DB_POOL_ACQUISITION_TIMEOUT'), 10),
+    namesStatements: isTrue('DB_PREPARED_STATEMENTS', text, true),
     channel,
     inDatabase: isTrue('DB_CONFIG', text, true)
       ? { preConfig: preConfig === undefined ? null : functionNamed(preConfig) }
@@ -146,6 +155,8 @@ export function readDataConfig(
       maxCachedTokens: numberOf('JWT_CACHE_MAX_ENTRIES', text('JWT_CACHE_MAX_ENTRIES'), 1000),
     },
   };
+  const isUnused = (name: string) => /^PGRST_(?!APP_SETTINGS_)/.test(name) && !used.has(name);
+  return { ...config, unused: Object.keys(environment).filter(isUnused) };
 }
 
 const endings = ['commit', 'commit-allow-override', 'rollback', 'rollback-allow-override'] as const;

@@ -8,7 +8,7 @@ import { readDataConfig } from './config.ts';
 import { pageHeaders } from './cors.ts';
 import { startDataServer } from './data-server.ts';
 
-const silentLog = { error() {} };
+const silentLog = { error() {}, warn() {} };
 
 const secret = '37c304f8-51aa-419a-a1af-06154e63707a';
 

@@ -32,14 +32,15 @@ export interface DataServer {
  */
 export async function startDataServer(
   environment: Readonly<Record<string, string | undefined>>,
-  log: { error(event: object, message: string): void },
+  log: Record<'error' | 'warn', (event: object, message: string) => void>,
 ): Promise<DataServer> {
   const config = readDataConfig(environment);
   if (!config) throw new Error('PGRST_DB_URI is not set');
   const onError = (error: unknown) =>
     log.error({ error: (error as Error)?.stack ?? String(error) }, 'internal error');
-  const { poolSize, poolTimeout } = config;
-  const database = openPostgresql(config.databaseUrl, { onError, poolSize, poolTimeout });
+  const { poolSize, poolTimeout, namesStatements, unused } = config;
+  if (unused.length > 0) log.warn({ settings: unused }, 'settings that have no effect in this service');
+  const database = openPostgresql(config.databaseUrl, { onError, poolSize, poolTimeout, namesStatements });
   const ends: Array<() => Promise<unknown>> = [() => database.close()];
   const close = async () => {
     for (const end of ends.splice(0).reverse()) await end();

@@ -11,7 +11,7 @@ import { readDataConfig } from './config.ts';
 import { startDataServer } from './data-server.ts';
 import { createTokenCheck } from './token-check.ts';
 
-const silentLog = { error() {} };
+const silentLog = { error() {}, warn() {} };
 
 const secret = '37c304f8-51aa-419a-a1af-06154e63707a';
 const tokensOf = (settings: Record<string, string>) => {
@@ -146,6 +146,7 @@ describe.runIf(testDatabases().includes('postgresql'))('settings of the standalo
       insert into two.notes values (100);
       grant select on one.notes, two.notes to ${visitor};
       create function one.setting(name text) returns text language sql stable as 'select current_setting(name, true)';
+      create function one.named_statements() returns bigint language sql stable as 'select count(*) from pg_prepared_statements';
       create function setup.configure() returns void language sql as $$
         select set_config('pgrst.db_schemas', 'two', true), set_config('pgrst.db_max_rows', '3', true) $$;
       alter role ${visitor} set log_min_duration_statement = '12345ms';
@@ -174,6 +175,35 @@ describe.runIf(testDatabases().includes('postgresql'))('settings of the standalo
       silentLog,
     );
   const rangeAt = async (root: string) => (await fetch(`${root}/notes`)).headers.get('content-range');
+
+  test('name no statement where a pooler gives each transaction another connection', async () => {
+    for (const [setting, isNamed] of [
+      ['true', true],
+      ['false', false],
+    ] as const) {
+      const alone = await start({ PGRST_DB_PREPARED_STATEMENTS: setting, PGRST_DB_POOL: '1' });
+      for (let call = 0; call < 3; call += 1) await rangeAt(alone.url);
+      const named = (await (await fetch(`${alone.url}/rpc/named_statements`)).json()) as number;
+      expect(named > 0, setting).toBe(isNamed);
+      await alone.close();
+    }
+  });
+
+  test('without effect are named in the log', async () => {
+    const warned: object[] = [];
+    const alone = await startDataServer(
+      {
+        PGRST_DB_URI: url,
+        PGRST_SERVER_PORT: '0',
+        PGRST_DB_SCHEMAS: 'one',
+        PGRST_DB_POOL_MAX_LIFETIME: '60',
+        PGRST_APP_SETTINGS_COLOUR: 'green',
+      },
+      { ...silentLog, warn: (event) => warned.push(event) },
+    );
+    await alone.close();
+    expect(warned).toEqual([{ settings: ['PGRST_DB_POOL_MAX_LIFETIME'] }]);
+  });
 
   test('in the database take precedence over the environment and change without a restart', async () => {
     const alone = await start({ PGRST_DB_MAX_ROWS: '2' });

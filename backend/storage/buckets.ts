@@ -1,7 +1,7 @@
 // Buckets: create, read, change, empty and delete, with the caller's rights.
 import { DatabaseError } from '../database/database.ts';
 import { asCaller, type Call, ownerOf, removeFiles, type StorageContext } from './context.ts';
-import { optionalFlagIn, optionalTextIn, readJson, textIn } from './json-body.ts';
+import { type JsonBody, optionalFlagIn, optionalTextIn, readJson, textIn } from './json-body.ts';
 import { checkedBucketName, checkedMimePatterns, readSize } from './names.ts';
 import { type BucketRow, bucketColumns, findBucket } from './rows.ts';
 import { storageErrors } from './storage-error.ts';
@@ -65,6 +65,7 @@ export async function createBucket(context: StorageContext, call: Call): Promise
   const type = optionalTextIn(body, 'type', 'STANDARD');
   if (type !== 'STANDARD')
     throw storageErrors.request('body/type must be STANDARD: other bucket types are not supported');
+  refuseVersioning(body);
   const { owner, ownerId } = ownerOf(call.caller.claims);
   const limits = readLimits(context, body);
   try {
@@ -95,6 +96,7 @@ export async function createBucket(context: StorageContext, call: Call): Promise
 /** `PUT /bucket/{id}`: changes the given properties; null removes a limit. */
 export async function updateBucket(context: StorageContext, call: Call, id: string): Promise<Response> {
   const body = await readJson(context, call);
+  refuseVersioning(body);
   const limits = readLimits(context, body);
   const isPublic = optionalFlagIn(body, 'public', null);
   const { rowCount } = await asCaller(context, { ...call, claims: call.caller.claims }, (session) =>
@@ -121,6 +123,12 @@ export async function updateBucket(context: StorageContext, call: Call, id: stri
   );
   if (rowCount === 0) throw storageErrors.noSuchBucket();
   return Response.json({ message: 'Successfully updated' });
+}
+
+/** @throws StorageError: who asks for old versions of objects would believe them stored */
+function refuseVersioning(body: JsonBody): void {
+  if (optionalTextIn(body, 'versioning_status', 'DISABLED') !== 'DISABLED')
+    throw storageErrors.notSupported('body/versioning_status');
 }
 
 interface Limits {

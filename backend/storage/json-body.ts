@@ -60,6 +60,14 @@ export function optionalTextIn<Fallback>(
   return value;
 }
 
+/**
+ * Refuses a property of the storage API that this service does not implement.
+ * @throws StorageError when the body has it
+ */
+export function refuseProperty(body: JsonBody, name: string): void {
+  if (body[name] !== undefined && body[name] !== null) throw storageErrors.notSupported(`body/${name}`);
+}
+
 /** The truth value, or the fallback when the property is missing. */
 export function optionalFlagIn<Fallback>(
   body: JsonBody,

@@ -13,7 +13,16 @@ import {
   type StorageContext,
 } from './context.ts';
 import { withFile } from './download.ts';
-import { optionalFlagIn, optionalObjectIn, optionalTextIn, readJson, textIn, textsIn } from './json-body.ts';
+import {
+  type JsonBody,
+  optionalFlagIn,
+  optionalObjectIn,
+  optionalTextIn,
+  readJson,
+  refuseProperty,
+  textIn,
+  textsIn,
+} from './json-body.ts';
 import { checkedKey, storableCacheControl, storableType, takesOnlyImages } from './names.ts';
 import {
   findBucket,
@@ -26,7 +35,7 @@ import {
   writeObject,
 } from './rows.ts';
 import { storageErrors } from './storage-error.ts';
-import { readUserMetadata } from './upload.ts';
+import { readUserMetadata, refuseContentEncoding } from './upload.ts';
 import { discard, writeWorkFile } from './work-file.ts';
 
 interface Journey {
@@ -37,11 +46,8 @@ interface Journey {
   isInspected: boolean;
 }
 
-async function readJourney(
-  context: StorageContext,
-  call: Call,
-  body: Readonly<Record<string, unknown>>,
-): Promise<Journey> {
+async function readJourney(context: StorageContext, call: Call, body: JsonBody): Promise<Journey> {
+  refuseProperty(body, 'sourceVersionId');
   const from = { bucket: textIn(body, 'bucketId'), key: textIn(body, 'sourceKey') };
   const key = checkedKey(textIn(body, 'destinationKey'));
   const to = { bucket: optionalTextIn(body, 'destinationBucket', from.bucket), key };
@@ -145,7 +151,8 @@ export async function copyObject(context: StorageContext, call: Call): Promise<R
   const { from, to } = journey;
   const upsert = call.request.headers.get('x-upsert') === 'true';
   const copiesMetadata = optionalFlagIn(body, 'copyMetadata', true);
-  const userMetadata = optionalObjectIn(body, 'metadata');
+  const givenMetadata = copiesMetadata ? null : optionalObjectIn(body, 'metadata');
+  refuseContentEncoding(givenMetadata && optionalTextIn(givenMetadata, 'contentEncoding', null));
   const ownMetadata = readUserMetadata(call.request.headers.get('x-metadata'), 'base64');
   const transaction = { ...call, claims: call.caller.claims };
   const { owner, ownerId } = ownerOf(call.caller.claims);
@@ -168,7 +175,7 @@ export async function copyObject(context: StorageContext, call: Call): Promise<R
   });
   const metadata: ObjectMetadata | null = fresh.metadata && {
     ...fresh.metadata,
-    ...(copiesMetadata ? {} : readCopiedHeaders(userMetadata, fresh.metadata)),
+    ...(copiesMetadata ? {} : readCopiedHeaders(givenMetadata, fresh.metadata, journey.destination)),
     lastModified: new Date().toISOString(),
   };
   const row: NewObject = {
@@ -193,14 +200,21 @@ export async function copyObject(context: StorageContext, call: Call): Promise<R
   }
 }
 
-/** The caller's metadata of the copy; its media type stays that of the content. */
+/**
+ * The caller's metadata of the copy. In a bucket for images the media type stays that of the content.
+ * @throws StorageError when the bucket does not accept the media type
+ */
 function readCopiedHeaders(
-  given: Readonly<Record<string, unknown>> | null,
+  given: JsonBody | null,
   metadata: ObjectMetadata,
+  destination: BucketLimits,
 ): Partial<ObjectMetadata> {
   if (!given) return {};
+  const mimetype = storableType(optionalTextIn(given, 'mimetype', metadata.mimetype));
+  checkType(destination, mimetype);
   return {
     cacheControl: storableCacheControl(optionalTextIn(given, 'cacheControl', metadata.cacheControl)),
+    ...(takesOnlyImages(destination.allowed_mime_types) ? {} : { mimetype }),
   };
 }
 

@@ -2,19 +2,13 @@
 import { clientOf } from '../fair-share.ts';
 import { type Call, fileName, type StorageContext, type StorageSettings } from './context.ts';
 import { contentHeaders, isUnchanged, withFile } from './download.ts';
-import {
-  formatOfType,
-  type Gravity,
-  gravities,
-  type ImageFormat,
-  imageFormatOf,
-  maxSide,
-  type Rendering,
-} from './images.ts';
+import { type Gravity, gravities, type ImageFormat, maxSide, type Rendering } from './image-job.ts';
+import { formatOfType, imageFormatOf } from './images.ts';
 import type { JsonBody } from './json-body.ts';
 import { essence } from './names.ts';
 import type { ObjectRow } from './rows.ts';
-import { storageErrors } from './storage-error.ts';
+import { StorageError, storageErrors } from './storage-error.ts';
+import { writeWorkFile } from './work-file.ts';
 
 const usualQuality = 80;
 const maxSourceBytes = 25 * 1024 * 1024;
@@ -161,7 +155,10 @@ export function sendRendered(
     const image = await context.rendered.getOrMake(
       key,
       (job) => context.images.inShare(clientOf(call.caller), job),
-      async () => context.images.render(await readSource(context, object), rendering),
+      async () => {
+        const { workFolder } = context.files;
+        return context.images.render(await copySource(context, object), workFolder, rendering);
+      },
     );
     headers.set('content-length', String(image.length));
     return new Response(call.request.method === 'HEAD' ? null : new Uint8Array(image), { headers });
@@ -209,19 +206,13 @@ function bestFormat(accept: string, own: ImageFormat): ImageFormat {
   return accepts('image/webp') ? 'webp' : own;
 }
 
-async function readSource(context: StorageContext, object: ObjectRow): Promise<Buffer> {
-  if ((object.metadata?.size ?? 0) > maxSourceBytes) {
-    throw storageErrors.cannotRender('The source image file is too large to process');
-  }
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of await context.files.read(fileName(context, object.version))) {
-    size += (chunk as Buffer).length;
-    if (size > maxSourceBytes)
-      throw storageErrors.cannotRender('The source image file is too large to process');
-    chunks.push(chunk as Buffer);
-  }
-  const source = Buffer.concat(chunks);
-  if (!imageFormatOf(source)) throw storageErrors.cannotRender();
-  return source;
+/** Copies an object's content to a work file, which the image worker reads. */
+async function copySource(context: StorageContext, object: ObjectRow): Promise<string> {
+  const tooLarge = () => storageErrors.cannotRender('The source image file is too large to process');
+  if ((object.metadata?.size ?? 0) > maxSourceBytes) throw tooLarge();
+  const content = await context.files.read(fileName(context, object.version));
+  const { path } = await writeWorkFile(context.files.workFolder, content, maxSourceBytes).catch((error) => {
+    throw error instanceof StorageError ? tooLarge() : error;
+  });
+  return path;
 }

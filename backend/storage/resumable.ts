@@ -1,9 +1,10 @@
 // Resumable uploads (TUS 1.0.0): the library implements the protocol; rights and storage are ours.
 // Parts are gathered in a folder, which processes may share: each request of an upload may reach another one.
-import { copyFile, link, mkdir, readFile } from 'node:fs/promises';
+import { access, copyFile, link, mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { FileStore as TusFiles } from '@tus/file-store';
 import { ERRORS, Server, type Upload } from '@tus/server';
+import { isUnavailable } from '../database/database.ts';
 import { writeDurably } from '../durable-file.ts';
 import { isQueueRejection, queueRejectionStatus } from '../fair-queue.ts';
 import { type BucketLimits, checkType, sizeLimit } from './content.ts';
@@ -17,6 +18,7 @@ import {
   type Described,
   ownTarget,
   readUserMetadata,
+  refuseContentEncoding,
   signedTarget,
   storeObject,
   type Target,
@@ -103,13 +105,19 @@ export async function createResumableUploads(context: StorageContext): Promise<R
       await storeObject(context, request.call, target, bucket, file, describedIn(metadata));
     } catch (error) {
       await discard({ path: copy });
-      // A rejected upload would be rejected again.
-      if (asStorageError(error)) await parts.remove(upload.id).catch(() => {});
+      // A rejected upload would be rejected again, except by a busy database.
+      if ((asStorageError(error)?.statusCode ?? 500) < 500) await parts.remove(upload.id).catch(() => {});
       throw error;
     }
     await writeDurably(donePath(upload.id), String(upload.size ?? 0));
-    // An empty upload is complete immediately, and the library still reads its file.
-    if (upload.size !== 0) await parts.remove(upload.id).catch(() => {});
+  };
+  // Once the response exists: the library still reads the parts of an upload that its creation completes.
+  const removeStoredParts = async (id: string | undefined): Promise<void> => {
+    if (id === undefined) return;
+    await access(donePath(id)).then(
+      () => parts.remove(id).catch(() => {}),
+      () => {},
+    );
   };
 
   const server = new Server({
@@ -131,6 +139,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
       const { bucketName, objectName } = namesIn(metadata);
       const upsert = request.headers.get('x-upsert') === 'true';
       const target = await targetOf(from, bucketName, objectName, upsert);
+      refuseContentEncoding(metadata.contentEncoding ?? null);
       const bucket = await checkTarget(context, from.call, target);
       checkType(bucket, describedIn(metadata).type);
       from.bucket = bucket;
@@ -177,6 +186,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
       if (found) return { status_code: found.statusCode, body: found.message };
       if (!(error instanceof Error)) return undefined;
       context.onError(error);
+      if (isUnavailable(error)) return { status_code: 503, body: storageErrors.unavailable().message };
       return { status_code: 500, body: 'Something went wrong on our side' };
     },
   });
@@ -187,9 +197,9 @@ export async function createResumableUploads(context: StorageContext): Promise<R
       incoming.set(call.request, from);
       if (call.request.method !== 'HEAD') {
         const response = await server.handleWeb(call.request);
-        const begun = idIn(response.headers.get('location')?.split('/').at(-1));
-        if (begun && call.request.headers.get('upload-length') === '0')
-          await parts.remove(begun).catch(() => {});
+        await removeStoredParts(
+          idIn((response.headers.get('location') ?? call.url.pathname).split('/').at(-1)),
+        );
         return response;
       }
 
@@ -211,6 +221,7 @@ export async function createResumableUploads(context: StorageContext): Promise<R
         if (!found) throw error;
         return new Response(null, { status: found.statusCode, headers: { 'tus-resumable': '1.0.0' } });
       }
+      await removeStoredParts(id);
       return response;
     },
   };

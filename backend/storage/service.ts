@@ -1,7 +1,7 @@
 // The storage service: routes requests to operations, and checks access.
 import { mkdir } from 'node:fs/promises';
 import type { Caller, Service } from '../caller.ts';
-import type { Database } from '../database/database.ts';
+import { type Database, isUnavailable } from '../database/database.ts';
 import { type FairQueue, isQueueRejection } from '../fair-queue.ts';
 import { createFairShare } from '../fair-share.ts';
 import { isStorableText } from '../storable.ts';
@@ -10,6 +10,7 @@ import type { Call, StorageContext, StorageSettings } from './context.ts';
 import { removeOlderThan } from './disk-files.ts';
 import { type Access, findReadable, sendInfo, sendObject } from './download.ts';
 import { FileMissing, type FileStore } from './file-store.ts';
+import { createImageProcess, type ImageProcess } from './image-process.ts';
 import { createImageWork } from './images.ts';
 import { listObjects, listObjectsV2 } from './listing.ts';
 import { copyObject, moveObject, removeObject, removeObjects } from './objects.ts';
@@ -36,6 +37,8 @@ export interface StorageOptions {
   settings?: Partial<StorageSettings>;
   /** The queue for image processing. Default: a new queue. */
   imageQueue?: FairQueue;
+  /** The process for it, which the caller closes. Default: an own one. */
+  imageProcess?: ImageProcess;
   /** Receives errors whose details no caller sees. */
   onError?: (error: unknown, request?: Request) => void;
 }
@@ -65,6 +68,7 @@ const orphanAgeMs = 6 * 60 * 60 * 1000;
 export async function createStorageService(options: StorageOptions): Promise<StorageService> {
   const { database, files, signingSecret, onError = () => {} } = options;
   const { imageQueue = createFairShare(database.kind).images } = options;
+  const imageProcess = options.imageProcess ?? createImageProcess();
   const settings: StorageSettings = { ...usual, ...options.settings };
   await mkdir(files.workFolder, { recursive: true, mode: 0o700 });
   const context: StorageContext = {
@@ -73,7 +77,12 @@ export async function createStorageService(options: StorageOptions): Promise<Sto
     installation: await readInstallation(database),
     settings,
     tokens: createUrlTokens(signingSecret),
-    images: createImageWork({ pixelLimit: settings.pixelLimit, queue: imageQueue }),
+    images: createImageWork({
+      pixelLimit: settings.pixelLimit,
+      queue: imageQueue,
+      process: imageProcess,
+      onError,
+    }),
     rendered: createRenderedImages(renderedFolder(files), settings.renderedBytes),
     onError,
   };
@@ -114,6 +123,7 @@ export async function createStorageService(options: StorageOptions): Promise<Sto
     },
     async close() {
       clearInterval(timer);
+      if (!options.imageProcess) await imageProcess.close();
       await sweeping;
     },
   };
@@ -125,6 +135,7 @@ function unexpected(
   onError: (error: unknown, request: Request) => void,
 ): StorageError {
   if (!request.signal.aborted) onError(error, request);
+  if (isUnavailable(error)) return storageErrors.unavailable();
   // A row that SQL has written, or a file that was lost.
   if (error instanceof FileMissing) return storageErrors.noSuchKey();
   return new StorageError({
@@ -442,6 +453,7 @@ function createRouter(
       const match = pattern.exec(path);
       if (!match || !route.methods.split(' ').includes(request.method)) continue;
       if (!route.isOpen && caller.tokenError) throw faultOf(caller.tokenError);
+      if (url.searchParams.has('versionId')) throw storageErrors.notSupported('querystring/versionId');
       const { bucket = '', key = '' } = match.groups ?? {};
       const call: Call = { request, url, caller, operation: route.operation };
       return route.handle(call, decoded(bucket), decoded(key));
@@ -469,8 +481,8 @@ function decoded(part: string): string {
 
 /** The storage API's response to a missing or invalid token, with its texts. */
 function faultOf({ token, message }: NonNullable<Caller['tokenError']>): StorageError {
-  if (token === null) return storageErrors.request("headers must have required property 'authorization'");
-  if (token.split('.', 4).length !== 3) return storageErrors.accessDenied('Invalid Compact JWS');
+  // Without a token a gateway passes an empty one on.
+  if (token?.split('.', 4).length !== 3) return storageErrors.accessDenied('Invalid Compact JWS');
   if (message === 'JWT expired') return storageErrors.accessDenied('"exp" claim timestamp check failed');
   try {
     JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString());

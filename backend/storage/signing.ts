@@ -1,6 +1,6 @@
 // Creates signed URLs: each lets its holder download or upload one object for a time.
 import { asCaller, type Call, ownerOf, type StorageContext } from './context.ts';
-import { type JsonBody, optionalObjectIn, readJson, textsIn } from './json-body.ts';
+import { type JsonBody, optionalObjectIn, readJson, refuseProperty, textsIn } from './json-body.ts';
 import { renderOptionsText } from './render.ts';
 import { findObject } from './rows.ts';
 import { storageErrors } from './storage-error.ts';
@@ -28,6 +28,7 @@ export async function signOne(
   key: string,
 ): Promise<Response> {
   const body = await readJson(context, call);
+  refuseProperty(body, 'versionId');
   const seconds = secondsIn(body);
   const transform = optionalObjectIn(body, 'transform');
   const transformations =

@@ -1,5 +1,5 @@
 // Errors of the storage service, with the texts and codes of the storage API.
-import { DatabaseError } from '../database/database.ts';
+import { DatabaseError, retryAfterSeconds } from '../database/database.ts';
 
 interface ErrorFields {
   statusCode: number;
@@ -67,6 +67,9 @@ export const storageErrors = {
   bucketName: storageError(400, 'Invalid Input', 'InvalidBucketName', 'Bucket name invalid'),
   key: (key: string) => storageError(400, 'InvalidKey', 'InvalidKey')(`Invalid key: ${key}`),
   request: storageError(400, 'Error', 'InvalidRequest'),
+  /** A feature of the storage API that this service does not have: ignoring it would store or serve something else. */
+  notSupported: (property: string) =>
+    storageError(400, 'Error', 'InvalidRequest')(`${property} is not supported`),
   range: (size: number) =>
     new StorageError({
       statusCode: 416,
@@ -89,7 +92,23 @@ export const storageErrors = {
     'Too many images are being worked on. Try again.',
     429,
   ),
+  imageWorkerEnded: storageError(
+    503,
+    'image_worker_ended',
+    'ImageWorkerEnded',
+    'The image could not be processed. Try again, or send a smaller one.',
+    503,
+  ),
   lockTimeout: storageError(503, 'acquiring_lock_timeout', 'LockTimeout', 'acquiring lock timeout'),
+  unavailable: () =>
+    new StorageError({
+      statusCode: 503,
+      error: 'DatabaseError',
+      message: 'The database is not available right now. Try again.',
+      code: 'DatabaseError',
+      status: 503,
+      headers: { 'retry-after': retryAfterSeconds },
+    }),
   timeout: storageError(544, 'DatabaseTimeout', 'DatabaseTimeout', 'The database took too long to answer'),
 };
 

@@ -3,6 +3,7 @@
 import type { Readable } from 'node:stream';
 import { Busboy, type BusboyInstance } from '@fastify/busboy';
 import type { Claims } from '../database/as-role.ts';
+import { isUnavailable } from '../database/database.ts';
 import { clientOf } from '../fair-share.ts';
 import { isStorable } from '../storable.ts';
 import { accept, type BucketLimits, checkType, sizeLimit } from './content.ts';
@@ -114,15 +115,11 @@ export async function storeObject(
     );
   } catch (error) {
     // After a lost connection it is unknown whether the row exists: the cleanup of orphans decides.
-    if (!isConnectionLost(error)) await removeFiles(context, [version]);
+    if (!isUnavailable(error)) await removeFiles(context, [version]);
     throw error;
   }
   if (written.replaced) await removeFiles(context, [written.replaced]);
   return { Id: written.id, Key: `${target.bucket}/${target.key}` };
-}
-
-function isConnectionLost(error: unknown): boolean {
-  return String((error as { code?: unknown })?.code).startsWith('08');
 }
 
 /**
@@ -153,6 +150,7 @@ async function receive(
     return receiveForm(context.files.workFolder, sentType ?? '', body, bucket, limit);
   }
   const type = storableType(sentType);
+  refuseContentEncoding(request.headers.get('content-encoding'));
   checkType(bucket, type);
   if (Number(request.headers.get('content-length') ?? 0) > limit) throw storageErrors.tooLarge();
   const described = {
@@ -161,6 +159,15 @@ async function receive(
     userMetadata: readUserMetadata(request.headers.get('x-metadata'), 'base64'),
   };
   return { file: await writeWorkFile(context.files.workFolder, body.chunks(), limit), described };
+}
+
+/**
+ * Refuses encoded content: it would be served without its `Content-Encoding`, and readers would get compressed bytes as text.
+ * @throws StorageError
+ */
+export function refuseContentEncoding(encoding: string | null): void {
+  if (encoding && encoding.trim().toLowerCase() !== 'identity')
+    throw storageErrors.notSupported('contentEncoding');
 }
 
 /**
@@ -236,6 +243,7 @@ async function receiveForm(
     const file = await (writing as Promise<WorkFile>);
     const type = storableType(fields.get('contentType') ?? fileType);
     checkType(bucket, type);
+    refuseContentEncoding(fields.get('contentEncoding') ?? null);
     const seconds = fields.get('cacheControl');
     const described = {
       type,

@@ -1,7 +1,7 @@
 // Packs files into one compressed archive (tar, gzip) and unpacks it, as a stream: neither the archive
 // nor a file is ever in memory whole.
 import { constants, createReadStream, createWriteStream } from 'node:fs';
-import { lstat, mkdir, open, opendir, rename, rm } from 'node:fs/promises';
+import { lstat, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -89,13 +89,13 @@ export async function* entriesOf(
 ): AsyncIterable<Entry> {
   async function* walk(relative: string): AsyncIterable<Entry> {
     const path = join(folder, relative);
-    const found = await opendir(path).catch((error: NodeJS.ErrnoException) => {
+    const found = await readdir(path, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return null;
       throw error;
     });
     if (!found) return;
     yield { name: relative ? `${under}/${relative}` : under, folder: true };
-    for await (const entry of found) {
+    for (const entry of found) {
       const name = relative ? `${relative}/${entry.name}` : entry.name;
       if (isLeftOut(name)) continue;
       if (entry.isDirectory()) yield* walk(name);

@@ -1,16 +1,21 @@
-// The commands `npm run backup` and `npm run restore <file>`.
+// The commands `npm run backup`, `npm run restore` and `npm run move`.
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { DatabaseError } from '../../backend/database/database.ts';
 import { FolderInUse } from '../../backend/database/folder-lock.ts';
+import { createDiskFiles } from '../../backend/storage/disk-files.ts';
+import { formatKes } from '../../domain/money.ts';
 import { type Config, readConfig } from '../config.ts';
 import { openLog } from '../log.ts';
-import { openDatabase } from '../persistence.ts';
+import { openDatabase, openFiles } from '../persistence.ts';
 import { describeStartFailure } from '../start-failure.ts';
+import { watchLoop } from '../watch-loop.ts';
 import { BrokenArchive } from './archive.ts';
 import { createBackups } from './backups.ts';
-import { ContentMismatch } from './check-backup.ts';
-import { ProgramFailed } from './postgresql-programs.ts';
-import { RestoredContentMismatch, RestoreRefused, restoreBackup } from './restore-backup.ts';
+import { Refused } from './create-database.ts';
+import { type Moved, type MoveTarget, moveShop } from './move-shop.ts';
+import { restoreBackup } from './restore-backup.ts';
+import { ContentMismatch } from './write-rows.ts';
 
 const ofProject = "The database belongs to a Supabase project: the project's own backups apply.";
 
@@ -21,9 +26,9 @@ const ofProject = "The database belongs to a Supabase project: the project's own
 export function backUp(root: string): Promise<void> {
   return runAndReport('No backup was made.', async () => {
     const config = readConfig(process.env, root);
-    if (config.supabase) throw new RestoreRefused(ofProject);
+    if (config.supabase) throw new Refused(ofProject);
     try {
-      return await backUpHere(config);
+      return await backUpHere(config, root);
     } catch (error) {
       if (error instanceof FolderInUse) return await askRunningShop(config);
       throw error;
@@ -38,51 +43,118 @@ export function backUp(root: string): Promise<void> {
 export function restore(root: string, args: readonly string[]): Promise<void> {
   return runAndReport('Nothing was restored.', async () => {
     const config = readConfig(process.env, root);
-    if (config.supabase) throw new RestoreRefused(ofProject);
+    if (config.supabase) throw new Refused(ofProject);
     const [archive, ...others] = args.filter((argument) => argument !== '--replace');
     if (!archive || others.length > 0) {
-      throw new RestoreRefused('Name one backup: npm run restore -- data/backups/jani-….tar.gz [--replace]');
+      throw new Refused('Name one backup: npm run restore -- data/backups/jani-….tar.gz [--replace]');
     }
     const { madeAt, setAside } = await restoreBackup({
       archive: resolve(root, archive),
       dataDir: config.dataDir,
       databaseUrl: config.databaseListenUrl ?? config.databaseUrl,
+      files: config.s3 ? openFiles(config) : null,
       replaces: args.includes('--replace'),
+      root,
     });
     const former = setAside ? ` What was there before is in ${setAside}.` : '';
     return `The shop is as it was on ${madeAt}.${former}`;
   });
 }
 
+/**
+ * Moves the configured shop to another database. The shop must be stopped; it is only read.
+ * @param args `--to` with a postgres:// URL or a folder; with a hosted project also `--project` with its URL
+ */
+export function move(root: string, args: readonly string[]): Promise<void> {
+  return runAndReport('The shop was not moved, and is as it was.', async () => {
+    const config = readConfig(process.env, root);
+    if (config.supabase) {
+      throw new Refused(
+        'SUPABASE_URL is set: the shop is in a Supabase project, from which nothing is moved.',
+      );
+    }
+    const target = readTarget(root, args);
+    const place = {
+      databaseUrl: config.databaseListenUrl ?? config.databaseUrl,
+      dataDir: config.dataDir,
+      files: openFiles(config),
+      formerFiles: config.s3 ? createDiskFiles(join(config.dataDir, 'storage')) : null,
+    };
+    return describeMove(await moveShop(place, target, root), target, config);
+  });
+}
+
+const moveUsage =
+  'Name the new place: npm run move -- --to postgres://…, --to FOLDER, or for a Supabase project --to postgres://… --project https://….supabase.co';
+
+function readTarget(root: string, args: readonly string[]): MoveTarget {
+  const given = new Map<string, string>();
+  for (let at = 0; at < args.length; at += 2) given.set(args[at] ?? '', args[at + 1] ?? '');
+  const [to, project] = [given.get('--to'), given.get('--project')];
+  if (!to || [...given.keys()].some((name) => !['--to', '--project'].includes(name)))
+    throw new Refused(moveUsage);
+  const isUrl = /^postgres(ql)?:\/\//.test(to);
+  if (isUrl && !URL.canParse(to)) throw new Refused(moveUsage);
+  if (project === undefined)
+    return isUrl ? { kind: 'postgresql', url: to } : { kind: 'embedded', dataDir: resolve(root, to) };
+  if (!isUrl || !/^https?:$/.test(URL.canParse(project) ? new URL(project).protocol : ''))
+    throw new Refused(moveUsage);
+  const secretKey = process.env.PROJECT_SECRET_KEY?.trim();
+  if (!secretKey)
+    throw new Refused("Set PROJECT_SECRET_KEY to the project's secret key (Settings, API keys).");
+  return { kind: 'project', url: to, projectUrl: new URL(project).origin, secretKey };
+}
+
+function describeMove({ content, files }: Moved, target: MoveTarget, config: Config): string {
+  const rows = content.tables.reduce((sum, table) => sum + table.rows, 0);
+  const orders = content.tables.find(({ name }) => name === 'public.orders')?.rows ?? 0;
+  const total = formatKes(content.sums['total of all orders'] ?? 0);
+  const carried = files === null ? '' : ` and ${files} uploaded files`;
+  return `The shop is in its new place: ${orders} orders of ${total} in all, ${rows} rows${carried}, read again and equal. ${describeNextStep(target, config)} The old place is as it was; do not start a shop on it.`;
+}
+
+function describeNextStep(target: MoveTarget, { dataDir, s3 }: Config): string {
+  switch (target.kind) {
+    case 'postgresql':
+      return `Set DATABASE_URL to the new database, keep DATA_DIR${s3 ? ' and the S3 settings' : ''} (keys and uploaded files are there), and start the shop.`;
+    case 'project':
+      return 'Set SUPABASE_URL, SUPABASE_PUBLISHABLE_KEY and SUPABASE_SECRET_KEY, remove DATABASE_URL, and start the shop.';
+    case 'embedded':
+      return target.dataDir === dataDir
+        ? 'Remove DATABASE_URL and start the shop.'
+        : `Remove DATABASE_URL and the S3 settings, set DATA_DIR to ${target.dataDir} and start the shop.`;
+  }
+}
+
 async function runAndReport(failure: string, work: () => Promise<string>): Promise<void> {
+  // An embedded database that computes without end blocks every timer.
+  await watchLoop(openLog('silent'));
   try {
     process.stdout.write(`${await work()}\n`);
   } catch (error) {
     process.exitCode = 1;
-    if (error instanceof RestoredContentMismatch) {
-      process.stderr.write(`${error.message}\n`);
-      return;
-    }
-    const isPlain =
-      error instanceof RestoreRefused ||
-      error instanceof BrokenArchive ||
-      error instanceof ContentMismatch ||
-      error instanceof ProgramFailed;
-    process.stderr.write(`${failure} ${isPlain ? error.message : describeStartFailure(error)}\n`);
+    const isPlain = [Refused, BrokenArchive, ContentMismatch].some((kind) => error instanceof kind);
+    const text = isPlain ? (error as Error).message : describeStartFailure(error);
+    // Such as a right that the connecting role lacks: the stack would not help.
+    const isOfDatabase = error instanceof DatabaseError && text === error.stack;
+    process.stderr.write(`${failure} ${isOfDatabase ? error.message : text}\n`);
   }
 }
 
-async function backUpHere(config: Config): Promise<string> {
+async function backUpHere(config: Config, root: string): Promise<string> {
   const database = await openDatabase(config, () => {});
   try {
-    const backup = await createBackups({ database, config, log: openLog('silent') }).run();
-    if (!backup) throw new RestoreRefused('The shop is making a backup right now.');
-    if ('problem' in backup) throw new RestoreRefused(backup.problem);
-    return sentenceOf(config, backup.outcome, backup.fileName);
+    const backup = await createBackups({ database, config, log: openLog('silent'), root }).run();
+    if (!backup) throw new Refused('The shop is making a backup right now.');
+    if ('problem' in backup) throw new Refused(backup.problem);
+    return sentenceOf(config, backup.fileName);
   } finally {
     await database.close();
   }
 }
+
+const answerTimeoutMs = 60_000;
+const backupTimeoutMs = 60 * 60 * 1000;
 
 /** Only the running shop can open the embedded database, so it makes the backup and this command waits. */
 async function askRunningShop(config: Config): Promise<string> {
@@ -96,33 +168,34 @@ async function askRunningShop(config: Config): Promise<string> {
     file_name: string | null;
     problem: string | null;
   }
+  const call = (path: string, init: RequestInit = {}) =>
+    fetch(`${origin}${path}`, { ...init, headers, signal: AbortSignal.timeout(answerTimeoutMs) }).catch(
+      () => {
+        throw new Refused(`Another process uses ${config.dataDir}, but no shop answers at ${origin}.`);
+      },
+    );
   const newest = async (): Promise<Row | undefined> => {
-    const path = '/rest/v1/backups?select=id,outcome,file_name,problem&order=id.desc&limit=1';
-    const answer = await fetch(`${origin}${path}`, { headers });
-    if (!answer.ok) throw new RestoreRefused(`The running shop at ${origin} answered ${answer.status}.`);
+    const answer = await call('/rest/v1/backups?select=id,outcome,file_name,problem&order=id.desc&limit=1');
+    if (!answer.ok) throw new Refused(`The running shop at ${origin} answered ${answer.status}.`);
     return ((await answer.json()) as Row[])[0];
   };
   const before = await newest();
-  const response = await fetch(`${origin}/rest/v1/rpc/request_backup`, {
-    method: 'POST',
-    headers,
-    body: '{}',
-  });
-  if (!response.ok) throw new RestoreRefused(((await response.json()) as { message: string }).message);
-  for (;;) {
+  const response = await call('/rest/v1/rpc/request_backup', { method: 'POST', body: '{}' });
+  if (!response.ok) throw new Refused(((await response.json()) as { message: string }).message);
+  const startedAt = performance.now();
+  while (performance.now() - startedAt < backupTimeoutMs) {
     const backup = await newest();
     if (backup && backup.id !== before?.id) {
-      if (backup.problem) throw new RestoreRefused(backup.problem);
-      return sentenceOf(config, backup.outcome, backup.file_name ?? '');
+      if (backup.problem) throw new Refused(backup.problem);
+      return sentenceOf(config, backup.file_name ?? '');
     }
     await new Promise((done) => setTimeout(done, 500));
   }
+  throw new Refused(
+    `The running shop at ${origin} has made no backup within an hour. Its log has the reason, or it has BACKUPS=off.`,
+  );
 }
 
-function sentenceOf(config: Config, outcome: string, fileName: string): string {
-  const proof =
-    outcome === 'verified'
-      ? 'Checked: it restores completely.'
-      : 'It was read completely, but not restored for a check: the database user may not create databases.';
-  return `The backup is ${join(config.dataDir, 'backups', fileName)}. ${proof}`;
+function sentenceOf(config: Config, fileName: string): string {
+  return `The backup is ${join(config.dataDir, 'backups', fileName)}. Checked: it restores completely.`;
 }

@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Database } from '../../backend/database/database.ts';
 import { FolderInUse } from '../../backend/database/folder-lock.ts';
@@ -14,15 +15,20 @@ import {
   testDatabases,
   throwawayDatabase,
 } from '../../backend/database/throwaway.ts';
+import { allRows } from '../../scripts/all-rows.ts';
+import { withEmptyDatabase } from '../../scripts/empty-database.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 import { openLog } from '../log.ts';
 import { BrokenArchive, type Entry, entriesOf, unpackArchive, writeArchive } from './archive.ts';
+import { verifyBackup } from './backup-task.ts';
 import { type Backups, createBackups, isDue } from './backups.ts';
-import { ContentMismatch, checkBackup, checkEmbedded } from './check-backup.ts';
-import { readFigures } from './figures.ts';
-import { manifestName, readManifest } from './manifest.ts';
-import { findPrograms } from './postgresql-programs.ts';
-import { RestoredContentMismatch, RestoreRefused, restoreBackup } from './restore-backup.ts';
+import { Refused } from './create-database.ts';
+import { copyOfEmbedded } from './embedded.ts';
+import type { Figures } from './figures.ts';
+import { type FormerManifest, type Manifest, manifestName, readManifest } from './manifest.ts';
+import { restoreBackup } from './restore-backup.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
 
 const at = (text: string) => Date.parse(text);
 
@@ -65,8 +71,8 @@ const backupsOf = (database: Database & { url?: string }, log = openLog('silent'
     database,
     config: { databaseUrl: database.url ?? null, databaseListenUrl: null, dataDir, s3: null },
     log,
+    root,
   });
-const figuresOf = (database: Database) => database.transaction(readFigures, { readOnly: true });
 
 // Each backup is restored whole by a process of its own, which takes long on a busy machine.
 describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
@@ -114,44 +120,36 @@ describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
     const { rows } = await database.query('select outcome, file_name, problem from public.backups');
     expect(rows).toEqual([{ outcome: 'verified', file_name: fileName, problem: null }]);
 
-    // Restored in another folder, as on a new machine.
     await unpackArchive(archive, join(dataDir, 'unpacked'));
-    const manifest = await readManifest(join(dataDir, 'unpacked'));
-    const { figures } = manifest;
-    expect(figures['public.orders']).toBe(50);
-    expect(figures['public.inquiries']).toBeGreaterThan(0);
-    if (kind === 'pglite') {
-      const other = { ...manifest, figures: { ...figures, 'public.orders': 51 } };
-      await expect(checkEmbedded(other, join(dataDir, 'unpacked', 'database'))).rejects.toThrow(
-        ContentMismatch,
+    const manifest = (await readManifest(join(dataDir, 'unpacked'))) as Manifest;
+    const rowsOf = (table: string) => manifest.tables.find(({ name }) => name === table)?.rows;
+    expect(rowsOf('public.orders')).toBe(50);
+    expect(rowsOf('public.inquiries')).toBeGreaterThan(0);
+
+    // Restored in another folder and in either database, as on a new machine.
+    const restoreInto = async (url: string | null, elsewhere: string) => {
+      const options = { archive, dataDir: elsewhere, files: null, replaces: false, root };
+      expect((await restoreBackup({ ...options, databaseUrl: url })).setAside).toBeNull();
+      expect(await readFile(join(elsewhere, 'storage/files/installation/ab/abcdefgh'), 'utf8')).toBe(
+        'an image',
       );
-    }
-    const elsewhere = join(dataDir, 'elsewhere');
-    let url: string | null = null;
-    if (database.url) {
-      await database.execute(`drop database if exists restored_shop with (force)`);
-      await database.execute(`create database restored_shop template template0`);
-      const target = new URL(database.url);
-      target.pathname = '/restored_shop';
-      url = target.href;
-    }
-    const done = await restoreBackup({ archive, dataDir: elsewhere, databaseUrl: url, replaces: false });
-    expect(done.setAside).toBeNull();
-    expect(await readFile(join(elsewhere, 'storage/files/installation/ab/abcdefgh'), 'utf8')).toBe(
-      'an image',
-    );
-    expect(await readFile(join(elsewhere, 'keys.json'), 'utf8')).toContain('sb_secret_x');
-    const restored = url
-      ? openPostgresql(url)
-      : await openPglite(join(elsewhere, 'database'), { sharedBuffers });
-    try {
-      expect(await figuresOf(restored)).toEqual(figures);
+      expect(await readFile(join(elsewhere, 'keys.json'), 'utf8')).toContain('sb_secret_x');
+      const restored = url
+        ? openPostgresql(url)
+        : await openPglite(join(elsewhere, 'database'), { sharedBuffers });
       const { rows: notes } = await restored.query('select distinct delivery_notes from public.orders');
       expect(notes, 'every order is of the same moment').toHaveLength(1);
       expect(await migrate(restored, shopMigrations), 'and is up to date').toEqual([]);
-    } finally {
+      const found = await allRows(restored);
       await restored.close();
-      if (url) await database.execute('drop database restored_shop with (force)');
+      return found;
+    };
+    const inFolder = await restoreInto(null, join(dataDir, 'elsewhere'));
+    expect(inFolder.get('public.orders')).toHaveLength(50);
+    if (testDatabases().includes('postgresql')) {
+      await withEmptyDatabase(async (url) => {
+        expect(await restoreInto(url, join(dataDir, 'on postgresql'))).toEqual(inFolder);
+      });
     }
   });
 
@@ -184,22 +182,14 @@ describe.each(testDatabases())('on %s', { timeout: 180_000 }, (kind) => {
       expect(names).toEqual([...older.slice(-6), expect.stringMatching(/^jani-/), 'mine.txt']);
 
       // A backup that lacks an order is rejected.
-      const folder = join(dataDir, 'spoiled');
-      await unpackArchive(join(dataDir, 'backups', names.at(-2) ?? ''), folder);
-      const manifest = await readManifest(folder);
-      manifest.figures['public.orders'] = 51;
-      await writeFile(join(folder, 'backup.json'), JSON.stringify(manifest));
-      const spoiled = join(dataDir, 'spoiled.tar.gz');
-      async function* all(): AsyncIterable<Entry> {
-        for (const name of await readdir(folder)) {
-          if ((await stat(join(folder, name))).isDirectory()) yield* entriesOf(join(folder, name), name);
-          else yield { name, file: join(folder, name) };
-        }
-      }
-      await writeArchive(spoiled, all());
-      const check = checkBackup(spoiled, join(dataDir, 'check'), database.url ?? null);
-      await expect(check).rejects.toThrow(ContentMismatch);
-      await expect(check).rejects.toThrow('public.orders: 51 in the shop, 50 in the backup');
+      const archive = join(dataDir, 'backups', names.at(-2) ?? '');
+      await alterBackup(archive, (manifest) => {
+        for (const table of manifest.tables) if (table.name === 'public.orders') table.rows = 51;
+      });
+      const work = await mkdtemp(join(dataDir, 'verify-'));
+      await expect(verifyBackup(archive, { work, root })).rejects.toThrow(
+        'the rows of public.orders in the backup are not those that were backed up',
+      );
     },
   );
 
@@ -218,11 +208,14 @@ describe('the embedded database', () => {
     const database = await openShopData('pglite');
     const { fileName } = (await backupsOf(database).run()) as { fileName: string };
     const archive = join(dataDir, 'backups', fileName);
-    const restore = (replaces: boolean) => restoreBackup({ archive, dataDir, databaseUrl: null, replaces });
+    const restore = (replaces: boolean) =>
+      restoreBackup({ archive, dataDir, databaseUrl: null, files: null, replaces, root });
     await expect(restore(true)).rejects.toThrow(FolderInUse);
     await database.execute('delete from public.orders');
     await database.close();
-    await expect(restore(false)).rejects.toThrow(RestoreRefused);
+    await expect(restore(false)).rejects.toThrow(Refused);
+    // What a restore that was killed has left.
+    await mkdir(join(dataDir, 'restoring-earlier/database'), { recursive: true });
     const bytes = await readFile(archive);
     await writeFile(archive, bytes.subarray(0, bytes.length / 2));
     await expect(restore(true)).rejects.toThrow(BrokenArchive);
@@ -245,7 +238,7 @@ describe('the embedded database', () => {
   });
 });
 
-test.runIf(testDatabases().includes('postgresql') && (await findPrograms()))(
+test.runIf(testDatabases().includes('postgresql'))(
   'rejects a restore over a PostgreSQL shop without --replace, and otherwise replaces all of it',
   async () => {
     const database = await openShopData('postgresql');
@@ -267,8 +260,8 @@ test.runIf(testDatabases().includes('postgresql') && (await findPrograms()))(
       create trigger of_later before insert on public.orders for each row execute function public.of_later()`);
     const elsewhere = join(dataDir, 'elsewhere');
     const restore = (replaces: boolean) =>
-      restoreBackup({ archive, dataDir: elsewhere, databaseUrl: target.href, replaces });
-    await expect(restore(true), 'another process is connected').rejects.toThrow(RestoreRefused);
+      restoreBackup({ archive, dataDir: elsewhere, databaseUrl: target.href, files: null, replaces, root });
+    await expect(restore(true), 'another process is connected').rejects.toThrow(Refused);
     await other.close();
     await expect.poll(() => restore(false).catch(String)).toMatch('There is a shop in that database');
     await restore(true);
@@ -281,28 +274,50 @@ test.runIf(testDatabases().includes('postgresql') && (await findPrograms()))(
     expect(await migrate(restored, shopMigrations)).toEqual([]);
     await restored.close();
 
-    const altered = join(dataDir, 'altered');
-    await unpackArchive(archive, altered);
-    const manifest = await readManifest(altered);
-    manifest.figures['public.orders'] = 51;
-    await writeFile(join(altered, manifestName), JSON.stringify(manifest));
-    await writeArchive(
-      archive,
-      (async function* (): AsyncIterable<Entry> {
-        yield* entriesOf(altered, '.');
-      })(),
-    );
-    await expect(restore(true), 'reports the difference').rejects.toThrow(RestoredContentMismatch);
+    await alterBackup(archive, (manifest) => {
+      for (const table of manifest.tables) if (table.name === 'public.orders') table.hash = '0'.repeat(32);
+    });
+    await expect(restore(true)).rejects.toThrow(BrokenArchive);
+    const unchanged = openPostgresql(target.href, { poolSize: 1 });
+    expect((await unchanged.query('select from public.orders')).rowCount, 'and changes nothing').toBe(50);
+    await unchanged.close();
     await database.execute('drop database other_shop with (force)');
     await database.close();
   },
 );
 
-test('without programs on the PATH, finds those of Debian or none', async () => {
-  expect(await findPrograms(undefined, '/nowhere')).toBe(
-    await readdir('/usr/lib/postgresql').then(
-      (versions) => `/usr/lib/postgresql/${versions.sort((a, b) => Number(b) - Number(a))[0]}/bin`,
-      () => null,
-    ),
-  );
+/** Changes the manifest of a backup. */
+async function alterBackup(archive: string, change: (manifest: Manifest) => void): Promise<void> {
+  const folder = await mkdtemp(join(dataDir, 'altered-'));
+  await unpackArchive(archive, folder);
+  const manifest = (await readManifest(folder)) as Manifest;
+  change(manifest);
+  await writeFile(join(folder, manifestName), JSON.stringify(manifest));
+  await writeArchive(archive, entriesOf(folder, '.'));
+}
+
+test('restores a backup of the former kind, the files of an embedded database', async () => {
+  const database = await openShopData('pglite');
+  let figures: Figures = {};
+  const archive = join(dataDir, 'former.tar.gz');
+  async function* entries(): AsyncIterable<Entry> {
+    yield* copyOfEmbedded(database, join(dataDir, 'database'), join(dataDir, 'wal'), (read) => {
+      figures = read;
+    });
+    const manifest: FormerManifest = {
+      format: 1,
+      database: 'pglite',
+      madeAt: '2026-11-20T00:00:00Z',
+      figures,
+    };
+    yield { name: manifestName, content: Buffer.from(JSON.stringify(manifest)) };
+  }
+  await writeArchive(archive, entries());
+  const before = await allRows(database);
+  await database.close();
+  const restored = join(dataDir, 'restored');
+  await restoreBackup({ archive, dataDir: restored, databaseUrl: null, files: null, replaces: false, root });
+  const found = await openPglite(join(restored, 'database'), { sharedBuffers });
+  expect(await allRows(found)).toEqual(before);
+  await found.close();
 });

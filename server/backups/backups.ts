@@ -1,30 +1,30 @@
 // Makes backups: every night at three in Nairobi, and soon after a start if the last one is older than that. A backup
 // counts once it was restored elsewhere with the same content; the last seven are stored.
 import { spawn } from 'node:child_process';
-import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { copyFile, mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Database } from '../../backend/database/database.ts';
 import { syncFile } from '../../backend/durable-file.ts';
 import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
-import { type Entry, entriesOf, writeArchive } from './archive.ts';
+import type { BackupTask } from './backup-task.ts';
 import { copyOfEmbedded } from './embedded.ts';
-import { type Figures, readFigures } from './figures.ts';
-import { type Manifest, manifestName } from './manifest.ts';
-import { findPrograms, runProgram } from './postgresql-programs.ts';
+import type { Figures } from './figures.ts';
 
 export interface BackupOptions {
   database: Database;
   /** Uploaded files are part of a backup unless a store elsewhere has them (`s3`). */
   config: Pick<Config, 'databaseUrl' | 'databaseListenUrl' | 'dataDir' | 's3'>;
   log: Log;
+  /** The project's folder. */
+  root: string;
 }
 
 /** Outcome of an attempt. */
 type Outcome =
-  | { outcome: 'verified' | 'readable'; fileName: string; size: number }
-  | { outcome: 'failed' | 'impossible'; problem: string };
+  | { outcome: 'verified'; fileName: string; size: number }
+  | { outcome: 'failed'; problem: string };
 
 export interface Backups {
   /** Makes a backup if one is due. */
@@ -86,7 +86,6 @@ export function createBackups(options: BackupOptions): Backups {
     const isMade = 'fileName' in outcome;
     if (isMade)
       log.info({ file: outcome.fileName, size: outcome.size, outcome: outcome.outcome }, 'backed up');
-    else if (outcome.outcome === 'impossible') log.warn({ problem: outcome.problem }, 'no backup was made');
     else log.error({ problem: outcome.problem }, 'the backup failed');
     await database.query('select public.record_backup($1, $2, $3, $4, $5)', [
       startedAt.toISOString(),
@@ -118,116 +117,90 @@ export function createBackups(options: BackupOptions): Backups {
 }
 
 async function makeBackup(options: BackupOptions, startedAt: Date, signal: AbortSignal): Promise<Outcome> {
-  const { database, config } = options;
+  const { database, config, root } = options;
   const { dataDir } = config;
-  const databaseUrl = config.databaseListenUrl ?? config.databaseUrl;
-  const programs = database.kind === 'postgresql' ? await findPrograms() : null;
-  if (database.kind === 'postgresql' && !programs) {
-    return {
-      outcome: 'impossible',
-      problem: 'The shop cannot back this database up: pg_dump and pg_restore are not on its machine.',
-    };
-  }
   const folder = join(dataDir, 'backups');
   const work = join(folder, 'work');
   await rm(work, { recursive: true, force: true });
   await mkdir(work, { recursive: true, mode: 0o700 });
-  for (const name of await readdir(folder)) if (name.endsWith('.draft')) await rm(join(folder, name));
 
   const fileName = `jani-${startedAt.toISOString().replace(/\.\d+/, '').replaceAll(':', '-')}.tar.gz`;
   const unverified = join(work, fileName);
   try {
-    let figures: Figures = {};
-    const onFigures = (read: Figures) => {
-      figures = read;
-    };
-    const copy =
-      programs && databaseUrl
-        ? dumpDatabase(database, databaseUrl, programs, work, onFigures, signal)
-        : copyOfEmbedded(database, join(dataDir, 'database'), join(work, 'wal'), onFigures);
-    const manifest = (): Manifest => ({
-      format: 1,
-      database: database.kind,
-      madeAt: startedAt.toISOString(),
-      figures,
-    });
-    await writeArchive(unverified, archiveEntries(copy, config, manifest), signal);
-    const outcome = await check(unverified, join(work, 'check'), databaseUrl, signal);
+    // Reading rows of one moment would block the embedded database, so they are read from a copy of its files.
+    const copy = database.kind === 'pglite' ? await copyEmbedded(database, dataDir, work, signal) : null;
+    await runBackupProgram(
+      {
+        archive: unverified,
+        madeAt: startedAt.toISOString(),
+        work,
+        root,
+        dataDir,
+        includesFiles: config.s3 === null,
+        copy,
+      },
+      config.databaseListenUrl ?? config.databaseUrl,
+      signal,
+    );
     const size = await publishArchive(unverified, folder, fileName);
     await deleteOldArchives(folder);
-    return { outcome, fileName, size };
+    return { outcome: 'verified', fileName, size };
   } finally {
-    // A check that was just aborted may still be writing there.
+    // A program that was just aborted may still be writing there.
     await rm(work, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 
-async function* archiveEntries(
-  database: AsyncIterable<Entry>,
-  { dataDir, s3 }: BackupOptions['config'],
-  manifest: () => Manifest,
-): AsyncIterable<Entry> {
-  yield* database;
-  // After the database, because every file exists before the row that names it.
-  if (s3 === null) yield* entriesOf(join(dataDir, 'storage/files'), 'files');
-  yield { name: 'keys.json', file: join(dataDir, 'keys.json') };
-  yield { name: manifestName, content: Buffer.from(`${JSON.stringify(manifest(), null, 2)}\n`) };
-}
-
-async function* dumpDatabase(
+async function copyEmbedded(
   database: Database,
-  databaseUrl: string,
-  programs: string,
+  dataDir: string,
   work: string,
-  onFigures: (figures: Figures) => void,
   signal: AbortSignal,
-): AsyncIterable<Entry> {
-  const dump = join(work, 'database.dump');
-  await database.transaction(
-    async (session) => {
-      await session.query('set transaction isolation level repeatable read');
-      const { rows } = await session.query<{ snapshot: string }>('select pg_export_snapshot() as snapshot');
-      onFigures(await readFigures(session));
-      // pg_dump uses the same snapshot as the counts.
-      const snapshot = rows[0]?.snapshot ?? '';
-      // The archive is compressed as a whole.
-      const parameters = ['--format', 'custom', '--compress', '0', '--snapshot', snapshot, '--file', dump];
-      await runProgram(join(programs, 'pg_dump'), parameters, { databaseUrl, signal });
-    },
-    { readOnly: true },
-  );
-  yield { name: 'database.dump', file: dump };
+): Promise<NonNullable<BackupTask['copy']>> {
+  let figures: Figures = {};
+  const entries = copyOfEmbedded(database, join(dataDir, 'database'), join(work, 'wal'), (read) => {
+    figures = read;
+  });
+  const folder = join(work, 'copy');
+  for await (const entry of entries) {
+    signal.throwIfAborted();
+    const path = join(folder, entry.name);
+    if ('folder' in entry) await mkdir(path, { recursive: true, mode: 0o700 });
+    else if ('content' in entry) await writeFile(path, entry.content);
+    else {
+      await copyFile(entry.file, path).catch((error: NodeJS.ErrnoException) => {
+        // Deleted in the meantime, which the write-ahead log knows.
+        if (error.code !== 'ENOENT') throw error;
+      });
+    }
+  }
+  return { folder: join(folder, 'database'), figures };
 }
 
-/** Restores the archive in a process of its own. */
-function check(
-  archive: string,
-  work: string,
-  databaseUrl: string | null,
-  signal: AbortSignal,
-): Promise<'verified' | 'readable'> {
+/**
+ * Writes and verifies the archive in a process of its own.
+ * @param databaseUrl in the environment, which other users cannot read
+ */
+function runBackupProgram(task: BackupTask, databaseUrl: string | null, signal: AbortSignal): Promise<void> {
   // The built program is beside this file; in development it runs from its source.
   const extension = extname(import.meta.url);
-  const program = fileURLToPath(new URL(`./check-program${extension}`, import.meta.url));
+  const program = fileURLToPath(new URL(`./backup-program${extension}`, import.meta.url));
   const loader = extension === '.ts' ? ['--import', 'tsx'] : [];
   return new Promise((done, fail) => {
-    const child = spawn(process.execPath, [...loader, program, archive, work], {
-      env: { ...process.env, CHECK_DATABASE_URL: databaseUrl ?? '' },
-      stdio: ['ignore', 'pipe', 'pipe'],
+    const child = spawn(process.execPath, [...loader, program, JSON.stringify(task)], {
+      env: { ...process.env, BACKUP_DATABASE_URL: databaseUrl ?? '' },
+      stdio: ['ignore', 'ignore', 'pipe'],
       signal,
     });
-    let output = '';
     let errorOutput = '';
-    child.stdout.on('data', (chunk: Buffer) => {
-      output += chunk.toString();
-    });
     child.stderr.on('data', (chunk: Buffer) => {
       errorOutput = (errorOutput + chunk.toString()).slice(-2000);
     });
     child.once('error', fail);
-    child.once('close', (code) => {
-      if (code === 0 && (output === 'verified' || output === 'readable')) done(output);
-      else fail(new Error(errorOutput.trim() || `the check of the backup ended with code ${code}`));
+    child.once('close', (code, killedBy) => {
+      if (code === 0) done();
+      else
+        fail(new Error(errorOutput.trim() || `the backup program ended with ${killedBy ?? `code ${code}`}`));
     });
   });
 }

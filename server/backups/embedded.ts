@@ -1,4 +1,4 @@
-// Copies the embedded database while it runs, with PostgreSQL's low-level API for base backups.
+// Copies the files of the embedded database while it runs, with PostgreSQL's low-level API for base backups.
 // https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-LOWLEVEL-BASE-BACKUP
 import { copyFile, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';

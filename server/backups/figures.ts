@@ -15,8 +15,18 @@ export async function readFigures(session: Session): Promise<Figures> {
      order by 1`,
   );
   const { rows } = await session.query<{ name: string; value: number }>(
-    `${tables.map(({ count }) => count).join(' union all ')}
-     union all select 'total of all orders', coalesce(sum(total_amount), 0)::bigint from public.orders
+    tables.map(({ count }) => count).join(' union all '),
+  );
+  return {
+    ...Object.fromEntries(rows.map(({ name, value }) => [name, value])),
+    ...(await readSums(session)),
+  };
+}
+
+/** Sums of money, and of units in stock. */
+export async function readSums(session: Session): Promise<Figures> {
+  const { rows } = await session.query<{ name: string; value: number }>(
+    `select 'total of all orders' as name, coalesce(sum(total_amount), 0)::bigint as value from public.orders
      union all select 'total of paid orders', coalesce(sum(total_amount), 0)::bigint from public.orders where payment_status = 'paid'
      union all select 'total of all items and fees', (
        (select coalesce(sum(unit_price::bigint * quantity), 0) from public.order_items)
@@ -33,7 +43,7 @@ export async function readFigures(session: Session): Promise<Figures> {
 export function differenceOf(expected: Figures, found: Figures): string | null {
   for (const name of new Set([...Object.keys(expected), ...Object.keys(found)])) {
     if (expected[name] !== found[name]) {
-      return `${name}: ${expected[name] ?? 'nothing'} in the shop, ${found[name] ?? 'nothing'} in the backup`;
+      return `${name}: ${expected[name] ?? 'nothing'} in the shop, ${found[name] ?? 'nothing'} in the copy`;
     }
   }
   return null;

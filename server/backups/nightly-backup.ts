@@ -7,15 +7,17 @@ import { createBackups } from './backups.ts';
 
 /**
  * Creates the job and listens for requests of staff until it is stopped.
+ * @param root the project's folder
  * @param onError called when a requested backup fails
  */
 export async function backUpNightly(
   database: Database,
   config: Config,
+  root: string,
   log: Log,
   onError: (error: unknown, where: string) => void,
 ): Promise<Job> {
-  const backups = createBackups({ database, config, log });
+  const backups = createBackups({ database, config, log, root });
   const stopListening = await database.listen('backup_requests', () => {
     backups.run().catch((error: unknown) => onError(error, 'backups'));
   });

@@ -1,7 +1,10 @@
 // Images for shared product links: /share/{slug}.jpg, drawn at the first request and cached.
-import { readFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Client, FairQueue } from '../../backend/fair-queue.ts';
+import type { ImageProcess } from '../../backend/storage/image-process.ts';
+import { imageFormatOf, maxPixelsOf } from '../../backend/storage/images.ts';
 import type { RenderedImages } from '../../backend/storage/rendered-images.ts';
 import { formatKsh } from '../../domain/money.ts';
 import { type SharedProduct, shareImageSize, shareImageVersion } from '../../domain/share-image.ts';
@@ -21,6 +24,9 @@ export interface ShareImagesOptions {
   drawn: RenderedImages;
   /** The queue of work on images. */
   queue: FairQueue;
+  imageProcess: ImageProcess;
+  /** Receives crashes of the image worker. */
+  onError: (error: unknown) => void;
 }
 
 export interface ShareImages {
@@ -38,9 +44,9 @@ export interface ShareImages {
 }
 
 const address = /^\/share\/([a-z0-9-]{1,200})\.jpg$/;
-const maxInputPixels = 50_000_000;
 /** Increase it when the drawing changes: cached images of another version are not used. */
 const drawingVersion = 1;
+const background = '#301c4b';
 
 /** The product has no usable image. */
 class NoArt extends Error {
@@ -55,6 +61,8 @@ export function createShareImages({
   serviceFetch = fetch,
   drawn,
   queue,
+  imageProcess,
+  onError,
 }: ShareImagesOptions): ShareImages {
   /** The image of a product; null when there is none that may be read. */
   async function readArt(source: string): Promise<Uint8Array | null> {
@@ -76,27 +84,33 @@ export function createShareImages({
   async function draw(product: SharedProduct, storeName: string): Promise<Buffer> {
     const art = product.image_url ? await readArt(product.image_url) : null;
     if (!art) throw new NoArt();
+    const format = imageFormatOf(art);
+    if (!format) throw new NoArt();
     const { width, height } = shareImageSize;
-    const { default: sharp } = await import('sharp');
+    const svg = shareDrawing({ storeName, name: product.name, price: formatKsh(product.price) });
+    const folder = await mkdtemp(join(tmpdir(), 'jani-share-image-'));
     try {
-      const scene = await sharp(art, { limitInputPixels: maxInputPixels })
-        .rotate()
-        .resize(height, height, { fit: 'cover' })
-        .flatten({ background: '#301c4b' })
-        .png({ compressionLevel: 1 })
-        .toBuffer();
-      const words = shareDrawing({ storeName, name: product.name, price: formatKsh(product.price) });
-      const layer = await sharp(Buffer.from(words)).png({ compressionLevel: 1 }).toBuffer();
-      return await sharp({ create: { width, height, channels: 3, background: '#301c4b' } })
-        .composite([
-          { input: scene, left: width - height, top: 0 },
-          { input: layer, left: 0, top: 0 },
-        ])
-        .jpeg({ quality: 82, mozjpeg: true })
-        .toBuffer();
-    } catch {
+      const path = join(folder, 'art');
+      await writeFile(path, art);
+      const layers = [
+        { path, format, width: height, height, left: width - height, top: 0 },
+        { svg, left: 0, top: 0 },
+      ];
+      const to = join(folder, 'drawn');
+      const composition = { width, height, background, quality: 82, layers };
+      const result = await imageProcess.run({
+        do: 'compose',
+        to,
+        maxPixels: maxPixelsOf(format),
+        composition,
+      });
+      if (result.outcome === 'done') return await readFile(to);
+      if (result.outcome === 'ended' || result.outcome === 'failed')
+        onError(new Error(JSON.stringify(result)));
       // The uploaded file may not be a readable image.
       throw new NoArt();
+    } finally {
+      await rm(folder, { recursive: true, force: true });
     }
   }
 

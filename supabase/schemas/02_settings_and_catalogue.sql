@@ -69,7 +69,7 @@ comment on column public.store_settings.payment_messages_months is
 comment on column public.store_settings.unpaid_orders_per_phone is
   'Maximum unpaid orders of one phone in one network (of all phones: waiting_orders in private.limits). Wider networks: private.allowance_factor.';
 comment on column public.store_settings.reserved_share_percent is
-  'Percentage of a product''s units that unpaid orders may hold from placing. Orders beyond it hold units only while a prompt is open.';
+  'Percentage of a product''s units that unpaid orders may hold from placing. Orders beyond it hold units for some minutes from a prompt.';
 comment on column public.store_settings.texts_per_day is
   'Maximum texts to customers per day in Nairobi. 0: none. Messages that visitors cause without paying may use half of it.';
 comment on column public.store_settings.mails_per_day is 'Maximum emails per day, as texts_per_day.';

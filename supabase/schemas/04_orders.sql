@@ -326,6 +326,7 @@ declare
     else private.caller_networks()
   end;
   is_held boolean;
+  units bigint;
   expires_at timestamptz;
   refusal_details text;
   refusal_hint text;
@@ -376,7 +377,7 @@ begin
   select * into product from public.products as p where p.id = place_order.product_id and p.is_active;
   total := private.total_of_offer(product, place_order.quantity, settings, place_order.expected_total);
   is_held := private.may_hold_units(
-    networks, product.id, place_order.quantity, product.stock_quantity, settings.reserved_share_percent
+    networks, product.id, place_order.quantity, product.stock_quantity + private.units_held(product.id), settings
   );
   expires_at := now() + make_interval(mins => settings.reservation_minutes);
   for attempt in 1 .. 10 loop
@@ -402,9 +403,8 @@ begin
     -- changed what is left.
     select * into product from public.products as p where p.id = place_order.product_id and p.is_active for no key update;
     perform private.total_of_offer(product, place_order.quantity, settings, place_order.expected_total);
-    exit when not is_held or private.may_hold_units(
-      networks, product.id, place_order.quantity, product.stock_quantity, settings.reserved_share_percent
-    );
+    units := product.stock_quantity + private.units_held(product.id);
+    exit when not is_held or private.may_hold_units(networks, product.id, place_order.quantity, units, settings);
     is_held := false;
     delete from public.orders as o where o.id = new_order.id;
     new_order := null;
@@ -418,9 +418,12 @@ begin
   end if;
   insert into public.order_items (order_id, product_id, product_name, quantity, unit_price)
   values (new_order.id, product.id, product.name, place_order.quantity, product.price);
-  insert into private.order_networks (order_id, network, product_id, taken, phone)
-  select new_order.id, caller.network, product.id, case when is_held then place_order.quantity else 0 end, customer.phone
+  insert into private.order_networks (order_id, network, phone)
+  select new_order.id, caller.network, customer.phone
   from unnest(networks) as caller (network);
+  if is_held then
+    perform private.begin_counted_hold(new_order.id, product.id, place_order.quantity, units, expires_at, false);
+  end if;
   update private.order_keys as k set order_id = new_order.id where k.idempotency_key = place_order.idempotency_key;
   return private.placed_order(new_order.id);
 exception when sqlstate 'PT000' then

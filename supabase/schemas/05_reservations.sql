@@ -11,8 +11,6 @@ alter table private.held_units enable row level security;
 create table private.order_networks (
   order_id uuid not null references public.orders (id) on delete cascade,
   network text not null,
-  product_id uuid not null,
-  taken integer not null,
   is_open boolean not null default true,
   ended_at timestamptz,
   phone text,
@@ -20,12 +18,19 @@ create table private.order_networks (
 );
 comment on table private.order_networks is
   'Networks of the visitor who placed an unpaid order. Deleted when it is paid, or an hour after it ended.';
-comment on column private.order_networks.taken is 'Units the order has held so far. Units held again count again.';
 comment on column private.order_networks.phone is 'The customer''s phone. Null for orders placed before it was stored.';
 comment on column private.order_networks.ended_at is 'When its last hold, or the order itself, ended. Null while it holds units.';
 alter table private.order_networks enable row level security;
-create index order_networks_by_product on private.order_networks (network, product_id);
+create index order_networks_by_network on private.order_networks (network);
 create index order_networks_of_open_orders on private.order_networks (network, phone) where is_open;
+
+create function private.units_held(product_id uuid) returns bigint
+language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+begin
+  return coalesce((select h.quantity from private.held_units as h where h.product_id = units_held.product_id), 0);
+end
+$$;
+comment on function private.units_held is 'Units of a product that unpaid orders hold.';
 
 create function private.return_units(order_id uuid) returns void
 language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
@@ -43,6 +48,29 @@ end
 $$;
 comment on function private.return_units is 'Returns an order''s units to stock. The caller has locked the order.';
 
+create function private.due_end(ended public.orders) returns text
+language plpgsql stable set search_path = '' as $$
+declare
+  is_prompted boolean;
+begin
+  if ended.payment_status <> 'unpaid' or ended.status not in ('pending', 'cancelled') then
+    return null;
+  end if;
+  if exists (select from public.payments as p where p.order_id = ended.id and p.status = 'review') then
+    return null;
+  end if;
+  is_prompted := coalesce(ended.expiry_limit > now(), true) and exists (
+    select from public.payments as p where p.order_id = ended.id and p.status in ('initiating', 'processing')
+  );
+  return case
+    when not is_prompted and (ended.expires_at <= now() or (ended.status = 'cancelled' and ended.reserved_until is not null)) then 'order'
+    when ended.reserved_until <= now() then 'units'
+  end;
+end
+$$;
+comment on function private.due_end is
+  'What ends now. order: the unpaid order, at expires_at; an open prompt delays that until expiry_limit. units: its hold, at reserved_until, also while a prompt is open. Null: nothing. A payment under review delays both.';
+
 create function public.expire_reservations(at_most integer default 200) returns integer
 language plpgsql security definer
 set search_path = ''
@@ -57,6 +85,7 @@ as $$
 declare
   due uuid[];
   ended public.orders;
+  is_over boolean;
 begin
   perform pg_advisory_xact_lock(hashtext('expire_reservations'));
   perform private.end_reviews();
@@ -64,23 +93,20 @@ begin
   select array_agg(found.id) into due from (
     (
       select o.id from public.orders as o
-      where o.payment_status = 'unpaid' and o.status = 'pending' and o.expires_at <= now()
-        and not private.has_payment_in_progress(o.id, o.expiry_limit)
+      where o.payment_status = 'unpaid' and o.status = 'pending' and o.expires_at <= now() and private.due_end(o) is not null
       order by o.expires_at limit expire_reservations.at_most
     )
     union
     (
       select o.id from public.orders as o
-      where o.payment_status = 'unpaid' and o.status = 'pending' and o.reserved_until <= now()
-        and not private.has_payment_in_progress(o.id, o.expiry_limit)
+      where o.payment_status = 'unpaid' and o.status = 'pending' and o.reserved_until <= now() and private.due_end(o) is not null
       order by o.reserved_until limit expire_reservations.at_most
     )
     union
     (
       -- Orders that staff cancelled return their units, too.
       select o.id from public.orders as o
-      where o.payment_status = 'unpaid' and o.status = 'cancelled' and o.reserved_until is not null
-        and not private.has_payment_in_progress(o.id, o.expiry_limit)
+      where o.payment_status = 'unpaid' and o.status = 'cancelled' and o.reserved_until is not null and private.due_end(o) is not null
       order by o.id limit expire_reservations.at_most
     )
   ) as found;
@@ -88,32 +114,31 @@ begin
     return 0;
   end if;
   select array_agg(o.id) into due from (
-    select o.id from public.orders as o
-    where o.id = any (due) and o.payment_status = 'unpaid'
-      and (
-        (o.status = 'pending' and (o.expires_at <= now() or o.reserved_until <= now()))
-        or (o.status = 'cancelled' and o.reserved_until is not null)
-      )
-    for update skip locked
+    select o.id from public.orders as o where o.id = any (due) for no key update skip locked
   ) as o;
-  -- Checked again under the lock: a payment may have begun in the meantime.
+  -- Checked again under the lock: a payment may have begun or arrived in the meantime.
   select coalesce(array_agg(o.id order by o.id), '{}') into due
   from public.orders as o
-  where o.id = any (due) and not private.has_payment_in_progress(o.id, o.expiry_limit);
+  where o.id = any (due) and private.due_end(o) is not null;
   -- Lock all products before the first changes, as renaming a category does.
   perform from public.products as p
   where p.id in (select i.product_id from public.order_items as i where i.order_id = any (due))
   order by p.id
-  for update;
+  for no key update;
+  -- A payment locks the counters of its products, and not the products.
+  perform from private.held_units as h
+  where h.product_id in (select i.product_id from public.order_items as i where i.order_id = any (due))
+  order by h.product_id
+  for no key update;
   for ended in select * from public.orders as o where o.id = any (due) order by o.id loop
+    -- A hold may end before its order does.
+    is_over := ended.status = 'cancelled' or private.due_end(ended) = 'order';
     if ended.reserved_until is not null then
       perform private.return_units(ended.id);
     end if;
-    -- A hold for a prompt ends before its order does.
     update public.orders as o
-    set reserved_until = null,
-        status = case when o.status = 'cancelled' or o.expires_at <= now() then 'cancelled' else o.status end,
-        expires_at = case when o.status = 'cancelled' or o.expires_at <= now() then null else o.expires_at end,
+    set reserved_until = null, status = case when is_over then 'cancelled' else o.status end,
+        expires_at = case when not is_over then o.expires_at end,
         updated_at = now()
     where o.id = ended.id;
   end loop;
@@ -121,7 +146,7 @@ begin
 end
 $$;
 comment on function public.expire_reservations is
-  'Cancels unpaid orders at expires_at, and returns units at reserved_until and after a cancellation. Skips orders with a payment under review, or with an open prompt before expiry_limit. At most at_most orders of each of these three kinds. Returns the number of orders.';
+  'Ends what private.due_end names: cancels unpaid orders, and returns the units that they hold. At most at_most orders that expire, whose hold ends, and that were cancelled. Returns the number of orders.';
 
 create function private.take_units(order_id uuid) returns boolean
 language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
@@ -236,6 +261,13 @@ declare
   is_held boolean := new.id is not null
     and new.payment_status = 'unpaid' and new.reserved_until is not null and new.status in ('pending', 'cancelled');
 begin
+  if was_held and not is_held then
+    -- In order of product, as expire_reservations locks them.
+    perform from private.held_units as h
+    where h.product_id in (select i.product_id from public.order_items as i where i.order_id = old.id)
+    order by h.product_id
+    for no key update;
+  end if;
   if is_held and not was_held then
     insert into private.held_units as known (product_id, quantity)
     select i.product_id, sum(i.quantity)
@@ -254,6 +286,8 @@ begin
       group by i.product_id
     ) as held
     where known.product_id = held.product_id;
+    -- Before the networks are deleted.
+    perform private.end_counted_hold(old.id, is_sold => new.payment_status <> 'unpaid' or new.status not in ('pending', 'cancelled'));
   end if;
   if new.id is null then
     return;
@@ -271,12 +305,6 @@ begin
   else
     update private.order_networks as k
     set is_open = new.status = 'pending',
-        taken = k.taken + case
-          when is_held and not was_held then coalesce((
-            select sum(i.quantity) from public.order_items as i where i.order_id = new.id and i.product_id = k.product_id
-          ), 0)
-          else 0
-        end,
         ended_at = case when not is_held then coalesce(k.ended_at, now()) end
     where k.order_id = new.id;
   end if;
@@ -336,67 +364,45 @@ $$;
 comment on function private.refuse_too_many_unpaid_orders is
   'Refuses an order when a network of its customer has as many unpaid orders as allowed: of its phone unpaid_orders_per_phone times private.allowance_factor, of all phones the allowance of the limit waiting_orders, unless its phone has paid before.';
 
-create function private.is_within_unit_allowance(networks text[], product_id uuid, quantity integer, allowed bigint)
+create function private.may_hold_units(networks text[], product_id uuid, quantity integer, units bigint, settings public.store_settings)
 returns boolean
 language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
-#variable_conflict use_column
 begin
-  return not exists (
-    select from unnest(networks) as caller (network)
-    where is_within_unit_allowance.quantity + (
-      select coalesce(sum(k.taken), 0)
-      from private.order_networks as k
-      where k.network = caller.network and k.product_id = is_within_unit_allowance.product_id
-        and (k.ended_at is null or k.ended_at > now() - interval '1 hour')
+  return cardinality(networks) = 0 or (
+    private.units_held(may_hold_units.product_id) + may_hold_units.quantity
+      <= ceil(may_hold_units.units * settings.reserved_share_percent / 100.0)
+    and private.is_within_hold_time(
+      networks, may_hold_units.product_id, may_hold_units.quantity, may_hold_units.units,
+      make_interval(mins => settings.reservation_minutes), false
     )
-    -- Always at least two units. Wider networks have only twice as many, because units are few; an order without a hold can still
-    -- be paid.
-    > greatest(2, is_within_unit_allowance.allowed * least(private.allowance_factor(caller.network), 2))
   );
 end
 $$;
-comment on function private.is_within_unit_allowance is
-  'Whether each network may hold that many more units of a product: together with units that it holds, or held without paying within the last hour, at most allowed units (a /56 and wider: twice).';
-
-create function private.may_hold_units(networks text[], product_id uuid, quantity integer, units_left integer, share integer)
-returns boolean
-language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
-#variable_conflict use_column
-declare
-  held bigint;
-  most bigint;
-begin
-  if cardinality(networks) = 0 then
-    return true;
-  end if;
-  select coalesce(max(h.quantity), 0) into held from private.held_units as h where h.product_id = may_hold_units.product_id;
-  most := ceil((units_left + held) * share / 100.0);
-  return held + may_hold_units.quantity <= most
-    and private.is_within_unit_allowance(networks, may_hold_units.product_id, may_hold_units.quantity, most);
-end
-$$;
 comment on function private.may_hold_units is
-  'Whether an order holds its units from placing: all unpaid orders together, and its networks, stay within the share (percent) of the product''s units. Always true without networks.';
+  'Whether an order holds its units from placing: all unpaid orders together stay within the share of the product''s units (those left and those held), and private.is_within_hold_time. Always true without networks.';
 
 create function private.reserve_for_prompt(order_id uuid) returns void
 language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 declare
-  prompt_time constant interval := '5 minutes';
   waiting public.orders;
+  extended_until timestamptz;
   item record;
   networks text[];
+  held_until timestamptz;
   may_hold boolean := true;
 begin
-  select * into waiting from public.orders as o where o.id = reserve_for_prompt.order_id for update;
+  select * into waiting from public.orders as o where o.id = reserve_for_prompt.order_id for no key update;
   -- An unpaid order that was handed over has already taken its units.
   if not found or waiting.payment_status <> 'unpaid' or waiting.status <> 'pending' then
     return;
   end if;
-  if waiting.extended_at is null and waiting.expires_at < least(now() + prompt_time, waiting.expiry_limit) then
+  extended_until := least(now() + private.prompt_hold(), waiting.expiry_limit);
+  if waiting.extended_at is null and waiting.expires_at < extended_until then
+    if waiting.reserved_until is not null and private.extend_counted_hold(waiting.id, extended_until) then
+      waiting.reserved_until := extended_until;
+    end if;
     update public.orders as o
-    set expires_at = least(now() + prompt_time, o.expiry_limit),
-        reserved_until = case when o.reserved_until is not null then least(now() + prompt_time, o.expiry_limit) end,
-        extended_at = now()
+    set expires_at = extended_until, reserved_until = waiting.reserved_until, extended_at = now()
     where o.id = waiting.id
     returning * into waiting;
   end if;
@@ -406,16 +412,17 @@ begin
     return;
   end if;
 
+  held_until := least(now() + private.prompt_hold(), waiting.expires_at);
   select coalesce(array_agg(k.network), '{}') into networks from private.order_networks as k where k.order_id = waiting.id;
   perform from public.products as p
   where p.id in (select i.product_id from public.order_items as i where i.order_id = waiting.id)
   order by p.id
   for no key update;
   for item in
-    select p.id as product_id, coalesce(p.stock_quantity, 0) as units_left, i.quantity, coalesce(h.quantity, 0) as held
+    select p.id as product_id, coalesce(p.stock_quantity, 0) as units_left, i.quantity,
+      p.stock_quantity + private.units_held(p.id) as units
     from public.order_items as i
     left join public.products as p on p.id = i.product_id and p.is_active
-    left join private.held_units as h on h.product_id = p.id
     where i.order_id = waiting.id
   loop
     if item.product_id is null then
@@ -425,9 +432,10 @@ begin
     elsif item.units_left < item.quantity then
       perform private.refuse(409, 'not_enough_stock', format('Only %s left in stock', item.units_left), item.units_left::text);
     end if;
-    -- A network may hold all units, and all of them again after a hold that was not paid.
-    may_hold := may_hold
-      and private.is_within_unit_allowance(networks, item.product_id, item.quantity, 2 * (item.units_left::bigint + item.held));
+    may_hold := may_hold and (
+      cardinality(networks) = 0
+      or private.is_within_hold_time(networks, item.product_id, item.quantity, item.units, held_until - now(), true)
+    );
   end loop;
   -- Beyond that the prompt is sent without a hold, so that others in the same network cannot block a payment. If the units are sold
   -- before the money arrives, the order needs review as with late money.
@@ -436,28 +444,17 @@ begin
     set stock_quantity = p.stock_quantity - i.quantity
     from public.order_items as i
     where i.order_id = waiting.id and p.id = i.product_id;
-    update public.orders as o
-    set reserved_until = least(now() + prompt_time, o.expires_at)
-    where o.id = waiting.id;
+    update public.orders as o set reserved_until = held_until where o.id = waiting.id;
+    -- Visitors' orders, which are counted, have one product.
+    perform private.begin_counted_hold(waiting.id, i.product_id, i.quantity, private.units_held(p.id) + p.stock_quantity, held_until, true)
+    from public.order_items as i
+    join public.products as p on p.id = i.product_id
+    where i.order_id = waiting.id;
   end if;
 end
 $$;
 comment on function private.reserve_for_prompt is
   'Before a prompt for an unpaid order: holds its units for five minutes if it holds none, and moves its expiry once to five minutes from now. Refuses (product_unavailable, out_of_stock, not_enough_stock, order_cancelled) if it cannot be paid any more.';
-
-create function private.has_payment_in_progress(order_id uuid, expiry_limit timestamptz) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  return exists (
-    select from public.payments as p
-    where p.order_id = has_payment_in_progress.order_id and (
-      p.status = 'review' or (p.status in ('initiating', 'processing') and coalesce(has_payment_in_progress.expiry_limit > now(), true))
-    )
-  );
-end
-$$;
-comment on function private.has_payment_in_progress is
-  'Whether a payment delays the end of an unpaid order: one under review, or an open prompt until the order''s expiry_limit.';
 
 create trigger order_items_after_insert after insert on public.order_items
   for each row when (new.product_id is not null)

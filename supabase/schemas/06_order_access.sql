@@ -139,8 +139,10 @@ declare
   numbers text[];
   wanted text := coalesce(upper(trim(left(open_order.tracking_number, 40))), '');
   digits text := nullif(trim(left(open_order.phone_digits, 40)), '');
+  misses integer;
   needs_whole_phone boolean;
   networks text[];
+  guesser text;
 begin
   select * into found_order from public.orders as o where o.tracking_number = wanted;
   is_by_order_number := false;
@@ -178,8 +180,12 @@ begin
       ), 'too_many_guesses', '');
       return;
     end if;
-    -- Many networks together could try all 10,000 endings. After 200 misses only the whole number opens the order.
-    needs_whole_phone := private.hits_so_far('order_digits_of_all', wanted, interval '30 days') >= 200;
+    -- Many networks together could try all 10,000 endings. After 100 misses only the whole number opens the order for networks with a
+    -- miss, so that strangers lock out themselves; each other network has one miss, up to 250 in all.
+    guesser := coalesce(networks[cardinality(networks)], '') || ' ' || wanted;
+    misses := private.hits_so_far('order_digits_of_all', wanted, interval '30 days');
+    needs_whole_phone := misses >= 250
+      or (misses >= 100 and private.hits_so_far('order_digits_of_network', guesser, interval '30 days') > 0);
     is_open := coalesce(
       private.normalised_phone(digits) = found_order.customer_phone
         or (right(found_order.customer_phone, 4) = digits and not needs_whole_phone),
@@ -190,8 +196,9 @@ begin
     end if;
     perform private.count_call('order_digits', wanted);
     perform private.count_call('digits');
-    if found_order.id is not null then
+    if found_order.id is not null and not needs_whole_phone then
       perform private.count_hit('order_digits_of_all', wanted, interval '30 days');
+      perform private.count_hit('order_digits_of_network', guesser, interval '30 days');
     end if;
     if needs_whole_phone then
       refusal := private.refusal_answer('PT429', 'Too many wrong digits for this order. Please enter the whole phone number',

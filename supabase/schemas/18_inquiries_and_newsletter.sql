@@ -126,7 +126,7 @@ comment on table public.newsletter_subscriptions is
 comment on column public.newsletter_subscriptions.confirmed_at is
   'When the owner of the address confirmed it. Null: not confirmed.';
 comment on column public.newsletter_subscriptions.confirmation_queued_at is
-  'When the last confirmation mail was queued: at most one a day. An unconfirmed address is deleted seven days later.';
+  'When the last confirmation mail was queued: at most one in 30 days. An unconfirmed address is deleted seven days later.';
 alter table public.newsletter_subscriptions enable row level security;
 grant select on public.newsletter_subscriptions to authenticated;
 create policy "staff read every subscription" on public.newsletter_subscriptions
@@ -155,6 +155,30 @@ begin
 end
 $$;
 
+create table private.newsletter_mailed (
+  mailbox_hash bytea primary key,
+  mailed_at timestamptz not null default now()
+);
+comment on table private.newsletter_mailed is
+  'SHA-256 hashes of the mailboxes to which a confirmation was mailed within the last 30 days, so that a stranger''s gets no second one, even after unsubscribing.';
+alter table private.newsletter_mailed enable row level security;
+create index newsletter_mailed_by_time on private.newsletter_mailed (mailed_at);
+
+create function private.mailbox_hash(email text) returns bytea
+language plpgsql immutable set search_path = '' as $$
+declare
+  domain text := replace(lower(split_part(email, '@', 2)), 'googlemail.com', 'gmail.com');
+  mailbox text := split_part(lower(split_part(email, '@', 1)), '+', 1);
+begin
+  if domain = 'gmail.com' then
+    mailbox := replace(mailbox, '.', '');
+  end if;
+  return sha256(convert_to(mailbox || '@' || domain, 'UTF8'));
+end
+$$;
+comment on function private.mailbox_hash is
+  'SHA-256 of the mailbox of an email address: without a tag (name+tag@), and without the dots that Gmail ignores.';
+
 create function public.subscribe_to_newsletter(email text) returns jsonb
 language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
@@ -171,29 +195,38 @@ begin
     perform private.refuse(429, 'too_many_subscriptions', format(
       'Too many subscriptions from your network today. Please try again in %s', private.time_left('newsletter_mails')
     ));
+  -- A budget of its own, for all networks together, so that mails of orders never lack what strangers spend here.
+  elsif private.hits_so_far('newsletter_mails_of_all', 'all', interval '1 day') >= ceil(private.daily_budget('mail') / 20.0) then
+    perform private.refuse(429, 'too_many_subscriptions', format(
+      'Too many subscriptions today. Please try again in %s', private.time_left('newsletter_mails')
+    ));
   elsif char_length(subscribe_to_newsletter.email) <= 300 then
     address := trim(subscribe_to_newsletter.email);
   end if;
   if not private.is_email(address) then
     return private.refusal_answer('PT400', 'Please enter a valid email address', 'email_invalid', '');
   end if;
-  insert into public.newsletter_subscriptions (email) values (address) on conflict do nothing;
-  -- At most one mail a day and address.
-  update public.newsletter_subscriptions as n
-  set confirmation_queued_at = now()
-  where lower(n.email) = lower(address) and n.confirmed_at is null
-    and (n.confirmation_queued_at is null or n.confirmation_queued_at < now() - interval '1 day')
-  returning n.id into subscription_id;
-  if found then
-    perform private.count_call('newsletter_mails');
-    perform private.queue_newsletter_confirmation(subscription_id);
-  end if;
   -- The same result for every address, so that it does not reveal who is subscribed.
+  if exists (select from public.newsletter_subscriptions as n where lower(n.email) = lower(address) and n.confirmed_at is not null) then
+    return null;
+  end if;
+  insert into private.newsletter_mailed as known (mailbox_hash) values (private.mailbox_hash(address))
+  on conflict (mailbox_hash) do update set mailed_at = now() where known.mailed_at < now() - interval '30 days';
+  if not found then
+    return null;
+  end if;
+  insert into public.newsletter_subscriptions (email) values (address) on conflict do nothing;
+  update public.newsletter_subscriptions as n set confirmation_queued_at = now()
+  where lower(n.email) = lower(address)
+  returning n.id into subscription_id;
+  perform private.count_call('newsletter_mails');
+  perform private.count_hit('newsletter_mails_of_all', 'all', interval '1 day');
+  perform private.queue_newsletter_confirmation(subscription_id);
   return null;
 end
 $$;
 comment on function public.subscribe_to_newsletter is
-  'Mails a confirmation link to the address, at most once a day. Returns null for every address, so that the result does not reveal who is subscribed.';
+  'Mails a confirmation link to the address, at most once in 30 days. All together cause at most a twentieth of the day''s mails. Returns null for every address, so that the result does not reveal who is subscribed.';
 
 create function private.queue_newsletter_confirmation(subscription_id uuid) returns void
 language sql set search_path = '' as $$

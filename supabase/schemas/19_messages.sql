@@ -114,10 +114,12 @@ create table private.messages_sent (
   day date not null,
   channel text not null,
   total integer not null default 0,
-  constraint "one count per day and channel" primary key (day, channel)
+  part smallint not null,
+  constraint "one count per day, channel and part" primary key (day, channel, part)
 );
 comment on table private.messages_sent is
-  'Messages sent per day in Nairobi and channel. Resent messages count again, refused ones do not.';
+  'Messages sent per day in Nairobi and channel, in parts, so that messages that are sent concurrently do not wait for one row. Resent messages count again, refused ones do not.';
+comment on column private.messages_sent.total is 'Negative where more was returned to this part than was taken from it.';
 alter table private.messages_sent enable row level security;
 
 create function private.payment_event_key(order_id uuid) returns text

@@ -143,7 +143,8 @@ begin
     final_status := 'failed';
     reason := 'Messages of this kind are switched off';
   else
-    reason := private.take_from_budget(message.channel, message.has_priority);
+    -- Newsletter confirmations have a budget of their own (subscribe_to_newsletter).
+    reason := private.take_from_budget(message.channel, message.has_priority or message.kind = 'newsletter_confirmation');
     final_status := case when reason is not null then 'over_budget' end;
   end if;
   if final_status is not null then
@@ -317,12 +318,15 @@ language sql stable set search_path = '' as $$
   select case daily_budget.channel when 'text' then s.texts_per_day else s.mails_per_day end from public.store_settings as s;
 $$;
 
+create function private.sent_today(channel text) returns integer
+language sql stable set search_path = '' as $$
+  select coalesce(sum(s.total), 0)::integer from private.messages_sent as s
+  where s.day = private.nairobi_day(now()) and s.channel = sent_today.channel;
+$$;
+
 create function private.left_of_budget(channel text) returns integer
 language sql stable set search_path = '' as $$
-  select greatest(0, private.daily_budget(left_of_budget.channel) - coalesce((
-    select s.total from private.messages_sent as s
-    where s.day = private.nairobi_day(now()) and s.channel = left_of_budget.channel
-  ), 0));
+  select greatest(0, private.daily_budget(left_of_budget.channel) - private.sent_today(left_of_budget.channel));
 $$;
 comment on function private.left_of_budget is 'Messages of a channel that today''s budget still allows.';
 
@@ -331,34 +335,53 @@ language plpgsql stable set search_path = '' set enable_seqscan = off set jit = 
 begin
   return (
     select count(*) from public.outbox_messages as m
-    where m.channel = sent_without_priority.channel and not m.has_priority
+    where m.channel = sent_without_priority.channel and not m.has_priority and m.kind <> 'newsletter_confirmation'
       and m.sending_since >= private.nairobi_day(now())::timestamp at time zone 'Africa/Nairobi'
       and m.status in ('sending', 'sent', 'unsure')
   );
 end
 $$;
 comment on function private.sent_without_priority is
-  'Messages of a channel sent today that visitors caused without paying. Those of an order stop counting when it is paid.';
+  'Messages of a channel sent today about orders that visitors placed without paying. Those of an order stop counting when it is paid.';
 
 create function private.take_from_budget(channel text, has_priority boolean) returns text
 language plpgsql set search_path = '' as $$
 declare
   today date := private.nairobi_day(now());
   budget integer := private.daily_budget(take_from_budget.channel);
-  used integer;
+  parts constant integer := 8;
+  taken smallint;
 begin
-  insert into private.messages_sent (day, channel) values (today, take_from_budget.channel) on conflict do nothing;
-  -- Until the end of the transaction no other message of this channel is counted.
-  select m.total into used from private.messages_sent as m
-  where m.day = today and m.channel = take_from_budget.channel for update;
-  if used >= budget then
+  if not take_from_budget.has_priority then
+    -- Until the end of the transaction no other message without priority of this channel is counted.
+    perform pg_advisory_xact_lock(hashtext('messages without priority ' || take_from_budget.channel));
+  end if;
+  -- The parts' shares cover this, except after the budget was lowered.
+  if private.left_of_budget(take_from_budget.channel) = 0 then
     return format('Not sent: today''s budget of %ss is used up', take_from_budget.channel);
   elsif not take_from_budget.has_priority and private.sent_without_priority(take_from_budget.channel) >= budget / 2 then
     return format('Not sent: the half of today''s budget of %ss for visitors who have not paid is used up', take_from_budget.channel);
   end if;
+  if not exists (select from private.messages_sent as m where m.day = today and m.channel = take_from_budget.channel) then
+    insert into private.messages_sent (day, channel, part)
+    select today, take_from_budget.channel, part from generate_series(0, parts - 1) as part on conflict do nothing;
+  end if;
+  -- Each part has its share of the budget, so that all together never exceed it. A part from which no other message is taken
+  -- at the moment comes first.
+  select m.part into taken from private.messages_sent as m
+  where m.day = today and m.channel = take_from_budget.channel and m.total < (budget + parts - 1 - m.part) / parts
+  order by m.total limit 1 for update skip locked;
+  if not found then
+    select m.part into taken from private.messages_sent as m
+    where m.day = today and m.channel = take_from_budget.channel and m.total < (budget + parts - 1 - m.part) / parts
+    order by m.total limit 1 for update;
+  end if;
+  if not found then
+    return format('Not sent: today''s budget of %ss is used up', take_from_budget.channel);
+  end if;
   update private.messages_sent as counted
   set total = counted.total + 1
-  where counted.day = today and counted.channel = take_from_budget.channel;
+  where counted.day = today and counted.channel = take_from_budget.channel and counted.part = taken;
   return null;
 end
 $$;
@@ -370,27 +393,29 @@ language sql set search_path = '' as $$
   update private.messages_sent as counted
   set total = counted.total - 1
   where counted.day = private.nairobi_day(return_to_budget.taken_at) and counted.channel = return_to_budget.channel
-    and counted.total > 0;
+    and counted.part = (
+      select m.part from private.messages_sent as m
+      where m.day = private.nairobi_day(return_to_budget.taken_at) and m.channel = return_to_budget.channel
+      order by m.total desc limit 1
+    );
 $$;
+comment on function private.return_to_budget is 'Returns a message that was counted and not sent.';
 
 create function public.message_budgets() returns table (
   channel text, sent integer, sent_without_priority integer, per_day integer, over_budget bigint, reason text
 )
 language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
-declare
-  today date := private.nairobi_day(now());
 begin
   perform private.expect_staff();
   return query
-  select way.channel, coalesce(s.total, 0), private.sent_without_priority(way.channel), private.daily_budget(way.channel),
+  select way.channel, private.sent_today(way.channel), private.sent_without_priority(way.channel), private.daily_budget(way.channel),
     private.withheld_messages(way.channel), (
       select m.problem from public.outbox_messages as m
       where m.status = 'over_budget' and m.channel = way.channel and m.recipient <> '' and m.created_at > private.withheld_since()
       order by m.created_at desc limit 1
     )
-  from (values ('text'), ('mail')) as way (channel)
-  left join private.messages_sent as s on s.day = today and s.channel = way.channel;
+  from (values ('text'), ('mail')) as way (channel);
 end
 $$;
 comment on function public.message_budgets is

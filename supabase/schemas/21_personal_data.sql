@@ -41,6 +41,8 @@ begin
   delete from private.rate_limits as known where known.window_end < now();
   delete from private.network_paid_orders as known where known.window_end < now();
   delete from private.order_networks as k where not k.is_open and k.ended_at < now() - interval '1 hour';
+  delete from private.hold_time as t where t.counts_until < now();
+  delete from private.newsletter_mailed as m where m.mailed_at < now() - interval '30 days';
   perform private.anonymise_messages(old_messages);
   perform private.clear_old_payment_messages();
   perform private.anonymise_old_orders();

@@ -55,7 +55,13 @@ const violatedInvariants = `
   from private.order_networks as k
   join public.orders as o on o.id = k.order_id
   where o.payment_status <> 'unpaid' or o.status not in ('pending', 'cancelled')
-    or k.is_open <> (o.status = 'pending') or (k.ended_at is null and o.reserved_until is null and (o.status = 'cancelled' or k.taken > 0))
+    or k.is_open <> (o.status = 'pending') or (k.ended_at is null and o.reserved_until is null and o.status = 'cancelled')
+
+  union all
+  select 'hold time is counted only for an order that holds units', o.id::text
+  from private.unpaid_holds as h
+  join public.orders as o on o.id = h.order_id
+  where o.payment_status <> 'unpaid' or o.reserved_until is null or o.status not in ('pending', 'cancelled')
 
   union all
   select 'no order expires after its limit, and no reservation after its order', id::text

@@ -205,18 +205,26 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
-  test('newsletter confirmations share the half for visitors, and paid orders still get their mails', async () => {
-    await setBudgets(300, 2);
+  test('newsletter confirmations have a twentieth of the budget, and take nothing from the half for visitors', async () => {
+    await database.execute('delete from private.newsletter_mailed');
+    await setBudgets(300, 25);
     for (const reader of ['one', 'two']) {
       await call(database, 'visitor', 'subscribe_to_newsletter', { email: `${reader}@example.com` });
     }
+    const refused = await expectRefusal(
+      call(database, 'visitor', 'subscribe_to_newsletter', { email: 'three@example.com' }),
+      429,
+      'too_many_subscriptions',
+    );
+    expect(refused.message).toMatch(/^Too many subscriptions today/);
     await pay(await placeOrder());
-    expect(await sendDue('mail')).toBe(2);
+    expect(await sendDue('mail')).toBe(3);
+    expect(await budgets()).toMatchObject([{}, { channel: 'mail', sent: 3, sent_without_priority: 0 }]);
     const { rows } = await database.query(
       `select kind, status from public.outbox_messages where channel = 'mail' order by kind, status`,
     );
     expect(rows).toEqual([
-      { kind: 'newsletter_confirmation', status: 'over_budget' },
+      { kind: 'newsletter_confirmation', status: 'sent' },
       { kind: 'newsletter_confirmation', status: 'sent' },
       { kind: 'order_paid', status: 'sent' },
     ]);
@@ -229,6 +237,46 @@ describe.each(testDatabases())('on %s', (kind) => {
     const attempts = await Promise.all(leased.map(begin));
     expect(attempts.filter((attempt) => attempt === 1)).toHaveLength(5);
     expect(attempts.filter((attempt) => attempt === null)).toHaveLength(7);
+  });
+
+  test.runIf(kind === 'postgresql')('paid messages that begin concurrently do not wait for each other', async () => {
+    await setBudgets(20, 1000);
+    for (let count = 0; count < 5; count += 1) await pay(await placeOrder());
+    const [first, ...others] = await lease('text');
+    // Only the first message of a day makes the others wait.
+    expect(first && (await begin(first))).toBe(1);
+    // Each transaction stays open until the last message has begun.
+    const beginInTurn = ([next, ...rest]: Leased[]): Promise<void> =>
+      database.transaction(async (session) => {
+        if (!next) return;
+        await session.execute(`set local lock_timeout = '1s'`);
+        const { rows } = await session.query<{ attempt: number | null }>(
+          'select public.begin_message($1::uuid, $2::uuid, $3) as attempt',
+          [next.id, next.lease, 'Words'],
+        );
+        expect(rows).toEqual([{ attempt: 1 }]);
+        await beginInTurn(rest);
+      });
+    await beginInTurn(others);
+    expect((await budgets())[0]?.sent).toBe(5);
+  });
+
+  test('messages of visitors that begin concurrently stay within their half', async () => {
+    await setBudgets(8, 1000);
+    for (let count = 0; count < 8; count += 1) await prompt(await placeOrder());
+    const attempts = await Promise.all((await lease('text')).map(begin));
+    expect(attempts.filter((attempt) => attempt === 1)).toHaveLength(4);
+  });
+
+  test('a budget that is lowered during the day counts what was sent before', async () => {
+    await setBudgets(12, 1000);
+    for (let count = 0; count < 12; count += 1) await pay(await placeOrder());
+    const leased = await lease('text');
+    await Promise.all(leased.slice(0, 6).map(begin));
+    await setBudgets(7, 1000);
+    const attempts: (number | null)[] = [];
+    for (const message of leased.slice(6)) attempts.push(await begin(message));
+    expect(attempts).toEqual([1, null, null, null, null, null]);
   });
 
   test('a budget of 0 sends nothing, and the next day has its own', async () => {

@@ -631,8 +631,6 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test.each([
-      ['a prompt is open', async () => void (await prompt(order))],
-      ['the push is unanswered', async () => void (await begin(order))],
       [
         'the payment is in review',
         async () => void (await settle(await prompt(order), { received_cents: 100 })),
@@ -646,6 +644,17 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
       expect(await expire()).toBe(0);
       expect((await state()).stock).toBe(3);
+    });
+
+    test.each([
+      ['a prompt is open', prompt],
+      ['the push is unanswered', begin],
+    ])('end at their time when %s, and the order waits', async (_, happen) => {
+      await happen(order);
+      await runOut(order);
+      expect(await expire()).toBe(1);
+      expect(await state()).toMatchObject({ order: 'pending', money: 'unpaid', stock: 5 });
+      expect(await expire()).toBe(0);
     });
 
     test('end when the prompt has failed', async () => {

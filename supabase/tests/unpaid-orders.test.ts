@@ -9,6 +9,7 @@ import { expectBalancedBooks } from './balanced-books.ts';
 import {
   call,
   expectRefusal,
+  letMinutesPass,
   makeProduct,
   openShopDatabase,
   orderForm,
@@ -58,15 +59,14 @@ describe.each(testDatabases())('on %s', (kind) => {
       result: outcome,
       result_code: outcome === 'failed' ? '1032' : '0',
     });
-  /** Moves all dates of an order into the past by a number of minutes. */
-  const letPass = ({ id }: PlacedOrder, minutes: number) =>
-    database.query(
-      `update public.orders
-       set reserved_until = reserved_until - make_interval(mins => $2), expires_at = expires_at - make_interval(mins => $2),
-           expiry_limit = expiry_limit - make_interval(mins => $2), created_at = created_at - make_interval(mins => $2)
-       where id = $1`,
-      [id, String(minutes)],
+  /** Lets minutes pass for all unpaid orders of an order's product. */
+  const letPass = async ({ id }: PlacedOrder, minutes: number) => {
+    const { rows } = await database.query<{ product_id: string }>(
+      'select product_id from public.order_items where order_id = $1',
+      [id],
     );
+    await letMinutesPass(database, rows[0]?.product_id as string, minutes);
+  };
   const expireReservations = () => call<number>(database, 'service', 'expire_reservations');
   const expire = async (order: PlacedOrder) => {
     await letPass(order, 15);
@@ -104,14 +104,12 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(order.reserved_until).toBe(order.expires_at);
       expect(await stateOf(order)).toEqual(waiting(15, 15));
       expect(await stockOf(database, product)).toBe(stock - quantity);
-      // The order expires unpaid, and the slow customer orders again.
+      // The order expires unpaid, and the slow customer orders again. The network has held units long enough: who pays gets them.
       await expire(order);
       expect(await stateOf(order)).toMatchObject({ status: 'cancelled', held_for: null, waits_for: null });
       expect(await stockOf(database, product)).toBe(stock);
       const again = await place(product, quantity, '192.0.2.1');
-      const payment = await prompt(again);
-      expect(await stockOf(database, product)).toBe(stock - quantity);
-      await endPrompt(payment, 'succeeded');
+      await endPrompt(await prompt(again), 'succeeded');
       expect(await stateOf(again)).toMatchObject({ status: 'processing', money: 'paid' });
       expect(await stockOf(database, product)).toBe(stock - quantity);
     });
@@ -157,20 +155,37 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await stockOf(database, product)).toBe(0);
     });
 
-    test('one network cannot hold the same units again and again', async () => {
+    test('a network holds its share of the units for 15 minutes in any hour, and so do all networks together', async () => {
       const product = await makeProduct(database, 10);
-      const takeHalf = async (address: string) => {
-        const order = await place(product, 5, address);
+      const isHeldFrom = async (quantity: number, address: string) => {
+        const order = await place(product, quantity, address);
         await expire(order);
         return isHeld(order);
       };
-      expect([await takeHalf('2001:db8:1:1::1'), await takeHalf('2001:db8:1:1::2')]).toEqual([true, false]);
-      // All subnets of one site count as one customer, with twice the limit.
-      expect([await takeHalf('2001:db8:1:2::1'), await takeHalf('2001:db8:1:3::1')]).toEqual([true, false]);
-      expect(await takeHalf('2001:db8:2::1')).toBe(true);
-      // An hour after the units were released.
-      await database.query(`update private.order_networks set ended_at = ended_at - interval '1 hour'`);
-      expect(await takeHalf('2001:db8:1:1::1')).toBe(true);
+      expect(await isHeldFrom(3, '2001:db8:1:1::1')).toBe(true);
+      // Two of five remain to the /64, and to all networks together.
+      expect(await isHeldFrom(3, '2001:db8:1:1::2')).toBe(false);
+      expect(await isHeldFrom(3, '192.0.2.1')).toBe(false);
+      expect(await isHeldFrom(1, '192.0.2.1')).toBe(true);
+      expect(await isHeldFrom(2, '198.51.100.1')).toBe(false);
+      // An hour after the first hold, and not yet after the second.
+      await letMinutesPass(database, product, 5);
+      expect(await isHeldFrom(3, '2001:db8:1:1::1')).toBe(true);
+      expect(await isHeldFrom(2, '198.51.100.1')).toBe(false);
+    });
+
+    test('a unit that was held for a third of the time counts for a third', async () => {
+      const product = await makeProduct(database, 10);
+      const cancelAfter = async (minutes: number) => {
+        const order = await place(product, 5, '192.0.2.1');
+        await letPass(order, minutes);
+        await database.query(`update public.orders set status = 'cancelled' where id = $1`, [order.id]);
+        await expireReservations();
+        return isHeld(order);
+      };
+      expect(await cancelAfter(5)).toBe(true);
+      expect(isHeld(await place(product, 4, '192.0.2.2'))).toBe(false);
+      expect(isHeld(await place(product, 3, '192.0.2.2'))).toBe(true);
     });
 
     test('an order that was paid does not count for its network', async () => {
@@ -216,8 +231,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expireReservations();
       expect(await stateOf(order)).toEqual(waiting(null, 10));
       expect(await stockOf(database, product)).toBe(3);
-      await prompt(order);
-      expect(await stateOf(order)).toEqual(waiting(5, 10));
+      // All networks together hold all units once in an hour. Then prompts are sent without a hold.
+      await endPrompt(await prompt(order), 'succeeded');
+      expect(await stateOf(order)).toMatchObject({ status: 'processing', money: 'paid' });
       expect(await stockOf(database, product)).toBe(0);
     });
 
@@ -257,28 +273,44 @@ describe.each(testDatabases())('on %s', (kind) => {
       await prompt(held);
     });
 
-    test('a network that held all units twice without paying is prompted, but holds no more units', async () => {
+    test('prompts of all networks together hold half of the units for five minutes in an hour; then they hold none', async () => {
+      const product = await makeProduct(database, 10);
+      expect(isHeld(await place(product, 5, '198.51.100.1'))).toBe(true);
+      for (const [host, quantity] of [2, 2, 1].entries()) {
+        const order = await place(product, quantity, `198.51.${host}.1`);
+        expect(isHeld(order)).toBe(false);
+        await endPrompt(await prompt(order), 'failed');
+        expect(await stateOf(order)).toMatchObject({ held_for: 5 });
+      }
+      expect(await stockOf(database, product)).toBe(0);
+      await letMinutesPass(database, product, 5);
+      await expireReservations();
+      expect(await stockOf(database, product)).toBe(5);
+      const order = await place(product, 1, '203.0.113.1');
+      const payment = await prompt(order);
+      expect(await stateOf(order)).toMatchObject({ held_for: null });
+      // Who pays gets the units.
+      await endPrompt(payment, 'succeeded');
+      expect(await stateOf(order)).toMatchObject({ status: 'processing', money: 'paid' });
+      expect(await stockOf(database, product)).toBe(4);
+      // An hour after the prompts.
+      await letMinutesPass(database, product, 65);
+      await expireReservations();
+      const later = await place(product, 6, '203.0.113.1');
+      await prompt(later);
+      expect(await stateOf(later)).toMatchObject({ held_for: 5 });
+    });
+
+    test('a sale leaves nothing counted', async () => {
       const product = await makeProduct(database, 4);
-      const takeAll = async (address: string) => {
-        const order = await place(product, 4, address);
+      for (let sale = 0; sale < 3; sale += 1) {
+        const order = await place(product, 4, '192.0.2.1');
         expect(isHeld(order)).toBe(false);
         const payment = await prompt(order);
-        const isTaken = (await stockOf(database, product)) === 0;
-        await endPrompt(payment, 'failed');
-        await expire(order);
-        expect(await stockOf(database, product)).toBe(4);
-        return isTaken;
-      };
-      const takes: boolean[] = [];
-      for (const host of [1, 1, 1, 2, 2, 2, 3]) takes.push(await takeAll(`192.0.2.${host}`));
-      // Two IP addresses used up the allowance of their /24.
-      expect(takes).toEqual([true, true, false, true, true, false, false]);
-      expect(await takeAll('198.51.100.1')).toBe(true);
-      // A payment still gets the units.
-      const order = await place(product, 4, '192.0.2.1');
-      await endPrompt(await prompt(order), 'succeeded');
-      expect(await stateOf(order)).toMatchObject({ status: 'processing', money: 'paid' });
-      expect(await stockOf(database, product)).toBe(0);
+        expect(await stateOf(order)).toMatchObject({ held_for: 5 });
+        await endPrompt(payment, 'succeeded');
+        await database.query('update public.products set stock_quantity = 4 where id = $1', [product]);
+      }
     });
 
     test('a payment for units that were sold in the meantime needs review', async () => {
@@ -337,21 +369,34 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(heldFor).toBeLessThanOrEqual(30);
     });
 
-    test('an open prompt delays it, but not beyond 30 minutes from placing; late money opens the order again', async () => {
+    test('an open prompt delays the end of the order until 30 minutes, and not that of the hold; late money pays it', async () => {
       const product = await makeProduct(database, 10);
       const order = await place(product, 2, '192.0.2.1');
+      await endPrompt(await prompt(order), 'failed');
+      await letPass(order, 13);
       const payment = await prompt(order);
-      await letPass(order, 29);
-      await expireReservations();
-      expect(await stockOf(database, product)).toBe(8);
-      expect(await stateOf(order)).toMatchObject({ status: 'pending' });
-      await letPass(order, 1);
+      expect(await stateOf(order)).toEqual(waiting(5, 5));
+      await letPass(order, 5);
       await expireReservations();
       expect(await stockOf(database, product)).toBe(10);
+      expect(await stateOf(order)).toEqual(waiting(null, 0));
+      await letPass(order, 11);
+      await expireReservations();
+      expect(await stateOf(order)).toMatchObject({ status: 'pending', money: 'unpaid' });
+      await letPass(order, 1);
+      await expireReservations();
       expect(await stateOf(order)).toMatchObject({ status: 'cancelled', money: 'unpaid' });
       expect(await endPrompt(payment, 'succeeded')).toMatchObject({ outcome: 'paid' });
       expect(await stateOf(order)).toMatchObject({ status: 'processing', money: 'paid' });
       expect(await stockOf(database, product)).toBe(8);
+    });
+
+    test('a network that has held its share is not given more time by a prompt', async () => {
+      const product = await makeProduct(database, 10);
+      const order = await place(product, 5, '192.0.2.1');
+      await letPass(order, 12);
+      await prompt(order);
+      expect(await stateOf(order)).toEqual(waiting(3, 5));
     });
 
     test('a payment in review holds the units until staff resolve it, and for another 15 minutes', async () => {
@@ -491,8 +536,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     /** Adds unpaid orders of other customers of a network, without the checks of placing them. */
     const addWaiting = (network: string, count: number) =>
       database.query(
-        `insert into private.order_networks (order_id, network, product_id, taken)
-         select o.id, $1, gen_random_uuid(), 0
+        `insert into private.order_networks (order_id, network)
+         select o.id, $1
          from public.orders as o
          where not exists (select from private.order_networks as k where k.order_id = o.id and k.network = $1)
          limit $2::integer`,
@@ -517,7 +562,11 @@ describe.each(testDatabases())('on %s', (kind) => {
         'Too many orders from your network wait to be paid already. Please try again in 15 minutes, or call or WhatsApp us on 0700 000 000',
       );
       await fill(product, ['192.0.2.51']);
-      await expire(first as PlacedOrder);
+      await database.query(
+        'update public.orders set expires_at = now(), reserved_until = case when reserved_until is not null then now() end where id = $1',
+        [first?.id],
+      );
+      await expireReservations();
       await fill(product, ['192.0.2.50']);
       await expectRefusal(fill(product, ['192.0.2.50']), 429, 'too_many_unpaid_orders');
       // Ten paid orders allow one more to wait, besides their own places.
@@ -561,14 +610,14 @@ describe.each(testDatabases())('on %s', (kind) => {
           insert into public.order_items (order_id, product_id, product_name, quantity, unit_price)
           select id, '${crowded}', 'Other', 1, 95000 from others
         )
-        insert into private.order_networks (order_id, network, product_id, taken)
-        select id, '10.' || n / 256 || '.' || n % 256 || '.' || level, '${crowded}', 1
+        insert into private.order_networks (order_id, network)
+        select id, '10.' || n / 256 || '.' || n % 256 || '.' || level
         from others, unnest(array['1', '0/24']) as level;
         alter table public.orders enable trigger user;
         insert into private.rate_limits (bucket, subject, window_start, hits)
         select l.name, k.network, date_bin(l.within, now(), timestamptz '2000-01-01'), 1
         from private.limits as l, private.order_networks as k
-        where l.name = 'place_order' and k.product_id = '${crowded}'`);
+        where l.name = 'place_order' and k.network like '10.%'`);
     const removeOthers = async () => {
       // Otherwise the checks of foreign keys may scan tables for each row, with plans for small ones.
       await analyze();

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { freePort } from '../../scripts/free-port.ts';
 import { startThrowawayPostgresql } from '../../scripts/throwaway-postgresql.ts';
 import { makeShopProcess, root } from '../shop-process.ts';
-import type { Target } from './attacks.ts';
 import { clientFrom } from './client.ts';
+import type { Target } from './target.ts';
 
 export interface AbusedShop {
   target: Target;
@@ -18,6 +18,8 @@ export interface AbusedShop {
   logFile: string;
   /** Resident memory of the process. */
   residentMegabytes(): Promise<number>;
+  /** Processor time that the process has used, in seconds. */
+  processorSeconds(): Promise<number>;
   /** Whether the started process still runs. */
   isAlive(): boolean;
   close(): Promise<void>;
@@ -32,13 +34,15 @@ export async function startAbusedShop(kind: 'pglite' | 'postgresql', logs: strin
   const folder = await mkdtemp(join(tmpdir(), 'jani-abuse-'));
   const cluster = kind === 'postgresql' ? await startThrowawayPostgresql() : null;
   const logFile = join(logs, `${kind}.log`);
-  const shop = await makeShopProcess(kind, logFile, {
+  const environment = {
     DATA_DIR: folder,
     SIMULATOR_PORT: String(await freePort()),
     // Lets a request send another IP address in X-Forwarded-For, such as an IPv6 address.
     TRUSTED_PROXIES: '1',
     ...(cluster ? { DATABASE_URL: cluster.url } : {}),
-  });
+  };
+  // Many systems allow no more.
+  const shop = await makeShopProcess(kind, logFile, environment, { maxFiles: 4096 });
   const close = async () => {
     await shop.stop();
     await cluster?.stop();
@@ -101,6 +105,12 @@ export async function startAbusedShop(kind: 'pglite' | 'postgresql', logs: strin
       async residentMegabytes() {
         const status = await readFile(`/proc/${shop.pid()}/status`, 'utf8').catch(() => '');
         return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024;
+      },
+      async processorSeconds() {
+        const stat = await readFile(`/proc/${shop.pid()}/stat`, 'utf8').catch(() => '');
+        // After the name in parentheses: user and system time are fields 14 and 15, in hundredths.
+        const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+        return (Number(fields[11] ?? 0) + Number(fields[12] ?? 0)) / 100;
       },
       isAlive: shop.isUp,
       close,

@@ -1,7 +1,8 @@
 // The attacking process, separate from the measuring one.
 import { setMaxListeners } from 'node:events';
 import { constants, setPriority } from 'node:os';
-import { attacks, type Target } from './attacks.ts';
+import { attacks } from './attacks.ts';
+import type { Target } from './target.ts';
 
 export type AttackerMessage = { start: string; target: Target } | { stop: true };
 

@@ -3,22 +3,8 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import { WebSocket } from 'ws';
 import { type Call, clientFrom } from './client.ts';
-
-/** Public information about the shop. */
-export interface Target {
-  port: number;
-  publishableKey: string;
-  /** Active products, and the path of an uploaded image. */
-  slugs: readonly string[];
-  productId: string;
-  imagePath: string;
-}
-
-export interface Attack {
-  name: string;
-  /** Runs until the signal is aborted; resolves to the number of responses by status. */
-  run(target: Target, signal: AbortSignal): Promise<Record<string, number>>;
-}
+import { socketAttacks } from './socket-attacks.ts';
+import type { Attack, Target } from './target.ts';
 
 const attackerAddress = '127.66.0.1';
 
@@ -66,6 +52,8 @@ const manyInquiries = JSON.stringify(
 const longDots = '.'.repeat(1_000_000);
 
 export const attacks: readonly Attack[] = [
+  ...socketAttacks,
+  flood('A9: cached pages', 300, () => ({ path: '/shop', headers: { 'accept-encoding': 'br' } })),
   flood('C1: newsletter with an address of a million dots', 4, (target) => ({
     method: 'POST',
     path: '/newsletter',

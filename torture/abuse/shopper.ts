@@ -78,6 +78,12 @@ async function visit(
   client.close();
 }
 
+/** The percentage of all requests that took longer than a second. */
+export function slowPercent({ page, search, order }: ShopperTimes): number {
+  const all = [...page, ...search, ...order];
+  return (100 * all.filter((durationMs) => durationMs > 1000).length) / all.length;
+}
+
 /** The median; NaN of an empty list. */
 export function medianOf(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);

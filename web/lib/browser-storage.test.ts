@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
 import {
   deviceStorage,
+  deviceStorageOrMemory,
   readCookies,
   readStored,
   serviceWorkers,
@@ -39,7 +40,7 @@ test.each([
   expect(access()).toBe(result);
 });
 
-test('a full storage is handled', () => {
+test('a full storage is handled, and the memory of the page can replace it', () => {
   vi.stubGlobal('window', {
     localStorage: {
       setItem() {
@@ -48,6 +49,11 @@ test('a full storage is handled', () => {
     },
   });
   expect(writeStored('key', 'text')).toBeUndefined();
+  const memory = deviceStorageOrMemory();
+  memory.setItem('key', 'text');
+  expect(memory.getItem('key')).toBe('text');
+  memory.removeItem('key');
+  expect(memory.getItem('key')).toBeNull();
 });
 
 const web = join(import.meta.dirname, '..');

@@ -27,6 +27,24 @@ export const readStored = (key: string) =>
 export const writeStored = (key: string, text: string): void =>
   tryAccess(() => deviceStorage()?.setItem(key, text), undefined);
 
+/** `localStorage`, or the page's memory where the browser does not store. */
+export function deviceStorageOrMemory(): DeviceStorage {
+  const key = 'jani.storage-check';
+  const usable = tryAccess<DeviceStorage | null>(() => {
+    const device = deviceStorage();
+    device?.setItem(key, key);
+    device?.removeItem(key);
+    return device ?? undefined;
+  }, null);
+  if (usable) return usable;
+  const memory = new Map<string, string>();
+  return {
+    getItem: (name) => memory.get(name) ?? null,
+    setItem: (name, text) => void memory.set(name, text),
+    removeItem: (name) => void memory.delete(name),
+  };
+}
+
 /** All cookies that scripts may read, as in `document.cookie`. */
 export const readCookies = () => tryAccess(() => document.cookie, '');
 

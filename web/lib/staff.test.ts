@@ -27,6 +27,14 @@ async function signIn(aal: string): Promise<void> {
   expect(error).toBeNull();
 }
 
+function deferred<Value>() {
+  let resolve: (value: Value) => void = () => {};
+  const promise = new Promise<Value>((done) => {
+    resolve = done;
+  });
+  return { promise, resolve };
+}
+
 /** The auth service cannot be reached. Its client library prints the error. */
 function failUserRequest(): void {
   answers['/auth/v1/user'] = new TypeError('Failed to fetch');
@@ -112,6 +120,57 @@ describe('the staff status', () => {
     await signIn('aal1');
     expect(await staff.status()).toEqual({ is: 'signed out' });
     expect((await staff.auth.getSession()).data.session).toBeNull();
+  });
+});
+
+describe('signing out', () => {
+  const events: string[] = [];
+  beforeEach(async () => {
+    events.length = 0;
+    staff.auth.onAuthStateChange((event) => void events.push(event));
+    await signIn('aal1');
+    requests.length = 0;
+    vi.spyOn(console, 'error').mockImplementation(() => {});
+  });
+  const expectSignedOut = async () => {
+    expect((await staff.auth.getSession()).data.session).toBeNull();
+    expect(events.at(-1)).toBe('SIGNED_OUT');
+    expect(await staff.status()).toEqual({ is: 'signed out' });
+  };
+
+  test.each([
+    ['answers', {}, false],
+    ['has ended the session before', 403, false],
+    ['cannot be reached', new TypeError('Failed to fetch'), true],
+    ['fails', 500, true],
+  ])('forgets the session when the auth service %s', async (_, answer, isUnconfirmed) => {
+    answers['/auth/v1/logout'] = answer;
+    await staff.signOut();
+    expect(requests.map(({ url }) => url)).toEqual(['http://services.example/auth/v1/logout?scope=local']);
+    await expectSignedOut();
+    expect(staff.isSignOutUnconfirmed()).toBe(isUnconfirmed);
+    await signIn('aal1');
+    expect(staff.isSignOutUnconfirmed()).toBe(false);
+  });
+
+  test('ends after a few seconds when the service never answers, and a late new token is discarded', async () => {
+    vi.useFakeTimers();
+    const { promise, resolve } = deferred<Response>();
+    const late = createStaff({ url: 'http://services.example', key: 'k' }, (input) =>
+      String(input).includes('refresh_token')
+        ? promise
+        : Promise.resolve(Response.json(answers[new URL(String(input)).pathname])),
+    );
+    await late.auth.signInWithPassword({ email: 'amina@jani.example', password: 'right' });
+    vi.setSystemTime(Date.now() + 3_600_000);
+    const signingOut = late.signOut();
+    await vi.advanceTimersByTimeAsync(5_000);
+    await signingOut;
+    expect(late.isSignOutUnconfirmed()).toBe(true);
+    resolve(Response.json(answers['/auth/v1/token']));
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect((await late.auth.getSession()).data.session).toBeNull();
+    vi.useRealTimers();
   });
 });
 

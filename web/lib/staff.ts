@@ -4,6 +4,7 @@ import {
   AuthClient,
   type Factor,
   type GoTrueClient,
+  isAuthApiError,
   isAuthRetryableFetchError,
   isAuthSessionMissingError,
 } from '@supabase/auth-js';
@@ -11,9 +12,11 @@ import { PostgrestClient } from '@supabase/postgrest-js';
 import type { RealtimeClient } from '@supabase/realtime-js';
 import type { StorageClient } from '@supabase/storage-js';
 import type { Database } from '../../supabase/types.ts';
+import { type DeviceStorage, deviceStorageOrMemory } from './browser-storage.ts';
 import { type SettledWrite, withLostAnswers } from './lost-answers.ts';
 import { ShownError } from './shown-error.ts';
 import { type StoreAddress, servicesOrigin } from './store.ts';
+import { withTimeout as withinTime } from './timeout.ts';
 
 /** The current status of a user in the staff panel. */
 export type StaffStatus =
@@ -39,6 +42,10 @@ export interface Staff {
   settleWrite(writeId: string): Promise<SettledWrite>;
   /** Checks the staff status on each call. A failed check is logged and counts as not staff (specification §8). */
   status(): Promise<StaffStatus>;
+  /** Signs this device out, in all its tabs, even if the services cannot be reached. */
+  signOut(): Promise<void>;
+  /** Whether the services could not be reached by the last sign-out, so that the session is still valid there. */
+  isSignOutUnconfirmed(): boolean;
   /** Checks the session and notifies `onStaffStatusChange` if it has ended. */
   checkSession(): Promise<void>;
   /** Whether the auth service has passkeys enabled. */
@@ -60,6 +67,9 @@ export interface Staff {
 
 /** Deadline of a query. */
 const timeoutMs = 30_000;
+/** Deadline of a sign-out: the next user of a shared device waits for it. */
+const signOutTimeoutMs = 5_000;
+const storageKey = 'jani.staff';
 
 export const passwordResetPath = '/admin/reset-password';
 
@@ -87,10 +97,12 @@ export function createStaff(
   transport: typeof fetch = (...call) => fetch(...call),
 ): Staff {
   const origin = servicesOrigin(address);
+  const storage = deviceStorageOrMemory();
   const auth = new AuthClient({
     url: `${origin}/auth/v1`,
     headers: { apikey: address.key },
-    storageKey: 'jani.staff',
+    storageKey,
+    storage,
     // E-mail links are often opened on another device than the one that requested them.
     flowType: 'implicit',
     detectSessionInUrl: ({ pathname }, { access_token, error, error_code }) =>
@@ -122,8 +134,17 @@ export function createStaff(
     if (error) throw new Error(error.message);
     return data;
   };
+  let isUnconfirmed = false;
+  auth.onAuthStateChange((event) => {
+    if (event === 'SIGNED_IN') isUnconfirmed = false;
+  });
   return {
     auth,
+    async signOut() {
+      isUnconfirmed = !(await withinTime(endSession(auth), signOutTimeoutMs).catch(() => false));
+      await forgetSession(auth, storage);
+    },
+    isSignOutUnconfirmed: () => isUnconfirmed,
     tables: openTables(withLostAnswers(asMemberWithToken(withTimeout), settleWrite)),
     settleWrite,
     status,
@@ -165,6 +186,26 @@ export function createStaff(
       });
     },
   };
+}
+
+/** Ends this session at the service. @returns whether it has ended there */
+async function endSession(auth: GoTrueClient): Promise<boolean> {
+  const { data, error: refreshError } = await auth.getSession();
+  if (refreshError) return !isAuthRetryableFetchError(refreshError);
+  if (!data.session) return true;
+  const { error } = await auth.admin.signOut(data.session.access_token, 'local');
+  // A refusal of the token: the session has ended before.
+  return !error || (isAuthApiError(error) && [401, 403, 404].includes(error.status));
+}
+
+/**
+ * Removes this session from the device. The client's own sign-out keeps it if the service does not answer, and without a stored
+ * session it informs this and the other tabs without a request.
+ */
+async function forgetSession(auth: GoTrueClient, storage: DeviceStorage): Promise<void> {
+  storage.removeItem(storageKey);
+  const { error } = await auth.signOut({ scope: 'local' });
+  if (error) throw error;
 }
 
 /** An unanswered check does not change the status. */

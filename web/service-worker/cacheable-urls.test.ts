@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import {
   buildFilesIn,
   cacheKindOf,
+  isWholePage,
   orderPageOf,
   otherRenderingsOf,
   smallImagesIn,
@@ -32,6 +33,16 @@ describe('cached for offline reading', () => {
     '/storage/v1/render/image/public/product-images/products/a.png?width=480&height=480',
   ])('the image %s', (address) => expect(kindOf(address)).toBe('image'));
 });
+
+test.each([
+  ['/shop', true],
+  ['/shop?utm_source=flyer', true],
+  ['/shop?category=Mango', false],
+  ['/shop?search=mango&utm_source=flyer', false],
+  ['/shop?page=2', false],
+])('whether %s is cached as the page of its path: %s', (address, isWhole) =>
+  expect(isWholePage(new URL(address, shop))).toBe(isWhole),
+);
 
 test.each([
   '/admin',

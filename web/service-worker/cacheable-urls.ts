@@ -1,5 +1,6 @@
 // Which of the shop's URLs are cached on a visitor's device for offline reading. Everything else is never cached:
 // staff screens, responses of the services, payments, and pages whose URL reveals personal data.
+import { listParameters } from '../../domain/catalogue.ts';
 
 /** A page of the storefront that may be cached, by its path. */
 const cacheablePage = /^\/(?:shop|delivery|contact|track-order|shop\/[a-z0-9-]{1,200})?$/;
@@ -25,6 +26,14 @@ export function cacheKindOf(url: URL, ownOrigin: string): CacheKind | null {
   if (orderPage.test(pathname)) return url.search === '' ? 'order' : null;
   if (builtFile.test(pathname)) return 'file';
   return cacheableImage.test(pathname) ? 'image' : null;
+}
+
+/**
+ * Whether a page is the whole one of its path, under which it is cached. A part of the list would be read as the list; the
+ * whole list shows any part itself.
+ */
+export function isWholePage({ searchParams }: URL): boolean {
+  return !listParameters.some((name) => searchParams.has(name));
 }
 
 /**

@@ -9,6 +9,7 @@ import { CacheFirst, NetworkFirst, type Strategy } from 'workbox-strategies';
 import {
   buildFilesIn,
   cacheKindOf,
+  isWholePage,
   orderPageOf,
   otherRenderingsOf,
   smallImagesIn,
@@ -39,7 +40,7 @@ const { origin } = self.location;
 // Increment the number to discard caches of an older format.
 const cacheNames = {
   shell: 'jani-shell-1',
-  page: 'jani-pages-1',
+  page: 'jani-pages-2',
   order: 'jani-order-1',
   file: 'jani-files-1',
   image: 'jani-pictures-1',
@@ -73,8 +74,8 @@ clientsClaim();
 
 /** Caches only complete pages, with the time, by their path without the query string. */
 const pagePlugin = {
-  async cacheWillUpdate({ response }: { response: Response }) {
-    if (response.status !== 200 || response.redirected) return null;
+  async cacheWillUpdate({ request, response }: { request: Request; response: Response }) {
+    if (response.status !== 200 || response.redirected || !isWholePage(new URL(request.url))) return null;
     if (!response.headers.get('content-type')?.startsWith('text/html')) return null;
     const headers = new Headers(response.headers);
     headers.set(cachedAtHeader, new Date().toISOString());

@@ -119,7 +119,7 @@ export function createMobileMoney(settings: MobileMoneySettings): (request: Requ
       // A client that disconnects while sending is not an error.
       const level = String(error) === 'Error: aborted' ? 'info' : 'error';
       context.log({ level, event: 'request failed', detail: String(error) });
-      return refuse(503, 'The payment service is not available right now');
+      return refuse(503, 'The payment service is not available right now', { 'retry-after': '5' });
     }
   };
 }

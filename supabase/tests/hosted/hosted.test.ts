@@ -304,8 +304,8 @@ describe.runIf(isPossible)('a hosted project', () => {
   });
 
   test('runs the jobs of the shop’s own processes', async () => {
+    await answer(as(secret).rpc('claim_due_jobs'));
     for (const action of ['query-open', 'take-up-till', 'pull-statement', 'send-refunds']) {
-      await answer(as(secret).rpc('claim_payment_job', { action }));
       expect((await callFunction({ action }, secret)).status, action).toBe(200);
     }
     await answer(as(secret).rpc('expire_reservations'));

@@ -11,6 +11,8 @@ export interface HostedProject {
   platform: Database;
   /** The owner's role: no superuser. */
   owner: Database;
+  /** Connection URL of the owner. */
+  ownerUrl: string;
   /** The role of the table API. */
   authenticator: Database;
   /** The role of the auth service. */
@@ -22,8 +24,11 @@ export interface HostedProject {
   close(): Promise<void>;
 }
 
-/** Starts the cluster, creates the project and applies the migrations and the seed as `postgres`. */
-export async function createHostedProject(): Promise<HostedProject> {
+/**
+ * Starts the cluster, creates the project and applies the migrations as `postgres`.
+ * @param options.isSeeded with the demo catalogue. Default: true
+ */
+export async function createHostedProject({ isSeeded = true } = {}): Promise<HostedProject> {
   const cluster = await startThrowawayPostgresql(
     {
       fsync: 'off',
@@ -35,8 +40,8 @@ export async function createHostedProject(): Promise<HostedProject> {
     },
     'supabase_admin',
   );
-  const open = (role: string, poolSize = 4) =>
-    openPostgresql(cluster.url.replace('supabase_admin@', `${role}@`), { poolSize });
+  const urlOf = (role: string) => cluster.url.replace('supabase_admin@', `${role}@`);
+  const open = (role: string, poolSize = 4) => openPostgresql(urlOf(role), { poolSize });
   const platform = open('supabase_admin', 1);
   await platform.execute(await readFile(new URL('project.sql', import.meta.url), 'utf8'));
   const { rows } = await platform.query<{ folder: string }>(
@@ -61,7 +66,7 @@ export async function createHostedProject(): Promise<HostedProject> {
         throw new Error(`${name} does not apply as postgres: ${(cause as Error).message}`, { cause });
       });
   }
-  await owner.execute(await readFile(new URL('../../seed.sql', import.meta.url), 'utf8'));
+  if (isSeeded) await owner.execute(await readFile(new URL('../../seed.sql', import.meta.url), 'utf8'));
   const databases = {
     platform,
     owner,
@@ -70,6 +75,7 @@ export async function createHostedProject(): Promise<HostedProject> {
   };
   return {
     ...databases,
+    ownerUrl: urlOf('postgres'),
     hasSafeupdate,
     async unsafeWrites() {
       const log = await platform.query<{ lines: string }>(

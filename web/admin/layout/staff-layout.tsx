@@ -1,7 +1,15 @@
 // The layout of every staff screen, and its guard: only active staff are admitted.
 import { QueryClientProvider } from '@tanstack/react-query';
 import { useEffect, useMemo, useRef } from 'react';
-import { Link, Outlet, redirect, useLocation, useNavigation, useRevalidator } from 'react-router';
+import {
+  Link,
+  Outlet,
+  PrefetchPageLinks,
+  redirect,
+  useLocation,
+  useNavigation,
+  useRevalidator,
+} from 'react-router';
 import { onStaffStatusChange, type Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { SkipLink } from '../../ui/skip-link.tsx';
@@ -160,6 +168,8 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
 
   return (
     <div className="flex min-h-dvh">
+      {/* Signing out leads there, also without a network. */}
+      <PrefetchPageLinks page="/admin/login" />
       <SkipLink />
       <div
         aria-hidden="true"
@@ -251,8 +261,7 @@ function SignOut({ staff }: { staff: Staff }) {
       async () => {
         isSigningOut = true;
         // Only this session; the account page ends the others.
-        const { error } = await staff.auth.signOut({ scope: 'local' });
-        if (error) throw error;
+        await staff.signOut();
       },
       (error) => {
         isSigningOut = false;

@@ -203,7 +203,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
                 required
                 inputMode="numeric"
                 autoComplete="off"
-                hint="How long an unpaid order waits. One M-PESA prompt can extend this, to twice as long at most"
+                hint="How long an unpaid order waits. One M-PESA prompt can extend this, to twice as long at most. It holds its drinks for five minutes longer at most"
               />
               <TextField
                 {...field('payment_limit')}

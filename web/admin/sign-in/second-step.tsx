@@ -92,7 +92,16 @@ export function SecondStep({ staff, email, factors, onPassed }: SecondStepProps)
           Use {friendly_name || 'a security key'}
         </Button>
       ))}
-      <Button tone="quiet" isBusy={isBusy} onClick={() => void staff.auth.signOut({ scope: 'local' })}>
+      <Button
+        tone="quiet"
+        isBusy={isBusy}
+        onClick={() =>
+          attempt(async () => {
+            await staff.signOut();
+            return null;
+          })
+        }
+      >
         Use another account
       </Button>
     </div>

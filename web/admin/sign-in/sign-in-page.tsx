@@ -6,6 +6,7 @@ import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { showToast } from '../../ui/toasts.tsx';
+import { useAction } from '../../ui/use-action.ts';
 import { PanelLoading } from '../panel-loading.tsx';
 import { describeStaffPage, staffFor } from '../staff-page.ts';
 import { useAttempt } from '../use-attempt.ts';
@@ -86,6 +87,12 @@ function SignInForm({ staff, status, canUsePasskey, problem }: SignInFormProps) 
 
   return (
     <div className="grid gap-5">
+      {status.is === 'signed out' && staff.isSignOutUnconfirmed() ? (
+        <Notice tone="info" title="You are signed out on this device, but the shop could not be reached.">
+          The session stays open there until it expires. To end it now, sign in again and choose “Sign out
+          everywhere else” on your account page.
+        </Notice>
+      ) : null}
       {problem ? <Notice tone="danger" title={problem} /> : null}
       {passkey.problem ? <Notice tone="danger" title={passkey.problem} /> : null}
       {status.is === 'not staff' && isHintDue ? <NotStaff staff={staff} email={status.email} /> : null}
@@ -131,6 +138,7 @@ function SignInForm({ staff, status, canUsePasskey, problem }: SignInFormProps) 
 }
 
 function NotStaff({ staff, email }: { staff: Staff; email: string }) {
+  const { isRunning, run } = useAction();
   return (
     <div className="grid gap-2">
       <Notice tone="info" title="If you are not redirected, you may not have admin privileges.">
@@ -138,7 +146,8 @@ function NotStaff({ staff, email }: { staff: Staff; email: string }) {
       </Notice>
       <button
         type="button"
-        onClick={() => void staff.auth.signOut({ scope: 'local' })}
+        aria-busy={isRunning}
+        onClick={() => run(staff.signOut, (error) => console.warn('Signing out failed', error))}
         className="min-h-11 justify-self-start rounded-md px-1 text-sm font-semibold text-leaf-700 underline"
       >
         Sign out of this account

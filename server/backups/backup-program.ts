@@ -1,0 +1,20 @@
+// Makes a backup in a separate process at low priority, so that its memory and CPU time do not affect the shop.
+import { constants, setPriority } from 'node:os';
+import { openLog } from '../log.ts';
+import { watchLoop } from '../watch-loop.ts';
+import { type BackupTask, makeBackup } from './backup-task.ts';
+
+try {
+  setPriority(constants.priority.PRIORITY_LOW);
+} catch {
+  // The system may not allow it.
+}
+await watchLoop(openLog('silent'));
+try {
+  const task = JSON.parse(process.argv[2] ?? '') as BackupTask;
+  await makeBackup(task, process.env.BACKUP_DATABASE_URL ?? '');
+  process.exit(0);
+} catch (error) {
+  process.stderr.write(error instanceof Error ? error.message : String(error));
+  process.exit(1);
+}

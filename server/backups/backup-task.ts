@@ -1,0 +1,91 @@
+// Writes a backup from a shop's database and verifies it: it is restored into an embedded database and read again.
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Database } from '../../backend/database/database.ts';
+import { openPglite } from '../../backend/database/pglite.ts';
+import { openPostgresql } from '../../backend/database/postgresql.ts';
+import { type Entry, entriesOf, unpackArchive, writeArchive } from './archive.ts';
+import { createEmbedded } from './create-database.ts';
+import { differenceOf, type Figures, readFigures } from './figures.ts';
+import { type Content, type Manifest, manifestName, readManifest } from './manifest.ts';
+import { backupRows, databaseRows, entriesOfRows } from './row-source.ts';
+import { ContentMismatch } from './write-rows.ts';
+
+/** A backup to make. */
+export interface BackupTask {
+  /** Path of the archive. */
+  archive: string;
+  madeAt: string;
+  /** An existing folder for temporary files. */
+  work: string;
+  /** The project's folder. */
+  root: string;
+  dataDir: string;
+  includesFiles: boolean;
+  /** A copy of an embedded database, and the figures that it had. Null: PostgreSQL. */
+  copy: { folder: string; figures: Figures } | null;
+}
+
+/**
+ * Makes a backup.
+ * @throws ContentMismatch when it restores to something else
+ */
+export async function makeBackup(task: BackupTask, databaseUrl: string): Promise<void> {
+  const { copy, archive } = task;
+  // Small buffers: each row is read once.
+  const database = copy
+    ? await openPglite(copy.folder, { sharedBuffers: '16MB', isDurable: false })
+    : openPostgresql(databaseUrl, { poolSize: 1 });
+  try {
+    if (copy) await compareFigures(database, copy.figures);
+    await writeBackup(database, task);
+  } finally {
+    await database.close();
+  }
+  if (copy) await rm(copy.folder, { recursive: true });
+  await verifyBackup(archive, task);
+}
+
+function writeBackup(database: Database, task: BackupTask): Promise<number> {
+  const { archive, dataDir, madeAt, includesFiles } = task;
+  return database.transaction(
+    async (session) => {
+      const source = await databaseRows(session);
+      async function* entries(): AsyncIterable<Entry> {
+        let content: Content | undefined;
+        yield* entriesOfRows(source, (read) => {
+          content = read;
+        });
+        // After the database, because every file exists before the row that names it.
+        if (includesFiles) yield* entriesOf(join(dataDir, 'storage/files'), 'files');
+        yield { name: 'keys.json', file: join(dataDir, 'keys.json') };
+        const manifest: Manifest = { format: 2, madeAt, ...(content as Content) };
+        yield { name: manifestName, content: Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`) };
+      }
+      return writeArchive(archive, entries());
+    },
+    { readOnly: true, isolation: 'repeatable read' },
+  );
+}
+
+/**
+ * Restores a backup into a temporary database.
+ * @throws ContentMismatch, BrokenArchive
+ */
+export async function verifyBackup(
+  archive: string,
+  { work, root }: Pick<BackupTask, 'work' | 'root'>,
+): Promise<void> {
+  const unpacked = join(work, 'unpacked');
+  await unpackArchive(archive, unpacked);
+  const manifest = await readManifest(unpacked);
+  if (manifest.format !== 2) throw new Error('only backups of this version are verified');
+  const database = { folder: join(work, 'check'), isTemporary: true };
+  await createEmbedded(database, backupRows(unpacked, manifest), root);
+}
+
+/** @throws ContentMismatch */
+export async function compareFigures(database: Database, figures: Figures): Promise<void> {
+  const difference = differenceOf(figures, await database.transaction(readFigures, { readOnly: true }));
+  if (difference) throw new ContentMismatch(difference);
+}

@@ -1,0 +1,29 @@
+// Whether this version can run on the database, for `npm run update`.
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { FolderInUse } from '../backend/database/folder-lock.ts';
+import { refuseNewer } from '../backend/database/migrate.ts';
+import { readConfig } from './config.ts';
+import { openDatabase } from './persistence.ts';
+import { migrationsOf } from './prepare-database.ts';
+import { describeStartFailure } from './start-failure.ts';
+
+/**
+ * Sets the exit code: 1, with a sentence, when the database is of a newer version or cannot be opened; 2 when a process has the embedded
+ * database open.
+ * @param root the project's folder
+ */
+export async function checkVersion(root: string): Promise<void> {
+  const release = dirname(dirname(fileURLToPath(import.meta.url)));
+  try {
+    const config = readConfig(process.env, root);
+    // A check creates no database.
+    if (!config.databaseUrl && !existsSync(join(config.dataDir, 'database'))) return;
+    const database = await openDatabase(config, () => {});
+    await refuseNewer(database, migrationsOf(release)).finally(() => database.close());
+  } catch (error) {
+    process.exitCode = error instanceof FolderInUse ? 2 : 1;
+    if (process.exitCode === 1) process.stderr.write(`${describeStartFailure(error)}\n`);
+  }
+}

@@ -1,0 +1,127 @@
+import { afterEach, expect, test, vi } from 'vitest';
+import { createStore } from '../web/lib/store.ts';
+import { readConfig } from './config.ts';
+import { createDueJobs, whenDue } from './due-jobs.ts';
+import { type Job, startJobs } from './jobs.ts';
+import type { Log } from './log.ts';
+import type { OutgoingMessages } from './messages.ts';
+import { shopJobs } from './shop-jobs.ts';
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const log = { info() {}, warn() {}, error() {} } as unknown as Log;
+
+/** A project that answers each call with the given jobs. */
+function openProject(dueJobs: () => string[]) {
+  const requests: string[] = [];
+  const answer: typeof fetch = async (input, init) => {
+    const { pathname } = new URL(new Request(input, init).url);
+    requests.push(pathname);
+    if (pathname.endsWith('/claim_due_jobs')) return Response.json(dueJobs());
+    return Response.json(pathname.endsWith('/lease_messages') ? [] : 0);
+  };
+  return { requests, store: createStore({ url: 'https://project.example', key: 'secret' }, { fetch: answer }) };
+}
+
+test('makes fewer than 35,000 requests a day while there is nothing to do', async () => {
+  vi.useFakeTimers();
+  const begun = Date.now();
+  let lastClaim = 0;
+  const everyTenMinutes = () => {
+    if (Date.now() - lastClaim < 600_000) return [];
+    lastClaim = Date.now();
+    return [
+      'query-open',
+      'send-refunds',
+      'take-up-till',
+      'pull-statement',
+      'expire-reservations',
+      'send-messages',
+    ];
+  };
+  const { requests, store } = openProject(everyTenMinutes);
+  const config = readConfig(
+    {
+      SUPABASE_URL: 'https://project.example',
+      SUPABASE_PUBLISHABLE_KEY: 'publishable',
+      SUPABASE_SECRET_KEY: 'secret',
+      MPESA_ENV: 'sandbox',
+    },
+    '/nowhere',
+  );
+  const jobs = await shopJobs({
+    config,
+    store,
+    database: null,
+    root: '/nowhere',
+    buildFiles: null,
+    messages: {} as OutgoingMessages,
+    usesSimulator: false,
+    storefrontToken: 'token',
+    log,
+    onError: () => {},
+  });
+  const stop = startJobs(jobs, log);
+  await vi.advanceTimersByTimeAsync(3_600_000);
+  await stop();
+  expect(Date.now() - begun).toBeGreaterThanOrEqual(3_600_000);
+  expect(requests).toContain('/functions/v1/mobile-money');
+  expect(requests.filter((path) => path.endsWith('/claim_due_jobs')).length).toBeGreaterThan(1100);
+  expect(requests.length * 24).toBeLessThan(35_000);
+});
+
+test('runs a job within three seconds after its work came, and no other', async () => {
+  vi.useFakeTimers();
+  let due: string[] = [];
+  const { store } = openProject(() => due.splice(0));
+  const runs: string[] = [];
+  const isDue = createDueJobs(store.tables);
+  const job = (name: string): Job => whenDue(isDue, name, { name, run: async () => void runs.push(name) });
+  const stop = startJobs([job('a'), job('b')], log);
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(runs).toEqual([]);
+  due = ['b'];
+  await vi.advanceTimersByTimeAsync(3100);
+  expect(runs).toEqual(['b']);
+  await vi.advanceTimersByTimeAsync(10_000);
+  await stop();
+  expect(runs).toEqual(['b']);
+});
+
+test('keeps what was claimed for a job that still runs', async () => {
+  vi.useFakeTimers();
+  const due = [['a'], [], ['a']];
+  const { store } = openProject(() => due.shift() ?? []);
+  const isDue = createDueJobs(store.tables);
+  let runs = 0;
+  const slow = whenDue(isDue, 'a', {
+    name: 'a',
+    run: async () => {
+      runs += 1;
+      await new Promise((done) => setTimeout(done, 20_000));
+    },
+  });
+  const stop = startJobs([slow, whenDue(isDue, 'b', { name: 'b', run: async () => {} })], log);
+  await vi.advanceTimersByTimeAsync(15_000);
+  expect(runs).toBe(1);
+  await vi.advanceTimersByTimeAsync(15_000);
+  expect(runs).toBe(2);
+  await vi.advanceTimersByTimeAsync(30_000);
+  await stop();
+});
+
+test('fails each job while the database does not answer, and asks again', async () => {
+  let isUp = false;
+  const down: typeof fetch = async () =>
+    isUp ? Response.json(['a']) : Response.json({ message: 'unavailable' }, { status: 503 });
+  const { tables } = createStore({ url: 'https://project.example', key: 'secret' }, { fetch: down });
+  vi.useFakeTimers();
+  const isDue = createDueJobs(tables);
+  await expect(isDue('a')).rejects.toThrow('unavailable');
+  await expect(isDue('b')).rejects.toThrow('unavailable');
+  isUp = true;
+  await vi.advanceTimersByTimeAsync(3000);
+  expect(await isDue('a')).toBe(true);
+});

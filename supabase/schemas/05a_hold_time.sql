@@ -1,0 +1,168 @@
+-- For how long unpaid orders hold units, per network and in all (docs/decisions/unpaid-orders.md).
+
+create table private.unpaid_holds (
+  order_id uuid primary key references public.orders (id) on delete cascade,
+  product_id uuid not null,
+  share_of_units double precision not null,
+  is_prompted boolean not null,
+  held_since timestamptz not null default now(),
+  held_until timestamptz not null
+);
+comment on table private.unpaid_holds is
+  'Holds of visitors'' unpaid orders that count in private.hold_time. Deleted with the end of the hold.';
+comment on column private.unpaid_holds.share_of_units is 'Units held, divided by the unsold units of the product at the beginning.';
+comment on column private.unpaid_holds.is_prompted is 'Whether the hold began with a prompt. False: with the order.';
+alter table private.unpaid_holds enable row level security;
+
+create unlogged table private.hold_time (
+  subject text not null,
+  product_id uuid not null,
+  counts_until timestamptz not null,
+  held interval not null,
+  primary key (subject, product_id, counts_until)
+);
+comment on table private.hold_time is
+  'For how long unpaid orders held a product, as if they had held all of its units: half of the units for ten minutes are five. Holds that ended in a payment are taken out again.';
+comment on column private.hold_time.subject is 'A network, or all networks together: placed (holds that began with the order) or prompts.';
+comment on column private.hold_time.counts_until is 'An hour after the end of the holds, in steps of five minutes.';
+alter table private.hold_time enable row level security;
+create index hold_time_by_end on private.hold_time (counts_until);
+
+create function private.prompt_hold() returns interval
+language sql immutable
+return interval '5 minutes';
+comment on function private.prompt_hold is
+  'For how long a prompt holds units: those it takes, and those of an order that would end sooner. A customer enters the PIN within a minute or two.';
+
+create function private.hold_time_of(subject text, product_id uuid) returns interval
+language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+#variable_conflict use_column
+begin
+  return coalesce((
+    select sum(t.held) from private.hold_time as t
+    where t.subject = hold_time_of.subject and t.product_id = hold_time_of.product_id and t.counts_until > now()
+  ), interval '0');
+end
+$$;
+comment on function private.hold_time_of is 'For how long unpaid orders of a subject held a product within the last hour, planned time included.';
+
+create function private.is_within_hold_time(
+  networks text[], product_id uuid, quantity integer, units bigint, span interval, is_prompted boolean
+) returns boolean
+language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+#variable_conflict use_column
+declare
+  -- Rounded down, so that parts never add up to more than the whole.
+  added interval := date_trunc('milliseconds', span * (is_within_hold_time.quantity / units::double precision));
+  settings public.store_settings;
+  share double precision;
+  whole interval;
+begin
+  select * into strict settings from public.store_settings;
+  share := ceil(units * settings.reserved_share_percent / 100.0) / units;
+  whole := make_interval(mins => settings.reservation_minutes);
+  return not exists (
+    select from (
+      -- Wider networks have only twice as much, because units are few; an order without a hold can still be paid.
+      select caller.network, whole * share * least(private.allowance_factor(caller.network), 2)
+      from unnest(is_within_hold_time.networks) as caller (network)
+      union all
+      select case when is_prompted then 'prompts' else 'placed' end, case when is_prompted then private.prompt_hold() else whole end * share
+    ) as bound (subject, allowed)
+    -- One hold is always allowed, such as that of the last unit.
+    where private.hold_time_of(bound.subject, is_within_hold_time.product_id) + added > greatest(bound.allowed, added)
+  );
+end
+$$;
+comment on function private.is_within_hold_time is
+  'Whether units may be held for a time. In any hour each network may hold the share of the units (reserved_share_percent) for reservation_minutes, or fewer units for longer; a /56 and wider twice that. The same holds for all networks together at placing, and with private.prompt_hold at prompts. One hold is always allowed.';
+
+create function private.add_hold_time(counted private.unpaid_holds, span interval) returns void
+language sql set search_path = '' as $$
+  insert into private.hold_time as known (subject, product_id, counts_until, held)
+  select
+    counting.subject, counted.product_id,
+    date_bin('5 minutes', counted.held_until, timestamptz '2000-01-01') + interval '1 hour 5 minutes',
+    date_trunc('milliseconds', span * counted.share_of_units)
+  from (
+    select k.network as subject from private.order_networks as k where k.order_id = counted.order_id
+    union all
+    select case when counted.is_prompted then 'prompts' else 'placed' end
+  ) as counting
+  on conflict (subject, product_id, counts_until) do update set held = known.held + excluded.held;
+$$;
+comment on function private.add_hold_time is
+  'Adds a time, or takes away a negative one, for the networks of a hold and all networks together. The caller has locked the product''s row of private.held_units.';
+
+create function private.begin_counted_hold(
+  order_id uuid, product_id uuid, quantity integer, units bigint, held_until timestamptz, is_prompted boolean
+) returns void
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  begun private.unpaid_holds;
+begin
+  insert into private.unpaid_holds (order_id, product_id, share_of_units, is_prompted, held_until)
+  select begin_counted_hold.order_id, begin_counted_hold.product_id, begin_counted_hold.quantity / begin_counted_hold.units::double precision,
+    begin_counted_hold.is_prompted, begin_counted_hold.held_until
+  -- Orders of staff and of the shop itself are not limited.
+  where exists (select from private.order_networks as k where k.order_id = begin_counted_hold.order_id)
+  returning * into begun;
+  if begun.order_id is not null then
+    perform private.add_hold_time(begun, begun.held_until - now());
+  end if;
+end
+$$;
+comment on function private.begin_counted_hold is 'Counts the hold of an order until its planned end. units: unsold units of the product, with those held.';
+
+create function private.extend_counted_hold(order_id uuid, held_until timestamptz) returns boolean
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  extended private.unpaid_holds;
+  networks text[];
+  units bigint;
+begin
+  select * into extended from private.unpaid_holds as h where h.order_id = extend_counted_hold.order_id;
+  if not found then
+    return true;
+  end if;
+  select p.stock_quantity + h.quantity into units
+  from private.held_units as h
+  join public.products as p on p.id = h.product_id
+  where h.product_id = extended.product_id
+  for no key update of h;
+  select array_agg(k.network) into networks from private.order_networks as k where k.order_id = extended.order_id;
+  if not private.is_within_hold_time(
+    networks, extended.product_id, (select sum(i.quantity)::integer from public.order_items as i where i.order_id = extended.order_id),
+    units, extend_counted_hold.held_until - extended.held_until, extended.is_prompted
+  ) then
+    return false;
+  end if;
+  perform private.add_hold_time(extended, extended.held_since - extended.held_until);
+  update private.unpaid_holds as h set held_until = extend_counted_hold.held_until
+  where h.order_id = extended.order_id
+  returning * into extended;
+  perform private.add_hold_time(extended, extended.held_until - extended.held_since);
+  return true;
+end
+$$;
+comment on function private.extend_counted_hold is
+  'Moves the planned end of an order''s hold, if the networks may hold its units for longer. Returns whether they may; true for holds that are not counted.';
+
+create function private.end_counted_hold(order_id uuid, is_sold boolean) returns void
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  ended private.unpaid_holds;
+begin
+  delete from private.unpaid_holds as h where h.order_id = end_counted_hold.order_id returning * into ended;
+  if found then
+    perform private.add_hold_time(
+      ended, case when end_counted_hold.is_sold then ended.held_since - ended.held_until else now() - ended.held_until end
+    );
+  end if;
+end
+$$;
+comment on function private.end_counted_hold is
+  'Ends the hold of an order: counts the time that it took. A hold that ended in a sale does not count.';
