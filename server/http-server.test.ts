@@ -599,3 +599,71 @@ test('serves the files of other builds, renders nothing for unknown ones, and re
   other.closeAllConnections();
   other.close();
 });
+
+test('logs no value of a refused or failed request, whatever service it is for', async () => {
+  const lines: string[] = [];
+  const secret = 'wanjiru';
+  const [phone, email, key, number] = [
+    `0712345678`,
+    `${secret}@example.com`,
+    'ASNFZ4mrze8BI0VniavN7w',
+    'JJ-20261121-1234',
+  ];
+  const refusing = createHttpServer({
+    backend: {
+      serves: (path) => /^\/(rest|auth|storage|functions|realtime)\/v1/.test(path),
+      answer: async () => new PlainResponse(403, {}, `Key (phone)=(${phone})`),
+      upgrade: () => {},
+    },
+    pages: new PageCache(),
+    renderPage: async () => {
+      throw new Error(`Key (email)=(${email}) of "${secret}" with ${key}`);
+    },
+    assets: folder,
+    pageViews: { fetch: async () => new Response() },
+    fairShare: createFairShare('pglite'),
+    isReady: async () => true,
+    unavailableServices: async () => [],
+    metrics: createMetrics(),
+    secretKey: 'sb_secret_test',
+    trustedProxies: 1,
+    publicUrl: 'http://shop.example',
+    log: openLog('debug', { write: (line) => void lines.push(line) }),
+  });
+  await new Promise<void>((done) => refusing.listen(0, '127.0.0.1', () => done()));
+  const url = `http://127.0.0.1:${(refusing.address() as AddressInfo).port}`;
+  const requests: [method: string, path: string, body?: string][] = [
+    ['GET', `/rest/v1/orders?customer_phone=eq.${phone}&or=(email.eq.${email},access_key.eq.${key})`],
+    ['PATCH', `/rest/v1/orders?tracking_number=in.(${number})&select=id,${phone}`, `{"name":"${secret}"}`],
+    ['GET', `/rest/v1/rpc/track_order?tracking_number=${number}&access_key=${key}`],
+    ['POST', '/rest/v1/rpc/place_order', `{"customer_phone":"${phone}"}`],
+    ['GET', `/auth/v1/verify?token=${key}&type=recovery&email=${email}`],
+    ['POST', '/auth/v1/token?grant_type=password', `{"email":"${email}"}`],
+    ['GET', `/storage/v1/object/receipts/${secret}/${number}.pdf?token=${key}`],
+    ['POST', `/functions/v1/mobile-money/notice/${key}`, phone],
+    ['POST', '/realtime/v1/api/broadcast', `{"messages":[{"topic":"order-${key}"}]}`],
+    ['GET', `/track-order/${number}?key=${key}`],
+    ['GET', `/t/20261121-1234-${key}`],
+    ['GET', `/newsletter/confirm?token=${key}`],
+    ['POST', '/contact', `email=${email}&phone=${phone}`],
+    ['PUT', `/${email}`, phone],
+  ];
+  for (const [method, path, body = null] of requests) {
+    const headers = {
+      referer: `http://shop.example/t/20261121-1234-${key}`,
+      'user-agent': `Agent of ${email}`,
+      'x-forwarded-for': '203.0.113.7',
+      'content-type': 'application/x-www-form-urlencoded',
+    };
+    await (await fetch(url + path, { method, headers, body })).text();
+  }
+  await expect
+    .poll(() => lines.filter((line) => line.includes('"msg":"request"')).length)
+    .toBe(requests.length);
+  expect(lines.join('')).toContain('/rest/v1/orders?customer_phone=eq.•••&or=•••');
+  for (const value of [phone, email, key, number, secret, '203.0.113.7']) {
+    expect(lines.filter((line) => line.includes(value))).toEqual([]);
+  }
+  refusing.closeAllConnections();
+  await new Promise((done) => refusing.close(done));
+});

@@ -6,14 +6,12 @@ import type { Database } from '../backend/database/database.ts';
 import { throwawayDatabase } from '../backend/database/throwaway.ts';
 import { createFairShare } from '../backend/fair-share.ts';
 import { createDiskFiles } from '../backend/storage/disk-files.ts';
-import { applyMemorySettings } from '../scripts/memory-settings.mjs';
 import { createHttpServer } from './http-server.ts';
 import { openLog } from './log.ts';
 import { createMetrics } from './metrics.ts';
 import { finishPage, PageCache } from './page-cache.ts';
 import { visitorLimits } from './visitor-limits.ts';
 
-applyMemorySettings();
 const [kind, socketPath, folder = ''] = process.argv.slice(2);
 const database = await throwawayDatabase(kind as Database['kind'], [
   { name: 'platform', folder: 'backend/platform' },

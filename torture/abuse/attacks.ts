@@ -425,8 +425,11 @@ async function neverRead(
       const socket = connect({ host: '127.0.0.1', port, localAddress });
       const abort = () => socket.destroy();
       signal.addEventListener('abort', abort, { once: true });
+      // A client that does not read learns of its end by writing.
+      const heartbeat = setInterval(() => socket.write('\r\n'), 500);
       socket.on('error', () => {});
       socket.once('close', () => {
+        clearInterval(heartbeat);
         signal.removeEventListener('abort', abort);
         if (!signal.aborted) counts['closed by the shop'] += 1;
         done();
