@@ -136,7 +136,6 @@ describe.each(
     await page.getByRole('button', { name: 'Sign Out', exact: true }).click();
     await page.getByText('You are signed out on this device, but the shop could not be reached.').waitFor();
     await expectAccessible(page, 'the sign-in page after signing out offline');
-    await ended(other).waitFor();
     await context.setOffline(false);
     for (const tab of [page, other]) {
       await tab.goto(`${shop.url}/admin/orders`);

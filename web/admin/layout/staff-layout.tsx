@@ -1,15 +1,7 @@
 // The layout of every staff screen, and its guard: only active staff are admitted.
 import { QueryClientProvider } from '@tanstack/react-query';
 import { useEffect, useMemo, useRef } from 'react';
-import {
-  Link,
-  Outlet,
-  PrefetchPageLinks,
-  redirect,
-  useLocation,
-  useNavigation,
-  useRevalidator,
-} from 'react-router';
+import { Link, Outlet, redirect, useLocation, useNavigation, useRevalidator } from 'react-router';
 import { onStaffStatusChange, type Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { SkipLink } from '../../ui/skip-link.tsx';
@@ -168,8 +160,8 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
 
   return (
     <div className="flex min-h-dvh">
-      {/* Signing out leads there, also without a network. */}
-      <PrefetchPageLinks page="/admin/login" />
+      {/* Preloads the page to which signing out leads, also without a network. */}
+      <Link to="/admin/login" prefetch="render" hidden />
       <SkipLink />
       <div
         aria-hidden="true"
