@@ -239,27 +239,30 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(attempts.filter((attempt) => attempt === null)).toHaveLength(7);
   });
 
-  test.runIf(kind === 'postgresql')('paid messages that begin concurrently do not wait for each other', async () => {
-    await setBudgets(20, 1000);
-    for (let count = 0; count < 5; count += 1) await pay(await placeOrder());
-    const [first, ...others] = await lease('text');
-    // Only the first message of a day makes the others wait.
-    expect(first && (await begin(first))).toBe(1);
-    // Each transaction stays open until the last message has begun.
-    const beginInTurn = ([next, ...rest]: Leased[]): Promise<void> =>
-      database.transaction(async (session) => {
-        if (!next) return;
-        await session.execute(`set local lock_timeout = '1s'`);
-        const { rows } = await session.query<{ attempt: number | null }>(
-          'select public.begin_message($1::uuid, $2::uuid, $3) as attempt',
-          [next.id, next.lease, 'Words'],
-        );
-        expect(rows).toEqual([{ attempt: 1 }]);
-        await beginInTurn(rest);
-      });
-    await beginInTurn(others);
-    expect((await budgets())[0]?.sent).toBe(5);
-  });
+  test.runIf(kind === 'postgresql')(
+    'paid messages that begin concurrently do not wait for each other',
+    async () => {
+      await setBudgets(20, 1000);
+      for (let count = 0; count < 5; count += 1) await pay(await placeOrder());
+      const [first, ...others] = await lease('text');
+      // Only the first message of a day makes the others wait.
+      expect(first && (await begin(first))).toBe(1);
+      // Each transaction stays open until the last message has begun.
+      const beginInTurn = ([next, ...rest]: Leased[]): Promise<void> =>
+        database.transaction(async (session) => {
+          if (!next) return;
+          await session.execute(`set local lock_timeout = '1s'`);
+          const { rows } = await session.query<{ attempt: number | null }>(
+            'select public.begin_message($1::uuid, $2::uuid, $3) as attempt',
+            [next.id, next.lease, 'Words'],
+          );
+          expect(rows).toEqual([{ attempt: 1 }]);
+          await beginInTurn(rest);
+        });
+      await beginInTurn(others);
+      expect((await budgets())[0]?.sent).toBe(5);
+    },
+  );
 
   test('messages of visitors that begin concurrently stay within their half', async () => {
     await setBudgets(8, 1000);
