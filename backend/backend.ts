@@ -182,7 +182,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
       const caller: Caller = { claims, address: senderOf(request) };
       if (!signal || !fairShare) return caller;
       const client = clientOf(caller);
-      // Neighbours that do not read must not keep staff from working.
+      // Other clients of the network that do not read their answers must not block staff.
       const networks = claims.role === 'anon' && caller.address ? networksOf(caller.address) : [];
       const inShare: Caller['inShare'] = (queue, cost, job) => {
         const run = async ({ addCost }: Turn) => {

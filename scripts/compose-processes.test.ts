@@ -77,7 +77,7 @@ describe.runIf(hasPrograms)('the processes of compose.yaml', () => {
       ]),
     ).toEqual([]);
     expect(await (await fetch(`${shop.url}/shop`)).text()).toContain('KSh');
-    // `npm run backup`, which restores the backup into a database of its own.
+    // `npm run backup`, which restores the backup into a temporary embedded database.
     const environment = { ...process.env, ...settings, DATA_DIR: dirname(shop.outbox) };
     const backup = join(import.meta.dirname, 'backup.mjs');
     await promisify(execFile)(process.execPath, [backup], { env: environment });

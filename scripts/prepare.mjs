@@ -95,7 +95,7 @@ export function readOwnSettings() {
 /**
  * Imports a program of a release. Settings in `.env` are read before.
  * @param {string} name such as `main`
- * @param {{ isAsBuilt?: boolean }} options `isAsBuilt`: runs the current release, without a look at the sources. It is built where there is
+ * @param {{ isAsBuilt?: boolean }} options `isAsBuilt`: runs the current release, without checking the sources. It is built if there is
  * none yet
  */
 export async function importProgram(name, { isAsBuilt = false } = {}) {
@@ -151,8 +151,8 @@ const settings = [
 ];
 
 /**
- * Builds the pages and the server as a new release, unless the one of these sources exists, and makes it the current one. What runs keeps
- * its own release; a failed or interrupted build leaves the current one.
+ * Builds the pages and the server as a new release, unless the one of these sources exists, and makes it the current one. Running
+ * processes keep their release; a failed or interrupted build leaves the current one.
  * @param {{ isSwitched?: boolean }} options `isSwitched: false` leaves the current release. Default: true
  * @returns {Promise<string>} the folder of the release
  */

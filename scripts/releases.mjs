@@ -1,5 +1,5 @@
 // Releases: each build is a folder of its own with all that a process of the shop reads, and `build/current` names the one that the next
-// start runs. A process finds its files beside its program, so that it runs on whole while another release is built and becomes current.
+// start runs. A process finds its files beside its program, so that another release that is built and becomes current does not affect it.
 // Plain JavaScript: it runs before anything is installed.
 
 import { createHash } from 'node:crypto';
@@ -96,14 +96,14 @@ export function switchTo(root, id) {
 /** Notes the release that an update is about to switch to. */
 export const noteNext = (root, id) => writePointer(nextPointerOf(root), id);
 
-/** Whole or not at all. */
+/** Replaces a pointer atomically. */
 function writePointer(pointer, id) {
   const making = `${pointer}.${process.pid}`;
   writeFileSync(making, `${id}\n`);
   renameSync(making, pointer);
 }
 
-/** Which releases to delete: all but the current one, the two before it, and those that were current within a week. */
+/** Deletes all releases but the current one, the two before it, and those that were current within a week. */
 function deleteFormer(root, current) {
   const folder = releasesOf(root);
   const former = readdirSync(folder)

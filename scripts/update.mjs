@@ -1,6 +1,6 @@
 // `npm run update`: fetches the newest version of the branch, installs, builds, backs up, and restarts the shop on it, process by process.
-// If the new version does not start, the former one is started again. Until the switch nothing that runs is touched, and an interrupted
-// update is continued by the next one.
+// If the new version does not start, the former one is started again. Until the switch running processes are not affected. The next
+// update continues an interrupted one.
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';

@@ -6,7 +6,7 @@ import type { Job } from './jobs.ts';
 const pollMs = 3000;
 
 /**
- * Creates the question whether a job has work, which one call of the database answers for all jobs.
+ * Creates the check whether a job has work: one call of the database answers it for all jobs.
  * @param tables calls with the secret key
  * @param onUnavailable called when the database does not answer
  */

@@ -168,8 +168,8 @@ export async function checkRealtime(
 }
 
 /**
- * Creates the question which services of the project do not answer, for `/readyz` and the metrics. The storefront goes on selling
- * without them: pages have no images, staff cannot sign in, or pages are older.
+ * Creates the check of the project's services, for `/readyz` and the metrics. The storefront sells without
+ * them: pages have no images, staff cannot sign in, or pages are older.
  * @param isFollowing whether the process receives changes by realtime
  * @param rememberedMs how long an answer counts, because health checks may come every second
  */

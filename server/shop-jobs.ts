@@ -20,7 +20,7 @@ interface JobDependencies {
   store: Store;
   /** Null with a hosted project. */
   database: Database | null;
-  /** The project's folder. */
+  /** The folder with the migrations: a release, or the project's. */
   root: string;
   messages: OutgoingMessages;
   usesSimulator: boolean;
@@ -122,7 +122,7 @@ function deleteExpiredRows(database: Database): Job {
   };
 }
 
-/** Also a flood of changes must not fill the database, and readers that are behind must not keep it. */
+/** The log has a maximum size: neither a flood of changes nor a process that has not read them may fill the database. */
 function limitChangeLog(database: Database): Job {
   return {
     name: 'limit the log of changes',

@@ -61,7 +61,7 @@ export async function startSession(
   const { user, method, request } = start;
   const aal = start.aal ?? 'aal1';
   if (context.settings.isSingleSession) {
-    // A password alone must not end sessions that passed a second factor; passing it does.
+    // A sign-in with the password alone must not end sessions that passed a second factor.
     await tx.query(`delete from auth.sessions where user_id = $1::uuid and aal <= $2::auth.aal_level`, [
       user.id,
       aal,

@@ -64,7 +64,7 @@ export interface FrameGateOptions {
   admit: (frames: number, bytes: number) => boolean;
 }
 
-/** Stands for a connection, so that the WebSocket parser reads only admitted bytes. */
+/** Wraps a connection, so that the WebSocket parser reads only admitted bytes. */
 export class FrameGate extends Duplex {
   readonly #connection: Duplex;
   readonly #admit: FrameGateOptions['admit'];

@@ -125,7 +125,7 @@ export async function updateBucket(context: StorageContext, call: Call, id: stri
   return Response.json({ message: 'Successfully updated' });
 }
 
-/** @throws StorageError: who asks for old versions of objects would believe them stored */
+/** @throws StorageError for a request to store old versions of objects: the caller would believe them stored */
 function refuseVersioning(body: JsonBody): void {
   if (optionalTextIn(body, 'versioning_status', 'DISABLED') !== 'DISABLED')
     throw storageErrors.notSupported('body/versioning_status');

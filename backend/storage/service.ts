@@ -37,7 +37,7 @@ export interface StorageOptions {
   settings?: Partial<StorageSettings>;
   /** The queue for image processing. Default: a new queue. */
   imageQueue?: FairQueue;
-  /** The process for it, which the caller closes. Default: an own one. */
+  /** The process for it, which the caller closes. Default: one of its own. */
   imageProcess?: ImageProcess;
   /** Receives errors whose details no caller sees. */
   onError?: (error: unknown, request?: Request) => void;

@@ -18,7 +18,7 @@ export interface BackupTask {
   madeAt: string;
   /** An existing folder for temporary files. */
   work: string;
-  /** The project's folder. */
+  /** The folder with the migrations: a release, or the project's. */
   root: string;
   dataDir: string;
   includesFiles: boolean;

@@ -17,7 +17,7 @@ export interface BackupOptions {
   /** Uploaded files are part of a backup unless a store elsewhere has them (`s3`). */
   config: Pick<Config, 'databaseUrl' | 'databaseListenUrl' | 'dataDir' | 's3'>;
   log: Log;
-  /** The project's folder. */
+  /** The folder with the migrations: a release, or the project's. */
   root: string;
 }
 

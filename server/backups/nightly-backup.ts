@@ -7,7 +7,7 @@ import { createBackups } from './backups.ts';
 
 /**
  * Creates the job and listens for requests of staff until it is stopped.
- * @param root the project's folder
+ * @param root the folder with the migrations: a release, or the project's
  * @param onError called when a requested backup fails
  */
 export async function backUpNightly(

@@ -9,13 +9,13 @@ import type { BuildStore } from './build-store.ts';
 
 const hourMs = 60 * 60 * 1000;
 const dayMs = 24 * hourMs;
-/** Running processes say so once in this time. */
+/** How often a running process renews its build in the store. */
 const renewalMs = dayMs / 2;
-/** How long the files of a build stay after that: a week after a process has last run it. */
+/** How long the files of a build stay without a renewal: a week after a process has last run it. */
 const stayMs = 7 * dayMs + renewalMs;
-/** Most builds in the store. */
+/** Maximum builds in the store. */
 const maxBuilds = 8;
-/** Pause between two looks into the store, however many unknown files are asked for. */
+/** Pause between two listings of the store, however many unknown files are requested. */
 const defaultPauseMs = 1000;
 
 const contentTypes: Record<string, string> = {
@@ -130,7 +130,7 @@ export async function respondWithFile(
   return new Response(new Uint8Array(body), { headers: { ...headers, 'content-encoding': 'br' } });
 }
 
-/** The job that keeps the files of the running builds in the store. */
+/** The job that renews the files of this build in the store. */
 export function storeBuildFiles(files: Pick<BuildFiles, 'renew'>): Job {
   return { name: 'store the files of this build', everyMs: hourMs, firstAfterMs: 60_000, run: files.renew };
 }
