@@ -7,7 +7,6 @@ import { PGlite } from '@electric-sql/pglite';
 
 const program = fileURLToPath(import.meta.resolve('@electric-sql/pglite'));
 const { version } = JSON.parse(readFileSync(join(dirname(program), '../package.json'), 'utf8'));
-// Beside the releases, which share it.
 const folder = join(dirname(dirname(fileURLToPath(import.meta.url))), 'build', 'blank-database');
 const file = join(folder, `${version}.tar.gz`);
 

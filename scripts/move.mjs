@@ -1,5 +1,6 @@
 // `npm run move -- --to <place>`: moves a stopped shop to another database.
 import { importProgram, root } from './prepare.mjs';
+import { currentRelease } from './releases.mjs';
 
 const { move } = await importProgram('backup-command', { isAsBuilt: true });
-await move(root, process.argv.slice(2));
+await move(root, currentRelease(root), process.argv.slice(2));

@@ -25,8 +25,14 @@ const dayMs = 24 * 60 * 60 * 1000;
 const stayMs = 7 * dayMs;
 /** Releases besides the current one that always stay. */
 const formerReleases = 2;
-/** Files of the sources that a process reads. */
-const ownFiles = ['backend/platform', 'supabase/migrations', 'supabase/seed.sql'];
+/** Files of the project that a process reads. */
+const ownFiles = [
+  'backend/platform',
+  'build/blank-database',
+  'supabase/functions/mobile-money/function.bundle.js',
+  'supabase/migrations',
+  'supabase/seed.sql',
+];
 
 const releasesOf = (root) => join(root, 'build', 'releases');
 const packagesOf = (root) => join(root, 'build', 'packages');

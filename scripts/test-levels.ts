@@ -93,5 +93,5 @@ export function findUnitTests(): string[] {
         join(folder, path),
       ),
     )
-    .filter((file) => /\.test\.ts$/.test(file) && !reachesDatabase(file));
+    .filter((file) => /\.test\.ts$/.test(file) && !longTests.includes(file) && !reachesDatabase(file));
 }

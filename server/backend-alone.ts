@@ -24,10 +24,8 @@ const serviceNames = ['auth', 'rest', 'storage', 'functions', 'realtime'] as con
 
 export interface BackendAloneOptions {
   config: Config;
-  /** The folder with the platform's migrations: a release, or the project's. */
+  /** The folder with the platform's migrations and the blank database: a release, or the project's. */
   root: string;
-  /** A folder that may contain a blank database, to create new ones from. */
-  blankDatabases?: string;
   log: Log;
   /** A folder of the application's own `*.sql` files, applied after the platform's. */
   migrations?: string | undefined;
@@ -47,10 +45,10 @@ export interface BackendAlone {
  * @throws errors that `describeStartFailure` describes
  */
 export async function startBackendAlone(options: BackendAloneOptions): Promise<BackendAlone> {
-  const { config, root, blankDatabases, log, migrations, rootService } = options;
+  const { config, root, log, migrations, rootService } = options;
   const onError = (error: unknown, where: string) =>
     log.error({ where, error: (error as Error)?.stack ?? String(error) }, 'internal error');
-  const database = await openDatabase(config, onError, blankDatabases, (error) => exitForRestart(log, error));
+  const database = await openDatabase(config, onError, root, (error) => exitForRestart(log, error));
   try {
     await migrate(database, [
       { name: 'platform', folder: join(root, 'backend/platform') },
@@ -133,7 +131,6 @@ export async function main(root: string): Promise<void> {
       : await startBackendAlone({
           config: readConfig(process.env, root),
           root: release,
-          blankDatabases: join(root, 'build/blank-database'),
           log,
           migrations: migrations && resolve(root, migrations),
           rootService,

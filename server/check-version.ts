@@ -20,7 +20,7 @@ export async function checkVersion(root: string): Promise<void> {
     const config = readConfig(process.env, root);
     // A check creates no database.
     if (config.supabase || (!config.databaseUrl && !existsSync(join(config.dataDir, 'database')))) return;
-    const database = await openDatabase(config, () => {});
+    const database = await openDatabase(config, () => {}, release);
     await refuseNewer(database, migrationsOf(release)).finally(() => database.close());
   } catch (error) {
     process.exitCode = error instanceof FolderInUse ? 2 : 1;

@@ -24,7 +24,6 @@ export async function main(root: string): Promise<void> {
     shop = await startShop({
       config,
       root: release,
-      blankDatabases: join(root, 'build/blank-database'),
       log,
       build,
       mode: 'production',

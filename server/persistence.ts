@@ -62,13 +62,13 @@ export function openFiles({ s3, dataDir }: Config): FileStore {
 
 /**
  * Opens the configured database.
- * @param blanks a folder that may contain a blank database, to create new ones from
+ * @param root the folder that may contain a blank database, to create new ones from: a release, or the project's
  * @param onBreak called when the embedded database has broken
  */
 export async function openDatabase(
   config: Config,
   onError: (error: unknown, where: string) => void,
-  blanks?: string,
+  root: string,
   onBreak?: (error: DatabaseError) => void,
 ): Promise<Database> {
   // Loads only the required driver.
@@ -93,7 +93,7 @@ export async function openDatabase(
   }
   const { openPglite } = await import('../backend/database/pglite.ts');
   return openPglite(join(config.dataDir, 'database'), {
-    ...(blanks ? { blanks } : {}),
+    blanks: join(root, 'build/blank-database'),
     ...(onBreak ? { onBreak } : {}),
   });
 }

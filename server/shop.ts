@@ -56,10 +56,8 @@ export interface Shop {
 
 export interface ShopOptions {
   config: Config;
-  /** The folder with the migrations: a release, or the project's in development. */
+  /** The folder with the migrations and the blank database: a release, or the project's in development. */
   root: string;
-  /** A folder that may contain a blank database, to create new ones from. */
-  blankDatabases?: string;
   /** Name of the release, for `/readyz`. */
   release?: string;
   log: Log;
@@ -89,7 +87,7 @@ export async function startShop(options: ShopOptions): Promise<Shop> {
 }
 
 async function wire(
-  { config, root, blankDatabases, release, log, build, mode, assets, onFirstAdmin = () => {} }: ShopOptions,
+  { config, root, release, log, build, mode, assets, onFirstAdmin = () => {} }: ShopOptions,
   closers: (() => Promise<unknown>)[],
 ): Promise<Omit<Shop, 'close'>> {
   let outages: OutageLog | null = null;
@@ -103,7 +101,7 @@ async function wire(
   const database = config.supabase
     ? null
     : metrics.measureDatabase(
-        await openDatabase(config, onError, blankDatabases, (error) => exitForRestart(log, error)),
+        await openDatabase(config, onError, root, (error) => exitForRestart(log, error)),
       );
   if (database) closers.push(() => database.close());
   if (database?.kind === 'postgresql') {

@@ -751,15 +751,14 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
       },
     };
     const own = await startService(delaying);
-    const visitors = await Promise.all(
-      Array.from({ length: 8 }, async (_, n) => {
-        const client = own.client();
-        const channel = client.channel(`waiting-${n}`);
-        channel.on('postgres_changes', { event: '*', schema: 'public', table: `missing-${n}` }, () => {});
-        await subscribed(channel);
-        return client;
-      }),
-    );
+    const visitors = Array.from({ length: 8 }, (_, n) => {
+      const client = own.client();
+      const channel = client.channel(`waiting-${n}`);
+      channel.on('postgres_changes', { event: '*', schema: 'public', table: `missing-${n}` }, () => {});
+      // The join is answered after the check.
+      channel.subscribe();
+      return client;
+    });
     // Two of a network are checked at a time.
     await vi.waitFor(() => expect(calls).toHaveLength(2));
     await Promise.all(visitors.map((client) => client.disconnect()));

@@ -22,13 +22,14 @@ const ofProject = "The database belongs to a Supabase project: the project's own
 /**
  * Makes a backup, whether the shop runs or not.
  * @param root the project's folder
+ * @param release the folder with the migrations
  */
-export function backUp(root: string): Promise<void> {
+export function backUp(root: string, release: string): Promise<void> {
   return runAndReport('No backup was made.', async () => {
     const config = readConfig(process.env, root);
     if (config.supabase) throw new Refused(ofProject);
     try {
-      return await backUpHere(config, root);
+      return await backUpHere(config, release);
     } catch (error) {
       if (error instanceof FolderInUse) return await askRunningShop(config);
       throw error;
@@ -40,7 +41,7 @@ export function backUp(root: string): Promise<void> {
  * Restores a backup. The shop must be stopped.
  * @param args arguments of the command: a file, optionally `--replace`
  */
-export function restore(root: string, args: readonly string[]): Promise<void> {
+export function restore(root: string, release: string, args: readonly string[]): Promise<void> {
   return runAndReport('Nothing was restored.', async () => {
     const config = readConfig(process.env, root);
     if (config.supabase) throw new Refused(ofProject);
@@ -54,7 +55,7 @@ export function restore(root: string, args: readonly string[]): Promise<void> {
       databaseUrl: config.databaseListenUrl ?? config.databaseUrl,
       files: config.s3 ? openFiles(config) : null,
       replaces: args.includes('--replace'),
-      root,
+      root: release,
     });
     const former = setAside ? ` What was there before is in ${setAside}.` : '';
     return `The shop is as it was on ${madeAt}.${former}`;
@@ -65,7 +66,7 @@ export function restore(root: string, args: readonly string[]): Promise<void> {
  * Moves the configured shop to another database. The shop must be stopped; it is only read.
  * @param args `--to` with a postgres:// URL or a folder; with a hosted project also `--project` with its URL
  */
-export function move(root: string, args: readonly string[]): Promise<void> {
+export function move(root: string, release: string, args: readonly string[]): Promise<void> {
   return runAndReport('The shop was not moved, and is as it was.', async () => {
     const config = readConfig(process.env, root);
     if (config.supabase) {
@@ -80,7 +81,7 @@ export function move(root: string, args: readonly string[]): Promise<void> {
       files: openFiles(config),
       formerFiles: config.s3 ? createDiskFiles(join(config.dataDir, 'storage')) : null,
     };
-    return describeMove(await moveShop(place, target, root), target, config);
+    return describeMove(await moveShop(place, target, release), target, config);
   });
 }
 
@@ -141,10 +142,10 @@ async function runAndReport(failure: string, work: () => Promise<string>): Promi
   }
 }
 
-async function backUpHere(config: Config, root: string): Promise<string> {
-  const database = await openDatabase(config, () => {});
+async function backUpHere(config: Config, release: string): Promise<string> {
+  const database = await openDatabase(config, () => {}, release);
   try {
-    const backup = await createBackups({ database, config, log: openLog('silent'), root }).run();
+    const backup = await createBackups({ database, config, log: openLog('silent'), root: release }).run();
     if (!backup) throw new Refused('The shop is making a backup right now.');
     if ('problem' in backup) throw new Refused(backup.problem);
     return sentenceOf(config, backup.fileName);

@@ -18,7 +18,7 @@ export class Refused extends Error {
 /**
  * Creates an embedded database. An interrupted one must not be used.
  * @param target `isTemporary`: does not wait for the disk
- * @param root the folder with the migrations: a release, or the project's
+ * @param root the folder with the migrations and the blank database: a release, or the project's
  */
 export async function createEmbedded(
   { folder, isTemporary }: { folder: string; isTemporary: boolean },

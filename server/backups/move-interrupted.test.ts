@@ -60,7 +60,7 @@ async function fillShop(dataDir: string): Promise<Map<string, Buffer>> {
 
 /** Runs `npm run move` without its build. */
 function runMove(dataDir: string, databaseUrl: string | null, to: string) {
-  const code = `import(${JSON.stringify(command)}).then(({ move }) => move(${JSON.stringify(root)}, ['--to', ${JSON.stringify(to)}]))`;
+  const code = `import(${JSON.stringify(command)}).then(({ move }) => move(${JSON.stringify(root)}, ${JSON.stringify(root)}, ['--to', ${JSON.stringify(to)}]))`;
   const child: ChildProcess = spawn(
     process.execPath,
     ['--import', 'tsx', '--input-type=module', '-e', code],

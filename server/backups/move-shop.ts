@@ -39,7 +39,7 @@ export interface Moved {
 
 /**
  * Moves a shop, which must be stopped. Interrupted at any moment, it can be repeated.
- * @param root the project's folder
+ * @param root the folder with the migrations: a release, or the project's
  * @throws Refused, FolderInUse when the shop runs, ContentMismatch, errors of either database
  */
 export async function moveShop(from: ShopPlace, to: MoveTarget, root: string): Promise<Moved> {

@@ -114,7 +114,7 @@ async function withRows<Result>(
   if (manifest.format === 2) return work(backupRows(folder, manifest));
   if (manifest.database === 'postgresql') {
     throw new Refused(
-      'This backup was made by pg_dump, until November 2026. Docs/operating.md, "Backups", has the steps that restore it.',
+      'This backup was made by pg_dump, until November 2026. The section Backups of docs/operating.md has the steps that restore it.',
     );
   }
   const database = await openPglite(join(folder, 'database'), { sharedBuffers: '16MB' });

@@ -67,8 +67,10 @@ declare
   reason text := private.visible_text(left(written, 1000));
 begin
   if char_length(reason) > 200 or private.visible_length(reason) < 3 or (is_required and reason is null) then
-    perform private.refuse(400, 'reason_invalid', case
-      when is_required then 'Please say why, in 3 to 200 characters' else 'A note has 3 to 200 characters' end);
+    if is_required then
+      perform private.refuse(400, 'reason_invalid', 'Please say why, in 3 to 200 characters');
+    end if;
+    perform private.refuse(400, 'reason_invalid', 'A note has 3 to 200 characters');
   end if;
   return reason;
 end
