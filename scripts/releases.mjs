@@ -2,6 +2,7 @@
 // start runs. A process finds its files beside its program, so that another release that is built and becomes current does not affect it.
 // Plain JavaScript: it runs before anything is installed.
 
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
   copyFileSync,
@@ -46,7 +47,8 @@ const isUnfinished = (name) => name.endsWith('.making');
  */
 export function findRelease(root, id) {
   const folder = join(releasesOf(root), id);
-  return existsSync(folder) ? folder : null;
+  // A pointer may be empty after a power cut.
+  return id !== '' && existsSync(folder) ? folder : null;
 }
 
 /** @returns {string | null} the folder of the release that the next start runs; null before the first build */
@@ -88,8 +90,12 @@ export function completeRelease(root, making, id) {
     join(folder, 'node_modules'),
     'junction',
   );
+  syncDisks();
   renameSync(folder, join(releasesOf(root), id));
 }
+
+/** After a power cut a release with its name must have its content. Where there is no such command, the disks are synced later. */
+const syncDisks = () => void spawnSync('sync');
 
 /** Makes a release the one that the next start runs, and deletes those that no process needs any longer. */
 export function switchTo(root, id) {
@@ -106,6 +112,7 @@ export const noteNext = (root, id) => writePointer(nextPointerOf(root), id);
 function writePointer(pointer, id) {
   const making = `${pointer}.${process.pid}`;
   writeFileSync(making, `${id}\n`);
+  syncDisks();
   renameSync(making, pointer);
 }
 
@@ -124,7 +131,7 @@ function deleteFormer(root, current) {
       (name) => statSync(join(folder, name, 'node_modules'), { throwIfNoEntry: false })?.ino,
     ),
   );
-  for (const name of readdirSync(packagesOf(root))) {
+  for (const name of readdirSync(packagesOf(root)).filter((name) => !isUnfinished(name))) {
     const packages = join(packagesOf(root), name);
     if (!used.has(statSync(join(packages, 'node_modules')).ino))
       rmSync(packages, { recursive: true, force: true });

@@ -2,11 +2,11 @@
 // If the new version does not start, the former one is started again. Until the switch running processes are not affected. The next
 // update continues an interrupted one.
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { checkNode, readOwnSettings, root } from './prepare.mjs';
-import { currentRelease, nextRelease, switchTo } from './releases.mjs';
+import { currentRelease, findRelease, nextRelease, switchTo } from './releases.mjs';
 import { takeTurn } from './take-turn.mjs';
 
 /** Default of UPDATE_TIMEOUT, in seconds: includes the migration of a large database. */
@@ -37,7 +37,7 @@ function run(command, parameters, options = {}) {
 const runScript = (name, ...parameters) =>
   run(process.execPath, [join(root, 'scripts', `${name}.mjs`), ...parameters]);
 
-/** Fast-forwards the branch. Returns the commits before and after. */
+/** Fetches the branch, which can be fast-forwarded. Returns its newest commit. */
 function fetchNewest() {
   const changed = git('status', '--porcelain', '--untracked-files=no');
   if (changed)
@@ -51,15 +51,25 @@ function fetchNewest() {
     );
   }
   git('fetch', '--quiet');
-  const [before, newest] = [git('rev-parse', 'HEAD'), git('rev-parse', '@{upstream}')];
-  if (!gitSays('merge-base', '--is-ancestor', before, newest)) {
+  const newest = git('rev-parse', '@{upstream}');
+  if (!gitSays('merge-base', '--is-ancestor', 'HEAD', newest)) {
     throw new UpdateRefused(
       'This folder has commits that the fetched branch does not have, so it cannot be updated by a fast-forward.',
     );
   }
-  git('merge', '--quiet', '--ff-only', newest);
-  return { before, newest };
+  return newest;
 }
+
+const originFile = join(root, 'build', 'updating-from');
+
+/** The commit and the release from which the update began, which an interrupted one has noted. */
+function readOrigin() {
+  if (existsSync(originFile)) return JSON.parse(readFileSync(originFile, 'utf8'));
+  const release = currentRelease(root);
+  return { commit: git('rev-parse', 'HEAD'), release: release && basename(release) };
+}
+
+const forgetOrigin = () => rmSync(originFile, { force: true });
 
 const migrations = 'supabase/migrations';
 const platform = 'backend/platform';
@@ -97,10 +107,11 @@ const isRunning = ({ url }) =>
     () => false,
   );
 
-const serves = ({ url }, release) =>
+/** The name of the release that a process runs; null if it does not say. */
+const releaseOf = ({ url }) =>
   get(`${url}/readyz`).then(
-    (answer) => answer.headers.get('x-release') === basename(release),
-    () => false,
+    (answer) => answer.headers.get('x-release'),
+    () => null,
   );
 
 /** Restarts a process and waits until it serves the release. Returns a problem, or null. */
@@ -179,19 +190,33 @@ async function update() {
       'Set UPDATE_RESTART, the command that restarts the process on port $PORT, such as: sudo systemctl restart jani',
     );
   }
-  const former = currentRelease(root);
-  const { before, newest } = fetchNewest();
-  const resetSources = () => git('reset', '--quiet', '--keep', before);
+  const newest = fetchNewest();
+  const origin = readOrigin();
+  const former = origin.release && findRelease(root, origin.release);
+  writeFileSync(originFile, JSON.stringify(origin));
+  git('merge', '--quiet', '--ff-only', newest);
+  const resetSources = () => {
+    git('reset', '--quiet', '--keep', origin.commit);
+    forgetOrigin();
+  };
 
   let next;
+  // Processes may run other releases than the current one, after an interrupted update.
+  let formerWorks = false;
   try {
     if ((await runScript('build', '--next')) !== 0)
       throw new UpdateRefused('The new version cannot be built.');
     next = nextRelease(root);
-    if (next === former && (await Promise.all(running.map((one) => serves(one, next)))).every(Boolean)) {
+    const releases = await Promise.all(running.map(releaseOf));
+    if (next === currentRelease(root) && releases.every((release) => release === basename(next))) {
+      forgetOrigin();
       say('The shop runs the newest version.');
       return;
     }
+    formerWorks = [origin.release, ...releases].every((release) => {
+      const folder = release && findRelease(root, release);
+      return folder && formerKeepsWorking(folder, next);
+    });
     if (!isHosted && (await checkDatabase(next)) === 1)
       throw new UpdateRefused('The new version was not started.');
     if (isHosted && !process.argv.includes('--project-is-updated')) {
@@ -209,25 +234,26 @@ async function update() {
 
   switchTo(root, basename(next));
   if (running.length === 0) {
+    forgetOrigin();
     say(`The shop is updated to ${newest.slice(0, 8)}. It does not run: start it.`);
     return;
   }
-  const formerWorks = former !== null && formerKeepsWorking(former, next);
   const isAtOnce = running.length > 1 && !formerWorks;
   if (isAtOnce) say('The former version does not work with the new database: all processes restart at once.');
   const isNext = (release) => release === basename(next);
   const { problem, restarted } = await restartAll(running, how, isNext, isAtOnce);
   if (!problem) {
+    forgetOrigin();
     say(`The shop is updated to ${newest.slice(0, 8)}.`);
     return;
   }
 
   say(problem);
-  // An interrupted update had switched already.
-  const hasFormer = former !== null && former !== next;
+  const hasFormer = Boolean(former) && former !== next;
   if (!hasFormer || !(formerWorks || isHosted || (await formerFits(former)))) {
+    forgetOrigin();
     throw new UpdateRefused(
-      `${hasFormer ? 'The database is that of the new version, and the former one does not work with it' : 'There is no former version to go back to'}. So the new one stays; its log has the cause. Going back loses what customers wrote since the backup: stop the shop, git reset --keep ${before}, npm run build, npm run restore -- --replace FILE.`,
+      `${hasFormer ? 'The database is that of the new version, and the former one does not work with it' : 'There is no former version to go back to'}. So the new one stays; its log has the cause. Going back loses what customers wrote since the backup: stop the shop, git reset --keep ${origin.commit}, npm run build, npm run restore -- --replace FILE.`,
     );
   }
   switchTo(root, basename(former));

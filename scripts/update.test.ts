@@ -254,3 +254,16 @@ test('changes nothing where an update is refused or cannot be built', async () =
   shop.commitHere();
   await expectRefusal(/has commits that the fetched branch does not have/);
 }, 60_000);
+
+test('an update that continues an interrupted one goes back to where that one began', async () => {
+  const shop = await makeShop(one);
+  shop.publish({ ...two, failure: 'is not ready' });
+  // Ends the command after the switch, before the first restart.
+  expect((await shop.update({ UPDATE_RESTART: 'kill -9 $PPID' })).code).toBe(null);
+  expect([shop.current(), await shop.serving()]).toEqual(['two', ['one', 'one']]);
+  const { code, output } = await shop.update();
+  expect(code, output).toBe(1);
+  expect(output).toContain('The former version runs again.');
+  expect(await shop.serving()).toEqual(['one', 'one']);
+  expect([shop.current(), shop.version()]).toEqual(['one', 'one']);
+}, 60_000);

@@ -12,7 +12,13 @@ import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { isSameSecret } from '../backend/api-keys.ts';
 import type { Backend } from '../backend/backend.ts';
 import { isClientDisconnect } from '../backend/client-disconnect.ts';
-import { ClientDisconnected, QueueFull, queueRejectionStatus, type Turn } from '../backend/fair-queue.ts';
+import {
+  ClientDisconnected,
+  isQueueRejection,
+  QueueFull,
+  queueRejectionStatus,
+  type Turn,
+} from '../backend/fair-queue.ts';
 import { type FairShare, visitorAt } from '../backend/fair-share.ts';
 import { networksOf } from '../backend/network.ts';
 import type { PlainRequest } from '../backend/plain-request.ts';
@@ -147,23 +153,24 @@ export function createHttpServer(options: HttpServerOptions): Server {
     const client = visitorAt(addressOf(request));
     const signal = signalOf(response);
     const encoding = encodingFor(request);
-    const render = async (turn: Turn) => {
+    const render = async (turn: Turn, release: () => void) => {
       if (key)
         return pages.getOrRender(key, encoding, () => {
           metrics.renderedPages += 1;
           const headers = { [requestIdHeader]: requestIdOf(request) ?? '' };
           return renderPage(new Request(new URL(key, publicUrl), { headers }), 'cached');
         });
-      // A function may wait for M-PESA, so the page frees its place in the queue.
-      const page = await renderPage(webRequest, 'once', (call) =>
-        turn.pause(() => fairShare.outbound.run(client, call, { signal })),
-      );
+      // A function may wait for M-PESA, so the page frees its place in the queue, and the memory of an answer that is not made yet.
+      const page = await renderPage(webRequest, 'once', (call) => {
+        release();
+        return turn.pause(() => fairShare.outbound.run(client, call, { signal }));
+      });
       await encodePage(page, encoding);
       return page;
     };
     const renderWithinMemory = async (turn: Turn) => {
       const release = fairShare.unread.reserve(networksOf(addressOf(request)));
-      return render(turn).finally(release);
+      return render(turn, release).finally(release);
     };
     const page = await fairShare.work.run(client, renderWithinMemory, { cost: pageCost, signal });
     sendPage(request, response, page);
@@ -334,10 +341,12 @@ export function createHttpServer(options: HttpServerOptions): Server {
       answer();
       return;
     }
-    // Rejected only when the client has disconnected.
     fairShare.direct
       .run(visitorAt(address), async () => answer(), { signal: signalOf(response) })
-      .catch(() => response.destroy());
+      .catch((error: unknown) => {
+        if (!isClientDisconnect(error)) log.error({ error: String(error) }, 'a cached answer failed');
+        response.destroy();
+      });
   };
 
   const measure = (response: ServerResponse, route: () => string) => {
@@ -433,7 +442,10 @@ export function createHttpServer(options: HttpServerOptions): Server {
     // Above the bounds of the queue without an answer, which browsers do not show.
     fairShare.entry
       .run(visitorAt(addressOf(request)), upgrade, { signal: signalOf(socket) })
-      .catch(() => socket.destroy());
+      .catch((error: unknown) => {
+        if (!isQueueRejection(error)) log.error({ error: String(error) }, 'a handshake failed');
+        socket.destroy();
+      });
   });
   limitConnections(server, trustedProxies, defaultConnectionLimits, fairShare.unread);
   return server;

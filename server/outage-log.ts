@@ -1,9 +1,7 @@
 // The log of a database outage: every request fails with the same cause, and hundreds of equal stacks would hide everything else.
-import { DatabaseError } from '../backend/database/database.ts';
+import { isUnavailable } from '../backend/database/database.ts';
 import type { Log } from './log.ts';
 
-/** Connection lost or refused, too many connections, and a server that starts or stops. */
-const outageCodes = /^(08|53300|57P0[123])/;
 const maxCauses = 10;
 
 export interface OutageLog {
@@ -25,13 +23,18 @@ export function createOutageLog(log: Log, query: () => Promise<unknown>, { retry
 
   const checkLater = () => {
     timer = setTimeout(() => {
-      query().then(() => {
-        if (!outage) return;
-        const { startedAt, failures, causes } = outage;
-        outage = null;
-        const seconds = Math.round((performance.now() - startedAt) / 1000);
-        log.info({ seconds, failures, causes: [...causes] }, 'the database answers again');
-      }, checkLater);
+      query().then(
+        () => {
+          if (!outage) return;
+          const { startedAt, failures, causes } = outage;
+          outage = null;
+          const seconds = Math.round((performance.now() - startedAt) / 1000);
+          log.info({ seconds, failures, causes: [...causes] }, 'the database answers again');
+        },
+        () => {
+          if (outage) checkLater();
+        },
+      );
     }, retryMs).unref();
   };
 
@@ -58,7 +61,6 @@ export function createOutageLog(log: Log, query: () => Promise<unknown>, { retry
 }
 
 function isOutage(error: unknown): boolean {
-  if (error instanceof DatabaseError) return outageCodes.test(error.code);
   // The driver's own words, for an idle connection that ends.
-  return error instanceof Error && /^Connection terminated/.test(error.message);
+  return isUnavailable(error) || (error instanceof Error && /^Connection terminated/.test(error.message));
 }

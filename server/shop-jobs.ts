@@ -5,7 +5,7 @@ import type { Store } from '../web/lib/store.ts';
 import { backUpNightly } from './backups/nightly-backup.ts';
 import { type BuildFiles, storeBuildFiles } from './build-files/build-files.ts';
 import type { Config } from './config.ts';
-import { createDueJobs, whenDue } from './due-jobs.ts';
+import { createDueJobs, type DueJobs, whenDue } from './due-jobs.ts';
 import { expireReservations } from './expire-reservations.ts';
 import type { Job } from './jobs.ts';
 import type { Log } from './log.ts';
@@ -40,11 +40,11 @@ const hourMs = 60 * 60 * 1000;
 export async function shopJobs(dependencies: JobDependencies): Promise<Job[]> {
   const { config, root, store, database, usesSimulator, buildFiles, storefrontToken, log, onError } =
     dependencies;
-  const isDue = createDueJobs(store.tables, dependencies.onUnavailable);
+  const dueJobs = createDueJobs(store.tables, dependencies.onUnavailable);
   return [
-    ...paymentJobs(store, isDue),
-    whenDue(isDue, 'expire-reservations', expireReservations(store.tables)),
-    whenDue(isDue, 'send-messages', sendMessages(dependencies)),
+    ...paymentJobs(store, dueJobs),
+    whenDue(dueJobs, 'expire-reservations', expireReservations(store.tables)),
+    whenDue(dueJobs, 'send-messages', sendMessages(dependencies)),
     {
       name: 'delete personal data after its retention period',
       everyMs: hourMs,
@@ -81,9 +81,9 @@ const paymentActions = [
 ] as const;
 
 /** A hosted project bills every call of the function, so one process calls, and only when there is work. */
-function paymentJobs({ functions }: Store, isDue: (job: string) => Promise<boolean>): Job[] {
+function paymentJobs({ functions }: Store, dueJobs: DueJobs): Job[] {
   return paymentActions.map(({ action, ...job }) =>
-    whenDue(isDue, action, {
+    whenDue(dueJobs, action, {
       ...job,
       async run() {
         const { error } = await functions.invoke('mobile-money', { body: { action } });

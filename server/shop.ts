@@ -1,6 +1,7 @@
 // The composition root: the only place where all modules are connected.
 import { statfs } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { ServerBuild } from 'react-router';
 import { type ApiKeys, loadApiKeys } from '../backend/api-keys.ts';
 import { createFairShare } from '../backend/fair-share.ts';
@@ -44,6 +45,8 @@ import { startSimulator } from './simulator.ts';
 const shareImageBytes = 64 * 1024 * 1024;
 /** How long a hosted project that has answered counts as ready. A job that fails in the meantime ends it. */
 const hostedReadinessMs = 20_000;
+/** Maximum time for which a start waits for the store of the build's files. */
+const buildFilesMs = 10_000;
 
 export interface Shop {
   url: string;
@@ -209,7 +212,11 @@ async function wire(
           await packBuild(assets),
         )
       : null;
-  await buildFiles?.renew().catch((error: unknown) => onError(error, 'files of this build'));
+  // A store that does not answer delays the start only for a time; the job tries again.
+  await Promise.race([
+    buildFiles?.renew().catch((error: unknown) => onError(error, 'files of this build')),
+    wait(buildFilesMs, undefined, { ref: false }),
+  ]);
 
   // HTTP. Ready only after the first staff account exists, so that staff can sign in as soon as the shop is ready.
   let hasOpened = false;

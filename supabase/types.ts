@@ -214,7 +214,7 @@ export type Database = {
       begin_payment: { Args: { order_id: string; tracking_number: string; phone: string; callback_secret: string; expected_cents?: number | null; same_amount_seconds?: number | null; }; Returns: Json };
       begin_payment_test: { Args: { phone: string; callback_secret: string; requested_by: string; }; Returns: Database['public']['Tables']['payments']['Row']; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: true; isSetofReturn: false }; };
       check_typed_receipt: { Args: { order_id: string; receipt: string; }; Returns: Database['public']['CompositeTypes']['typed_receipt'] };
-      claim_due_jobs: { Args: Record<PropertyKey, never>; Returns: string[] };
+      claim_due_jobs: { Args: { busy?: string[] | null; }; Returns: string[] };
       claim_payment_job: { Args: { action: string; }; Returns: boolean };
       close_unknown_refund: { Args: { refund_id: string; refund_receipt?: string | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       confirm_newsletter: { Args: { token: string; }; Returns: boolean };

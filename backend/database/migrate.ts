@@ -75,8 +75,10 @@ export async function lockMigrations(session: Session): Promise<void> {
 
 /** The migrations of a database, in the order of their names. */
 export async function readMigrations(session: Pick<Session, 'query'>): Promise<AppliedMigration[]> {
+  // Versions before this one have no such column.
+  const works = (await tellsWhatWorks(session)) ? 'earlier_versions_work' : 'false as earlier_versions_work';
   const { rows } = await session.query<AppliedMigration>(
-    'select source, version, hash, earlier_versions_work from platform.schema_migrations order by source, version',
+    `select source, version, hash, ${works} from platform.schema_migrations order by source, version`,
   );
   return rows;
 }
@@ -201,13 +203,19 @@ async function applyMissing(
  * @throws OtherVersion
  */
 export async function refuseNewer(database: Database, sources: readonly MigrationSource[]): Promise<void> {
-  // Without the column the database is of an earlier version.
-  if (!(await tellsWhatWorks(database))) return;
-  isAcceptedNewer(
-    await readMigrations(database),
-    sources,
-    (await Promise.all(sources.map(readSource))).flat(),
-  );
+  // Without the column the database is new, or of an earlier version.
+  if (await tellsWhatWorks(database)) await worksWithNewer(await readMigrations(database), sources);
+}
+
+/**
+ * Whether a history is that of a newer version with which this one works.
+ * @throws OtherVersion for that of a newer version with which this one does not work
+ */
+export async function worksWithNewer(
+  history: readonly AppliedMigration[],
+  sources: readonly MigrationSource[],
+): Promise<boolean> {
+  return isAcceptedNewer(history, sources, (await Promise.all(sources.map(readSource))).flat());
 }
 
 /**

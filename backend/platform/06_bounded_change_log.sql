@@ -38,7 +38,11 @@ begin
   select count(*), (select p.transaction from pruned as p order by p.transaction desc limit 1) into deleted, latest from pruned;
   if latest is not null then
     insert into realtime.pruned_changes as p (transaction) values (latest)
-    on conflict (is_only) do update set transaction = greatest(p.transaction, excluded.transaction);
+    -- A number of another cluster, from which the database was copied, may be in the future.
+    on conflict (is_only) do update set transaction = case
+      when p.transaction >= pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()) then excluded.transaction
+      else greatest(p.transaction, excluded.transaction)
+    end;
   end if;
   return deleted;
 end

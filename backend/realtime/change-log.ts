@@ -157,7 +157,8 @@ export class ChangeLog {
         isIncomplete: boolean;
       }>(
         `select pg_current_snapshot()::text as snapshot, exists (
-           select from realtime.pruned_changes where not pg_visible_in_snapshot(transaction, $1::pg_snapshot)
+           select from realtime.pruned_changes
+           where transaction < pg_snapshot_xmax(pg_current_snapshot()) and not pg_visible_in_snapshot(transaction, $1::pg_snapshot)
          ) as "isIncomplete", (
            select coalesce(jsonb_agg(jsonb_build_object(
              'transaction', transaction::text, 'changes', changes, 'committedAt', committed_at

@@ -1,7 +1,8 @@
 // Distinguishes an unavailable database from a rejected query.
-import { DatabaseError } from '../database/database.ts';
+import { DatabaseError, isUnavailable } from '../database/database.ts';
 
 /** Whether an error means that the database is unavailable, rather than that it refused the query. */
 export function isOutage(error: unknown): boolean {
-  return !(error instanceof DatabaseError) || /^(08|53|57P|40)/.test(error.code);
+  if (!(error instanceof DatabaseError)) return true;
+  return /^(53|40)/.test(error.code) || isUnavailable(error);
 }

@@ -100,14 +100,19 @@ export function createImageProcess(options: ImageProcessOptions = {}): ImageProc
         finish({ outcome: 'ended', reason: error.message });
       };
       child.on('message', onMessage).on('close', onClose).on('error', onError);
-      // A worker that could not be started, or is just ending, reports it by an event.
-      child.send(job, () => {});
+      // Without free file descriptors a process has no channel.
+      if (!child.connected) onError(new Error('the worker was not started'));
+      // A worker that is just ending reports it by an event.
+      else child.send(job, () => {});
     });
   };
 
   return {
     run(job) {
-      const result = last.then(() => runNow(job));
+      // The system may have no memory for another process.
+      const result = last
+        .then(() => runNow(job))
+        .catch((error: unknown): EndedJob => ({ outcome: 'ended', reason: String(error) }));
       last = result;
       return result;
     },

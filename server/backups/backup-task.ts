@@ -2,8 +2,10 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Database } from '../../backend/database/database.ts';
+import { worksWithNewer } from '../../backend/database/migrate.ts';
 import { openPglite } from '../../backend/database/pglite.ts';
 import { openPostgresql } from '../../backend/database/postgresql.ts';
+import { migrationsOf } from '../prepare-database.ts';
 import { type Entry, entriesOf, unpackArchive, writeArchive } from './archive.ts';
 import { createEmbedded } from './create-database.ts';
 import { differenceOf, type Figures, readFigures } from './figures.ts';
@@ -80,8 +82,14 @@ export async function verifyBackup(
   await unpackArchive(archive, unpacked);
   const manifest = await readManifest(unpacked);
   if (manifest.format !== 2) throw new Error('only backups of this version are verified');
-  const database = { folder: join(work, 'check'), isTemporary: true };
-  await createEmbedded(database, backupRows(unpacked, manifest), root);
+  const rows = backupRows(unpacked, manifest);
+  if (await worksWithNewer(manifest.migrations, migrationsOf(root))) {
+    // This version cannot create the tables of a newer one. What it can verify is that the rows are read again.
+    for (const { name } of rows.tables) for await (const _ of rows.read(name));
+    await rows.finish();
+    return;
+  }
+  await createEmbedded({ folder: join(work, 'check'), isTemporary: true }, rows, root);
 }
 
 /** @throws ContentMismatch */

@@ -193,6 +193,20 @@ describe.each(testDatabases())('on %s', { timeout: 400_000 }, (kind) => {
     },
   );
 
+  test('a former version that works with a newer database goes on making backups', async () => {
+    const next =
+      "insert into platform.schema_migrations (source, version, hash, earlier_versions_work) values ('shop', '9_next', '', $1)";
+    await database.query(next, ['true']);
+    expect(await backupsOf(database).run()).toMatchObject({ outcome: 'verified' });
+    await database.query(
+      'update platform.schema_migrations set earlier_versions_work = false where version = $1',
+      ['9_next'],
+    );
+    expect(await backupsOf(database).run()).toMatchObject({
+      problem: expect.stringContaining('newer version'),
+    });
+  });
+
   test('a stop aborts a backup without leaving a file, and the next one succeeds', async () => {
     const backups = backupsOf(database);
     const running = backups.run();
@@ -300,6 +314,8 @@ test('restores a backup of the former kind, the files of an embedded database', 
   const database = await openShopData('pglite');
   let figures: Figures = {};
   const archive = join(dataDir, 'former.tar.gz');
+  // A column that those versions did not have.
+  await database.execute('alter table platform.schema_migrations drop column earlier_versions_work');
   async function* entries(): AsyncIterable<Entry> {
     yield* copyOfEmbedded(database, join(dataDir, 'database'), join(dataDir, 'wal'), (read) => {
       figures = read;

@@ -1,5 +1,5 @@
 // Moves a shop to a database of another kind. The source is only read.
-import { access, mkdir, readdir, readFile, realpath, rename, rm } from 'node:fs/promises';
+import { access, mkdir, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { Database, Session } from '../../backend/database/database.ts';
 import { lockFolder } from '../../backend/database/folder-lock.ts';
@@ -106,6 +106,22 @@ async function moveToPostgresql(url: string, rows: RowSource, root: string): Pro
   }
 }
 
+/** Whether an embedded database has the rows already. */
+async function isMovedTo(folder: string, rows: RowSource): Promise<boolean> {
+  // Opening a missing one would create it.
+  if (!(await stat(folder).catch(() => null))) return false;
+  const database = await openPglite(folder).catch(() => null);
+  if (!database) return false;
+  try {
+    return await database.transaction((session) => hasRows(session, rows), {
+      readOnly: true,
+      isolation: 'repeatable read',
+    });
+  } finally {
+    await database.close();
+  }
+}
+
 /** The folder gets its name once it is complete. */
 async function moveToFolder(
   from: ShopPlace,
@@ -119,6 +135,9 @@ async function moveToFolder(
   const isSame = folder === (await realpath(from.dataDir).catch(() => null));
   const target = isSame ? join(folder, 'database') : folder;
   if ((await readdir(target).catch(() => [])).length > 0) {
+    // The move was complete when it was interrupted.
+    if (await isMovedTo(isSame ? target : join(target, 'database'), rows))
+      return { content: await rows.finish(), files: null };
     throw new Refused(`${target} is not empty. Move to a new folder.`);
   }
   const draft = `${target}.moving`;

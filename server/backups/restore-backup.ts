@@ -62,6 +62,9 @@ export async function restoreBackup(
           : `There is a shop's data in ${dataDir}. With --replace it is set aside, and the backup takes its place.`,
       );
     }
+    // Before anything is replaced: files never change, and those without rows do no harm.
+    const hasFiles = (await readdir(work)).includes('files');
+    if (files && hasFiles) await storeFiles(work, files);
     const created = join(work, 'created');
     await withRows(manifest, work, (source) =>
       databaseUrl
@@ -74,15 +77,12 @@ export async function restoreBackup(
       await mkdir(setAside, { mode: 0o700 });
       for (const name of present) await rename(join(dataDir, name), join(setAside, name));
     }
-    const restored = new Set(await readdir(work));
-    if (restored.has('files')) {
-      if (files) await storeFiles(work, files);
-      else {
-        await mkdir(join(dataDir, 'storage'), { recursive: true });
-        await rename(join(work, 'files'), join(dataDir, 'storage/files'));
-      }
+    if (!files && hasFiles) {
+      await mkdir(join(dataDir, 'storage'), { recursive: true });
+      await rename(join(work, 'files'), join(dataDir, 'storage/files'));
     }
-    if (restored.has('keys.json')) await rename(join(work, 'keys.json'), join(dataDir, 'keys.json'));
+    if ((await readdir(work)).includes('keys.json'))
+      await rename(join(work, 'keys.json'), join(dataDir, 'keys.json'));
     if (!databaseUrl) await rename(created, join(dataDir, 'database'));
     await syncFile(dataDir);
     return { madeAt: manifest.madeAt, setAside };

@@ -439,6 +439,49 @@ $$;
 comment on function public.expire_reservations is
   'Ends what private.due_end names: cancels unpaid orders, and returns the units that they hold. At most at_most orders that expire, whose hold ends, and that were cancelled. Returns the number of orders.';
 
+create or replace function private.end_reviews() returns void
+language plpgsql
+set search_path = ''
+-- Starts from the few attempts under review, not from all orders in order of id.
+set enable_sort = on
+set enable_bitmapscan = on
+set jit = off
+as $$
+declare
+  reviewed record;
+  minutes interval := (select make_interval(mins => s.reservation_minutes) from public.store_settings as s);
+begin
+  for reviewed in
+    select o.id as order_id, p.id as payment_id
+    from public.payments as p
+    join public.orders as o on o.id = p.order_id
+    where p.status = 'review' and (
+      case
+        when exists (select from public.mpesa_transactions as t where t.attempt_id = p.id) then not exists (
+          -- Resolved money belongs to another payment, was refunded, or was noted.
+          select from public.mpesa_transactions as t
+          where t.attempt_id = p.id and t.payment_id is null and coalesce(t.resolution, '') not in ('accepted', 'not_an_order')
+            and not exists (select from public.refunds as r where r.receipt = t.receipt and r.status = 'completed')
+        )
+        else 'accepted' = (
+          select e.kind from public.reconciliation_events as e where e.payment_id = p.id order by e.id desc limit 1
+        )
+      end
+    )
+    order by o.id
+    for no key update of o skip locked
+  loop
+    -- updated_at stays: it decides the day in the books.
+    update public.payments as p set status = 'failed', next_query_at = null where p.id = reviewed.payment_id and p.status = 'review';
+    -- The customer gets the time of a new order to pay again.
+    update public.orders as o
+    set expires_at = greatest(o.expires_at, now() + minutes),
+        reserved_until = case when o.reserved_until is not null then greatest(o.expires_at, now() + minutes) end,
+        expiry_limit = greatest(o.expiry_limit, now() + 2 * minutes), extended_at = null
+    where o.id = reviewed.order_id and o.payment_status = 'unpaid' and o.status <> 'cancelled';
+  end loop;
+end
+$$;
 create or replace function private.count_held_units(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 declare
@@ -646,7 +689,7 @@ comment on column private.unpaid_holds.is_prompted is 'Whether the hold began wi
 
 alter table private.unpaid_holds enable row level security;
 
-create unlogged table private.hold_time (
+create table private.hold_time (
   subject text not null,
   product_id uuid not null,
   counts_until timestamptz not null,
@@ -729,6 +772,8 @@ language sql set search_path = '' as $$
     union all
     select case when counted.is_prompted then 'prompts' else 'placed' end
   ) as counting
+  -- What counts no longer may be deleted at this moment.
+  where date_bin('5 minutes', counted.held_until, timestamptz '2000-01-01') + interval '1 hour 5 minutes' > now()
   on conflict (subject, product_id, counts_until) do update set held = known.held + excluded.held;
 $$;
 

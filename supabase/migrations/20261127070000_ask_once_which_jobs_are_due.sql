@@ -86,20 +86,20 @@ $$;
 comment on function private.claim_job is
   'Whether the calling process should run this job now: one process once per interval while there is work, else once in 10 minutes.';
 
-create or replace function public.claim_due_jobs() returns text[]
+create or replace function public.claim_due_jobs(busy text[] default '{}') returns text[]
 language sql volatile security definer set search_path = '' as $$
   -- Always in this order, so that two processes cannot deadlock.
   select array(
     select wanted.job
     from unnest(array['query-open', 'send-refunds', 'take-up-till', 'pull-statement', 'expire-reservations', 'send-messages'])
       with ordinality as wanted (job, position)
-    where private.claim_job(wanted.job)
+    where case when wanted.job = any(busy) then false else private.claim_job(wanted.job) end
     order by wanted.position
   );
 $$;
 
 comment on function public.claim_due_jobs is
-  'The jobs that the calling process should run now. One call for all jobs: a hosted project counts and bills requests.';
+  'The jobs that the calling process should run now, except busy ones, which it runs already. One call for all jobs: a hosted project counts and bills requests.';
 
 create or replace function public.claim_payment_job(action text) returns boolean
 language sql volatile security definer set search_path = '' as $$

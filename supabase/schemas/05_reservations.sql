@@ -237,7 +237,7 @@ begin
       end
     )
     order by o.id
-    for update of o skip locked
+    for no key update of o skip locked
   loop
     -- updated_at stays: it decides the day in the books.
     update public.payments as p set status = 'failed', next_query_at = null where p.id = reviewed.payment_id and p.status = 'review';

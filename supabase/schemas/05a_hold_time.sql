@@ -14,7 +14,7 @@ comment on column private.unpaid_holds.share_of_units is 'Units held, divided by
 comment on column private.unpaid_holds.is_prompted is 'Whether the hold began with a prompt. False: with the order.';
 alter table private.unpaid_holds enable row level security;
 
-create unlogged table private.hold_time (
+create table private.hold_time (
   subject text not null,
   product_id uuid not null,
   counts_until timestamptz not null,
@@ -89,6 +89,8 @@ language sql set search_path = '' as $$
     union all
     select case when counted.is_prompted then 'prompts' else 'placed' end
   ) as counting
+  -- What counts no longer may be deleted at this moment.
+  where date_bin('5 minutes', counted.held_until, timestamptz '2000-01-01') + interval '1 hour 5 minutes' > now()
   on conflict (subject, product_id, counts_until) do update set held = known.held + excluded.held;
 $$;
 comment on function private.add_hold_time is

@@ -64,6 +64,8 @@ describe.each(testDatabases())('on %s', (kind) => {
        select id, '254712345678', 1100, 'processing', 'ws_CO_1', now() - interval '1 second' from public.orders`,
     );
     expect(await isDue('query-open')).toBe(true);
+    const elsewhere = await call<string[]>(database, 'service', 'claim_due_jobs', { busy: ['query-open'] });
+    expect(elsewhere, 'left to other processes').not.toContain('query-open');
     expect(await claims('query-open')).toBe(await windows('jobs', 'query-open'));
     const { rows } = await database.query(
       `select distinct extract(epoch from window_end - window_start)::int as seconds from private.rate_limits where bucket = 'jobs'`,

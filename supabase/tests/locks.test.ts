@@ -68,7 +68,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
   test('functions lock orders FOR NO KEY UPDATE', async () => {
     const { rows } = await database.query(
       `select proname from pg_proc
-       where pronamespace in ('public'::regnamespace, 'private'::regnamespace) and prosrc ~ 'from public\\.orders as o[^;]* for update\\y'`,
+       where pronamespace in ('public'::regnamespace, 'private'::regnamespace) and prosrc ~ 'public\\.orders as o[^;]* for update\\y'`,
     );
     expect(rows).toEqual([]);
   });
