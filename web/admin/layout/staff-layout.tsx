@@ -160,8 +160,6 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
 
   return (
     <div className="flex min-h-dvh">
-      {/* Preloads the page to which signing out leads, also without a network. */}
-      <Link to="/admin/login" prefetch="render" hidden />
       <SkipLink />
       <div
         aria-hidden="true"
@@ -216,6 +214,8 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
           <Outlet />
         </main>
       </div>
+      {/* Preloads the page to which signing out leads, also without a network. Last, because the first link skips to the content. */}
+      <Link to="/admin/login" prefetch="render" hidden />
     </div>
   );
 }
