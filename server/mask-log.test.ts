@@ -76,7 +76,7 @@ test.each([
   expect(maskText(text)).toBe(text);
 });
 
-test('masks every line of the log, whoever writes it', () => {
+test('masks every line of the log, of every module', () => {
   const lines: string[] = [];
   const log = openLog('debug', { write: (line) => void lines.push(line) });
   const [phone = ''] = secrets;

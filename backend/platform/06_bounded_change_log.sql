@@ -19,7 +19,7 @@ declare
   deleted bigint;
   latest xid8;
 begin
-  -- Deleted rows occupy the file until a vacuum, so that it does not tell how much there is to delete.
+  -- Deleted rows occupy the file until a vacuum: its size is only a reason to add up the rows.
   if pg_catalog.pg_table_size('realtime.changes') > max_bytes then
     select max(sized.id) into last_excess_id
     from (
