@@ -198,7 +198,8 @@ export async function letMinutesPass(database: Database, product: string, minute
        set reserved_until = o.reserved_until - t.span, expires_at = o.expires_at - t.span, expiry_limit = o.expiry_limit - t.span,
            created_at = o.created_at - t.span
        from (select make_interval(mins => $2) as span) as t
-       where o.payment_status = 'unpaid' and o.id in (select i.order_id from public.order_items as i where i.product_id = $1)
+       where o.payment_status = 'unpaid' and o.status <> 'cancelled'
+         and o.id in (select i.order_id from public.order_items as i where i.product_id = $1)
      ), held as (
        update private.unpaid_holds as h
        set held_since = h.held_since - make_interval(mins => $2), held_until = h.held_until - make_interval(mins => $2)
