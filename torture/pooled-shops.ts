@@ -23,7 +23,8 @@ export interface PooledShops {
   /** Queries the database directly. */
   // biome-ignore lint/suspicious/noExplicitAny: rows of many shapes.
   query(sql: string, parameters?: unknown[]): Promise<any[]>;
-  violations(isAtRest: boolean): Promise<Violation[]>;
+  /** Waits until all is paid and no invariant is violated, both at one time. Returns what is still violated at the end. */
+  waitForRest(isPaid: () => Promise<boolean>, withinMs: number): Promise<Violation[]>;
   close(): Promise<void>;
 }
 
@@ -104,7 +105,16 @@ export async function openPooledShops(
         return shops.map((_, index) => (shops[(turn + index) % shops.length] as ShopProcess).port);
       },
       query,
-      violations: (isAtRest) => findViolations(cluster.url, ledger, stock, isAtRest),
+      async waitForRest(isPaid, withinMs) {
+        const deadline = performance.now() + withinMs;
+        for (;;) {
+          // In this order: a prompt that is decided in between is no violation before, and one after.
+          const isDone = await isPaid();
+          const violations = await findViolations(cluster.url, ledger, stock, true);
+          if ((isDone && violations.length === 0) || performance.now() > deadline) return violations;
+          await new Promise((done) => setTimeout(done, 500));
+        }
+      },
       close,
     };
   } catch (problem) {

@@ -75,11 +75,7 @@ export async function pooled({ orders, logs }: Pooled): Promise<Outcome> {
     await Promise.all(Array.from({ length: CUSTOMERS }, customer));
     pages.push(await changePage(shop, 'after the kill'));
 
-    const isDone = async () => shown.size === placed.length && (await shop.violations(true)).length === 0;
-    const deadline = performance.now() + WITHIN_MS;
-    while (!(await isDone()) && performance.now() < deadline)
-      await new Promise((done) => setTimeout(done, 500));
-    violations.push(...(await shop.violations(true)));
+    violations.push(...(await shop.waitForRest(async () => shown.size === placed.length, WITHIN_MS)));
     for (const id of placed) if (!shown.has(id)) violate('every tracker shows its payment', id, 'not shown');
     const counted = await shop.query(
       `select order_id, count(*)::integer as payments from public.payments where status = 'completed' group by order_id`,

@@ -181,9 +181,11 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['10 %', 10],
     ['20 %', 5],
   ];
-  // A whole day of the largest address takes minutes.
-  const customersOf = (place: string, unpaidOf: number) =>
-    isExhaustive ? (place === 'one IPv4 address' && unpaidOf === 5 ? 3000 : 600) : 60;
+  // A whole day of the largest address takes minutes, on PGlite beside other tests more than are left.
+  const customersOf = (place: string, unpaidOf: number) => {
+    if (!isExhaustive) return 60;
+    return place === 'one IPv4 address' && unpaidOf === 5 && kind === 'postgresql' ? 3000 : 600;
+  };
   test.each(
     (isExhaustive ? places : places.slice(0, 3)).flatMap(([place, address]) =>
       (isExhaustive ? shares : shares.slice(1)).map(
