@@ -45,6 +45,21 @@ export function deviceStorageOrMemory(): DeviceStorage {
   };
 }
 
+/**
+ * Calls back when another tab has changed a stored text of this device, once this tab reads the new one: messages between tabs can
+ * arrive earlier.
+ * @returns a function that stops it
+ */
+export function onStoredElsewhere(key: string, listener: () => void): () => void {
+  if (typeof window === 'undefined') return () => {};
+  const hear = (event: StorageEvent) => {
+    // Null: all texts were removed.
+    if (event.key === key || event.key === null) listener();
+  };
+  window.addEventListener('storage', hear);
+  return () => window.removeEventListener('storage', hear);
+}
+
 /** All cookies that scripts may read, as in `document.cookie`. */
 export const readCookies = () => tryAccess(() => document.cookie, '');
 

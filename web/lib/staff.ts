@@ -12,7 +12,7 @@ import { PostgrestClient } from '@supabase/postgrest-js';
 import type { RealtimeClient } from '@supabase/realtime-js';
 import type { StorageClient } from '@supabase/storage-js';
 import type { Database } from '../../supabase/types.ts';
-import { type DeviceStorage, deviceStorageOrMemory } from './browser-storage.ts';
+import { type DeviceStorage, deviceStorageOrMemory, onStoredElsewhere } from './browser-storage.ts';
 import { type SettledWrite, withLostAnswers } from './lost-answers.ts';
 import { ShownError } from './shown-error.ts';
 import { type StoreAddress, servicesOrigin } from './store.ts';
@@ -236,7 +236,7 @@ function guardSession(auth: GoTrueClient, status: () => Promise<StaffStatus>) {
   const waitForSignIn = (userId: string | undefined, signal: AbortSignal | null | undefined) =>
     new Promise<void>((resolve, reject) => {
       const end = (settle: () => void) => {
-        data.subscription.unsubscribe();
+        stop();
         settle();
       };
       const checkAgain = async () => {
@@ -244,10 +244,8 @@ function guardSession(auth: GoTrueClient, status: () => Promise<StaffStatus>) {
         if (now.is !== 'staff') return;
         end(now.id === userId ? resolve : () => reject(new Error('Another account signed in')));
       };
-      const { data } = auth.onAuthStateChange((event) => {
-        // The auth client awaits its listeners and must not be called before they return.
-        if (event !== 'SIGNED_OUT' && statusEvents.includes(event)) setTimeout(() => void checkAgain());
-      });
+      // The auth client awaits its listeners and must not be called before they return.
+      const stop = onStatusEvent(auth, () => setTimeout(() => void checkAgain()));
       signal?.addEventListener('abort', () => end(() => reject(signal.reason)));
     });
   return {
@@ -317,14 +315,24 @@ async function readStaffStatus(auth: GoTrueClient, tables: PostgrestClient<Datab
  * @returns a function that stops it
  */
 export function onStaffStatusChange({ auth }: Staff, listener: () => void): () => void {
-  const { data } = auth.onAuthStateChange((event) => {
-    if (statusEvents.includes(event)) listener();
-  });
+  const stop = onStatusEvent(auth, listener);
   const listeners = sessionListeners.get(auth);
   listeners?.add(listener);
   return () => {
-    data.subscription.unsubscribe();
+    stop();
     listeners?.delete(listener);
+  };
+}
+
+/** Events of the auth client, and of the stored session: an event of another tab can arrive before its session can be read here. */
+function onStatusEvent(auth: GoTrueClient, listener: () => void): () => void {
+  const { data } = auth.onAuthStateChange((event) => {
+    if (statusEvents.includes(event)) listener();
+  });
+  const stop = onStoredElsewhere(storageKey, listener);
+  return () => {
+    data.subscription.unsubscribe();
+    stop();
   };
 }
 
