@@ -122,6 +122,8 @@ describe.each([
       await dialogOf(page).getByText('Waiting for M-PESA to confirm').waitFor();
       await dialogOf(page).getByRole('button', { name: "Close. I'll check later" }).click();
       await page.getByRole('heading', { name: 'Waiting for M-PESA' }).waitFor();
+      // A step back that is still due would cancel the load of the other page.
+      await page.waitForFunction(() => !(window.history.state?.usr?.dialogs > 0));
       // The result is still announced after a reload and on another page.
       await page.goto(`${shop.url}/delivery`);
       await page.reload();
