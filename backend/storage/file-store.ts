@@ -25,8 +25,11 @@ export interface FileStore {
   put(name: string, workFile: string): Promise<void>;
   /** @throws FileMissing */
   copy(from: string, to: string): Promise<void>;
-  /** @throws FileMissing before anything was read */
-  read(name: string, range?: ByteRange): Promise<Readable>;
+  /**
+   * @param signal ends the reading, also of the content, where a store may stall
+   * @throws FileMissing before anything was read
+   */
+  read(name: string, range?: ByteRange, signal?: AbortSignal): Promise<Readable>;
   /** Deletes files; a missing one is no error. */
   remove(names: readonly string[]): Promise<void>;
   /** The names within an installation of files written before a moment. */

@@ -12,6 +12,8 @@ import { writeWorkFile } from './work-file.ts';
 
 const usualQuality = 80;
 const maxSourceBytes = 25 * 1024 * 1024;
+/** Maximum milliseconds of reading it: a store that stalls must not hold up the images behind this one. */
+const maxSourceMs = 30_000;
 
 /** A requested rendering of an image. */
 export interface RenderOptions {
@@ -210,7 +212,8 @@ function bestFormat(accept: string, own: ImageFormat): ImageFormat {
 async function copySource(context: StorageContext, object: ObjectRow): Promise<string> {
   const tooLarge = () => storageErrors.cannotRender('The source image file is too large to process');
   if ((object.metadata?.size ?? 0) > maxSourceBytes) throw tooLarge();
-  const content = await context.files.read(fileName(context, object.version));
+  const timeout = AbortSignal.timeout(maxSourceMs);
+  const content = await context.files.read(fileName(context, object.version), undefined, timeout);
   const { path } = await writeWorkFile(context.files.workFolder, content, maxSourceBytes).catch((error) => {
     throw error instanceof StorageError ? tooLarge() : error;
   });

@@ -86,9 +86,10 @@ export function createS3Files(settings: S3Settings, workFolder: string): FileSto
       }
     },
 
-    async read(name, range) {
+    async read(name, range, signal) {
       const response = await call(addressOf(name), () => ({
         headers: range ? { range: `bytes=${range.first}-${range.last}` } : {},
+        ...(signal ? { signal } : {}),
       }));
       if (response.status === 404) {
         await response.body?.cancel();
