@@ -1030,7 +1030,8 @@ describe.each(testDatabases())('on %s', (kind) => {
         },
         async () => {
           const { payment } = one();
-          if (draw(4) === 0) {
+          // Else all could go back by hand first, and M-PESA would have nothing to do.
+          if (draw(4) === 0 && reversed.size > 0) {
             await byHand(receipt(), payment);
             expect(reversed, 'nothing goes back by hand that M-PESA has sent').not.toContain(payment.receipt);
             handed.add(payment.receipt ?? '');
@@ -1042,7 +1043,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         deliverResult,
         deliverResult,
       ];
-      for (let round = 0; round < 25; round += 1) {
+      for (let round = 0; round < 25 || (reversed.size === 0 && round < 100); round += 1) {
         const done = await Promise.allSettled(
           Array.from({ length: 8 }, () => (acts[draw(acts.length)] as () => Promise<unknown>)()),
         );
