@@ -14,7 +14,7 @@ export async function takeTurn(lock, onWait) {
   mkdirSync(dirname(lock), { recursive: true });
   for (let isFirst = true; ; isFirst = false) {
     try {
-      writeFileSync(lock, String(process.pid), { flag: 'wx' });
+      writeFileSync(lock, `${process.pid} ${readBootId()}`, { flag: 'wx' });
       break;
     } catch (error) {
       if (error.code !== 'EEXIST') throw error;
@@ -35,10 +35,22 @@ export async function takeTurn(lock, onWait) {
 
 function hasEnded(lock) {
   try {
+    const [id, bootId] = readFileSync(lock, 'utf8').split(' ');
+    // After a power cut another process may have its number.
+    if (bootId && bootId !== readBootId()) return true;
     // An empty file is a lock that is being written: process 0 always exists.
-    process.kill(Number(readFileSync(lock, 'utf8')), 0);
+    process.kill(Number(id), 0);
     return false;
   } catch (error) {
     return error.code === 'ESRCH';
+  }
+}
+
+/** Differs after each start of the machine; empty where the system has none. */
+function readBootId() {
+  try {
+    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+  } catch {
+    return '';
   }
 }

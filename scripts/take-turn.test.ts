@@ -29,11 +29,13 @@ test('a second process waits until the first releases the lock', async () => {
   expect(existsSync(lock)).toBe(false);
 });
 
-test('takes over the lock of a process that has ended', async () => {
+test.each([
+  ['that has ended', () => String(spawnSync(process.execPath, ['--version']).pid)],
+  ['of the time before a power cut, whose number another one has', () => `${process.pid} before`],
+])('takes over the lock of a process %s', async (_, content) => {
   const lock = lockFile();
   (await takeTurn(lock, () => {}))();
-  const { pid } = spawnSync(process.execPath, ['--version']);
-  writeFileSync(lock, String(pid));
+  writeFileSync(lock, content());
   const onWait = vi.fn();
   (await takeTurn(lock, onWait))();
   expect(onWait).not.toHaveBeenCalled();

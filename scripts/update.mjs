@@ -194,10 +194,14 @@ async function update() {
   const origin = readOrigin();
   const former = origin.release && findRelease(root, origin.release);
   writeFileSync(originFile, JSON.stringify(origin));
+  const began = git('rev-parse', 'HEAD');
   git('merge', '--quiet', '--ff-only', newest);
+  /** Leaves the sources of the release that is current: an interrupted update may have switched already. */
   const resetSources = () => {
-    git('reset', '--quiet', '--keep', origin.commit);
-    forgetOrigin();
+    const current = currentRelease(root);
+    const isSwitched = (current && basename(current)) !== origin.release;
+    git('reset', '--quiet', '--keep', isSwitched ? began : origin.commit);
+    if (!isSwitched) forgetOrigin();
   };
 
   let next;

@@ -261,6 +261,11 @@ test('an update that continues an interrupted one goes back to where that one be
   // Ends the command after the switch, before the first restart.
   expect((await shop.update({ UPDATE_RESTART: 'kill -9 $PPID' })).code).toBe(null);
   expect([shop.current(), await shop.serving()]).toEqual(['two', ['one', 'one']]);
+  // One that is refused leaves the sources of the current release.
+  shop.publish({ ...two, id: 'three', isBuildBroken: true });
+  expect((await shop.update()).output).toContain('The new version cannot be built');
+  expect([shop.current(), shop.version()]).toEqual(['two', 'two']);
+  shop.publish({ ...two, id: 'four', failure: 'is not ready' });
   const { code, output } = await shop.update();
   expect(code, output).toBe(1);
   expect(output).toContain('The former version runs again.');
