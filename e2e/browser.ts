@@ -78,7 +78,18 @@ export async function visit(
   };
   context.on('page', listen);
   const page = await context.newPage();
-  return { page, context, consoleErrors: consoleErrors, messages, close: () => context.close() };
+  return {
+    page,
+    context,
+    consoleErrors,
+    messages,
+    async close() {
+      // A story may end while a route still fetches what it will change.
+      const routed = [context, ...context.pages()];
+      await Promise.all(routed.map((one) => one.unrouteAll({ behavior: 'ignoreErrors' })));
+      await context.close();
+    },
+  };
 }
 
 /** Runs in the page: records each text of a toast or an alert once. */
