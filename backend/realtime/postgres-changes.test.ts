@@ -840,19 +840,21 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     const { received } = await followTables(own.client(), { table: 'bursts', event: 'INSERT' });
     const closed = new Promise((done) => slow.socket.once('close', done));
     slow.socket.pause();
-    // More than the operating system's buffer for a connection.
+    // More than the operating system's buffer for a connection, in few messages: on a busy machine the server gives up a connection that
+    // does not receive its close frame.
+    await empty('public.bursts');
     await database.query(
-      `insert into public.bursts (id, name) select n, repeat('x', 20000) from generate_series(1, 1000) as n`,
+      `insert into public.bursts (id, name) select n, repeat('x', 60000) from generate_series(1, 250) as n`,
     );
-    expect((await received.atLeast(1_000)).at(-1)?.new.id).toBe(1_000);
+    expect((await received.atLeast(250)).at(-1)?.new.id).toBe(250);
     slow.socket.resume();
     expect(await closed).toBe(1013);
     // It received the beginning without gaps.
-    expect(slow.received.all.length).toBeLessThan(1_000);
+    expect(slow.received.all.length).toBeLessThan(250);
     expect(slow.received.all).toEqual(slow.received.all.map((_, n) => n + 1));
     await own.close();
     await empty('public.bursts');
-  }, 30_000);
+  });
 
   test('a failing policy or filter is reported and affects no other client', async () => {
     await database.execute(`
