@@ -4,6 +4,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import {
   deviceStorage,
   deviceStorageOrMemory,
+  onStoredElsewhere,
   readCookies,
   readStored,
   serviceWorkers,
@@ -54,6 +55,24 @@ test('a full storage is handled, and the memory of the page can replace it', () 
   expect(memory.getItem('key')).toBe('text');
   memory.removeItem('key');
   expect(memory.getItem('key')).toBeNull();
+});
+
+test.each([
+  ['the text', 'key', 1],
+  ['all texts, by removing them', null, 1],
+  ['another text', 'other', 0],
+])('another tab changes %s (%s): the listener is called %i times', (_, key, calls) => {
+  const page = new EventTarget();
+  vi.stubGlobal('window', page);
+  vi.stubGlobal('addEventListener', page.addEventListener.bind(page));
+  vi.stubGlobal('removeEventListener', page.removeEventListener.bind(page));
+  const change = () => page.dispatchEvent(Object.assign(new Event('storage'), { key }));
+  const listener = vi.fn();
+  const stop = onStoredElsewhere('key', listener);
+  change();
+  stop();
+  change();
+  expect(listener).toHaveBeenCalledTimes(calls);
 });
 
 const web = join(import.meta.dirname, '..');

@@ -52,12 +52,12 @@ export function deviceStorageOrMemory(): DeviceStorage {
  */
 export function onStoredElsewhere(key: string, listener: () => void): () => void {
   if (typeof window === 'undefined') return () => {};
-  const hear = (event: StorageEvent) => {
+  const onStorage = ({ key: changed }: StorageEvent) => {
     // Null: all texts were removed.
-    if (event.key === key || event.key === null) listener();
+    if (changed === key || changed === null) listener();
   };
-  window.addEventListener('storage', hear);
-  return () => window.removeEventListener('storage', hear);
+  addEventListener('storage', onStorage);
+  return () => removeEventListener('storage', onStorage);
 }
 
 /** All cookies that scripts may read, as in `document.cookie`. */

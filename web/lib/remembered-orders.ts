@@ -1,6 +1,6 @@
 // The orders placed on this device, as stored in the browser: enough to load their state, to resume a payment after a reload
 // and to order again. The state of an order comes only from the server.
-import { type DeviceStorage, deviceStorage } from './browser-storage.ts';
+import { type DeviceStorage, deviceStorage, onStoredElsewhere } from './browser-storage.ts';
 import { ordersKey } from './stored-orders.ts';
 
 export interface RememberedOrder {
@@ -31,12 +31,11 @@ const maxOrders = 20;
 
 /** Calls back when the stored orders change, in this tab or another. Returns a function that stops it. */
 export function onStoredOrdersChange(callback: () => void): () => void {
-  const onStorage = ({ key }: StorageEvent) => (!key || key === ordersKey) && callback();
+  const stop = onStoredElsewhere(ordersKey, callback);
   addEventListener(ordersKey, callback);
-  addEventListener('storage', onStorage);
   return () => {
     removeEventListener(ordersKey, callback);
-    removeEventListener('storage', onStorage);
+    stop();
   };
 }
 
