@@ -222,6 +222,22 @@ test('starts jobs that block the event loop one per iteration', async () => {
   expect(new Set(iterations).size).toBe(3);
 });
 
+test('a job starts at once while nobody waits', () => {
+  const { add, started } = openQueue({ concurrency: 4, maxRunningPerShare: 2, startsPerTurn: 3 });
+  for (const network of ['a', 'a', 'a', 'b']) add(visitor(network), network);
+  // The third waits for a place of its network, and therefore the fourth for its turn.
+  expect(started).toEqual(['a', 'a']);
+});
+
+test('waiting jobs take free places in the same turn of the event loop, up to a limit', async () => {
+  const { run, started } = openQueue({ concurrency: 1, startsPerTurn: 3 });
+  const jobs = ['1', '2', '3', '4', '5'].map((name) => run(visitor(name), name, {}, async () => {}));
+  await jobs[2];
+  expect(started).toEqual(['1', '2', '3']);
+  await Promise.all(jobs);
+  expect(started).toEqual(['1', '2', '3', '4', '5']);
+});
+
 test('jobs wait while connections are accepted, but not for more than 20 ms', async () => {
   let connections = 0;
   let time = 0;
@@ -236,6 +252,7 @@ test('jobs wait while connections are accepted, but not for more than 20 ms', as
     time += afterMs;
     await nextLoop();
   };
+  await acceptOne(1);
   add(visitor('a'), 'after a burst');
   for (let n = 0; n < 5; n += 1) await acceptOne(1);
   expect(started).toEqual([]);

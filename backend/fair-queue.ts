@@ -1,4 +1,5 @@
-// Fair queue: a few jobs run concurrently, the others wait per share. A client with many heavy jobs delays only itself.
+// Fair queue: a few jobs run concurrently, the others wait per share. A client with many heavy jobs delays only itself. While nobody
+// waits, a job starts at once, and only counters change.
 
 /**
  * The owner of a job as names of nested shares, widest first, such as `['visitors', '192.0.2.0/24', '192.0.2.1']`. Shares within a
@@ -12,8 +13,8 @@ export interface FairQueueOptions {
   /** Maximum concurrent jobs of one share within a group, such as a network. */
   maxRunningPerShare: number;
   /**
-   * Jobs that start in one iteration of the event loop. 1 where a job may block it, so that concurrent jobs are compared first, and
-   * requests without a queue are answered in between.
+   * Maximum jobs that start in one iteration of the event loop: jobs may block it, and requests without a queue are answered in
+   * between.
    */
   startsPerTurn: number;
   /** Minimum milliseconds between two job starts, with one start per iteration. Default: 0. */
@@ -126,7 +127,7 @@ interface Share {
 interface Job {
   share: Share;
   cost: number;
-  start(): void;
+  start(place: Place): void;
   refuse(error: Error): void;
 }
 
@@ -143,6 +144,7 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
   const { acceptedConnections = () => 0 } = options;
   const maxRunningAt = [concurrency, Math.max(1, concurrency - 1), maxRunningPerShare];
   const root = newShare(null, '');
+  let startsOfTurn = 0;
   let isDispatchDue = false;
   let nextStartAt = 0;
   let accepted = 0;
@@ -169,19 +171,39 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
     return next;
   };
 
+  const endTurn = () => {
+    startsOfTurn = 0;
+  };
+  /** Whether this turn of the event loop has a start left, and no connection was accepted since the last dispatch. */
+  const canStartInTurn = () =>
+    startsOfTurn < startsPerTurn &&
+    acceptedConnections() === accepted &&
+    (startIntervalMs === 0 || now() >= nextStartAt);
+  /** Counts a start, of a job that waited or of a new one. */
+  const begin = (share: Share, cost: number, waited: 0 | 1): Place => {
+    if (startsOfTurn === 0) setImmediate(endTurn);
+    startsOfTurn += 1;
+    if (startIntervalMs > 0) nextStartAt = now() + startIntervalMs;
+    for (let at = share; at.parent; at = at.parent) at.parent.clock = Math.max(at.parent.clock, at.used);
+    charge(share, cost);
+    count(share, -waited, 1);
+    return { share, startedAt: now() };
+  };
   const startNext = () => {
     let share = root;
-    const way: Share[] = [];
-    for (let next = nextIn(share); next; next = nextIn(next)) {
-      way.push(next);
-      share = next;
-    }
+    for (let next = nextIn(share); next; next = nextIn(next)) share = next;
     const job = share.jobs.shift();
-    if (!job) return;
-    for (const { parent, used } of way) if (parent) parent.clock = Math.max(parent.clock, used);
-    charge(share, job.cost);
-    count(share, -1, 1);
-    job.start();
+    if (job) job.start(begin(share, job.cost, 1));
+  };
+  /** Starts waiting jobs in the places that have become free. */
+  const startWaiting = () => {
+    while (root.queued > 0 && canStartInTurn() && canStart(root)) startNext();
+  };
+  /** Whether a new job has a place and nothing to wait for. */
+  const startsAtOnce = (share: Share): boolean => {
+    if (root.queued > 0 || !canStartInTurn()) return false;
+    for (let at: Share | null = share; at; at = at.parent) if (!hasPlace(at) || rests(at)) return false;
+    return true;
   };
   /** Whether connections were accepted since the last call, except in 20 ms after each 20 ms of such calls. */
   const isAccepting = () => {
@@ -203,8 +225,7 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
         return;
       }
       isDispatchDue = false;
-      nextStartAt = now() + startIntervalMs;
-      for (let started = 0; started < startsPerTurn && canStart(root); started += 1) startNext();
+      startWaiting();
       dispatchSoon();
     };
     const wait = nextStartAt - now();
@@ -221,6 +242,7 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
       wake(ownShare);
     }
     count(share, 0, -1);
+    startWaiting();
     dispatchSoon();
   };
 
@@ -243,10 +265,11 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
     job.refuse(error);
   };
 
-  /** Resolves when the client has a place. */
-  const enter = (client: Client, { cost = 1, signal }: JobOptions): Promise<Place> =>
-    new Promise((resolve, reject) => {
-      const share = shareOf(root, client);
+  /** The client's place, or a promise of it. */
+  const enter = (client: Client, { cost = 1, signal }: JobOptions): Place | Promise<Place> => {
+    const share = shareOf(root, client);
+    if (startsAtOnce(share)) return begin(share, cost, 0);
+    return new Promise((resolve, reject) => {
       let isWaiting = true;
       let waiting: AbortSignal | null = null;
       const onAbort = () => leave(job, new ClientDisconnected());
@@ -257,9 +280,9 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
       const job: Job = {
         share,
         cost,
-        start() {
+        start(place) {
           settle();
-          resolve({ share, startedAt: now() });
+          resolve(place);
         },
         refuse(error) {
           settle();
@@ -277,10 +300,12 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
       if (waiting?.aborted) onAbort();
       else waiting?.addEventListener('abort', onAbort, { once: true });
     });
+  };
 
   return {
     async run(client, job, jobOptions = {}) {
-      let place: Place | null = await enter(client, jobOptions);
+      const entered = enter(client, jobOptions);
+      let place: Place | null = entered instanceof Promise ? await entered : entered;
       const turn: Turn = {
         addCost(cost) {
           if (place) charge(place.share, cost);

@@ -49,9 +49,9 @@ export function createFairShare(database: Database['kind']): FairShare {
   const acceptedConnections = () => connections;
   const entry = createFairQueue({
     acceptedConnections,
-    concurrency: 2,
-    maxRunningPerShare: 1,
-    startsPerTurn: 1,
+    concurrency: 4,
+    maxRunningPerShare: 4,
+    startsPerTurn: 4,
     maxQueued: 2000,
     maxQueuedPerShare: 400,
   });
@@ -91,9 +91,9 @@ export function createFairShare(database: Database['kind']): FairShare {
     },
     work: createFairQueue({
       acceptedConnections,
-      concurrency: isEmbedded ? 4 : 8,
+      concurrency: isEmbedded ? 4 : 16,
       maxRunningPerShare: isEmbedded ? 2 : 4,
-      startsPerTurn: 1,
+      startsPerTurn: isEmbedded ? 4 : 8,
       maxQueued: 1000,
       maxQueuedPerShare: 200,
       ...resting,

@@ -486,8 +486,12 @@ function addressOf({ headers }: IncomingMessage): string {
 function signalOf(response: ServerResponse | Duplex): () => AbortSignal {
   return () => {
     const disconnected = new AbortController();
-    if (response.destroyed) disconnected.abort();
-    else response.once('close', () => disconnected.abort());
+    // Most responses are finished by then. A reason of ours, because the default one is created with a stack trace.
+    const onClose = () => {
+      if (!response.writableFinished) disconnected.abort(new ClientDisconnected());
+    };
+    if (response.destroyed) onClose();
+    else response.once('close', onClose);
     return disconnected.signal;
   };
 }

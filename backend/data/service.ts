@@ -85,6 +85,9 @@ export interface DataServiceOptions {
 
 const root = '/rest/v1';
 
+/** Cost of a read up to which other reads may wait for it: a few conditions, and no search. */
+const shortCost = 3;
+
 const defaultLimits: SizeLimits = {
   maxUrlLength: Number.POSITIVE_INFINITY,
   maxBodyBytes: 1024 * 1024,
@@ -184,7 +187,9 @@ export async function createDataService(
           plans.store(shape.key, cache, { parsed, plan, statement, cost });
         }
         if (isOneRead(plan) && !callBefore && !settings.isolation) {
-          const read = (filled: Statement) => readAsRole<Answer>(database, caller.claims, filled, settings);
+          const isShort = plan.kind === 'read' && cost <= shortCost;
+          const read = (filled: Statement) =>
+            readAsRole<Answer>(database, caller.claims, filled, { ...settings, isShort });
           const options = { search, isRolledBack, isFirstPart: mayStream };
           timing?.lap('plan');
           const response = await runOneRead(read, parsed, plan, shape.fill(statement), options);

@@ -53,16 +53,17 @@ export function asRole<T>(
 /**
  * Runs one statement as a role, under row level security, in its own read-only transaction.
  * @param claims as for `asRole`
+ * @param options.isShort as for `Database.read`
  * @throws as `asRole`
  */
 export function readAsRole<Row>(
   database: Database,
   claims: Claims,
   { sql, parameters }: { sql: string; parameters: readonly unknown[] },
-  options: { request?: RequestSettings; allowsAnyRole?: boolean } = {},
+  options: { request?: RequestSettings; allowsAnyRole?: boolean; isShort?: boolean } = {},
 ): Promise<QueryResult<Row>> {
   checkRole(claims, options.allowsAnyRole);
-  return database.read<Row>(sql, parameters, settingsFor(claims, options.request));
+  return database.read<Row>(sql, parameters, settingsFor(claims, options.request), options.isShort);
 }
 
 function checkRole({ role }: Claims, allowsAnyRole = false): void {

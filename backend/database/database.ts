@@ -62,12 +62,14 @@ export interface Database extends Session {
    * Runs one statement in a read-only transaction of its own, under settings that are local to it. On a server all of it
    * is one message there and one back.
    * @param settings names of ours, never from a request, and their values
+   * @param isShort whether other reads may wait for this one. Default: false
    * @throws DatabaseError
    */
   read<Row = Record<string, unknown>>(
     sql: string,
     parameters: readonly unknown[],
     settings: Readonly<Record<string, string>>,
+    isShort?: boolean,
   ): Promise<QueryResult<Row>>;
 
   /**

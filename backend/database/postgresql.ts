@@ -13,7 +13,8 @@ import {
   settingsStatement,
   type TransactionOptions,
 } from './database.ts';
-import { Read, type ReadStatement } from './postgresql-read.ts';
+import { Read } from './postgresql-read.ts';
+import { createReadSender } from './short-reads.ts';
 import { StatementNames } from './statement-names.ts';
 
 const int8 = 20;
@@ -29,7 +30,7 @@ const types = {
 
 /** Settings of the PostgreSQL driver. */
 export interface PostgresqlOptions {
-  /** Connections of the pool. Default: 10. */
+  /** Connections of the pool. Default: 16, one for each job that the fair queues run at a time. */
   poolSize?: number;
   /** Milliseconds a caller waits for a connection. Default: 10,000. */
   poolTimeout?: number;
@@ -60,7 +61,7 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
   const names = namesStatements ? statementNames : null;
   const pool = new pg.Pool({
     connectionString: url,
-    max: options.poolSize ?? 10,
+    max: options.poolSize ?? 16,
     pipeline: true,
     types,
     connectionTimeoutMillis: options.poolTimeout ?? 10_000,
@@ -74,6 +75,8 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
     // Prepared by name from here on. A connection that cannot do this fails its next query.
     if (names) client.query(settingsQuery({}, names)).catch(() => {});
   });
+  const readOptions = { settingsName: names ? settingsName : null, parserOf };
+  const sendRead = createReadSender(pool, names !== null);
   const notifications = new NotificationConnection(
     options.listenUrl ?? url,
     options.notificationCheck ?? 2000,
@@ -90,11 +93,21 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
         client.release();
       }
     },
-    read<Row>(sql: string, parameters: readonly unknown[], settings: Readonly<Record<string, string>>) {
+    read<Row>(
+      sql: string,
+      parameters: readonly unknown[],
+      settings: Readonly<Record<string, string>>,
+      isShort = false,
+    ) {
       const statement = { name: names?.of(sql) ?? null, text: sql, values: parameters };
       const localSettings = { ...settings, transaction_read_only: 'on' };
-      const reading = readFrom(pool, statement, localSettings, names ? settingsName : null);
-      return reading as Promise<QueryResult<Row>>;
+      return new Promise<QueryResult<Row>>((resolve, reject) => {
+        const done = (error: Error | null, result: QueryResult<Record<string, unknown>> | null) => {
+          if (result) resolve(result as QueryResult<Row>);
+          else reject(error);
+        };
+        sendRead(new Read(statement, localSettings, readOptions, done), isShort);
+      });
     },
     async transaction<T>(work: (session: Session) => Promise<T>, transaction: TransactionOptions = {}) {
       const client = await pool.connect().catch(rethrow);
@@ -180,39 +193,6 @@ function settingsQuery(
 }
 
 const parserOf = (type: number) => types.getTypeParser(type, 'text') as (text: string) => unknown;
-
-function readFrom(
-  pool: pg.Pool,
-  statement: ReadStatement,
-  settings: Readonly<Record<string, string>>,
-  preparedSettings: string | null,
-): Promise<QueryResult<Record<string, unknown>>> {
-  return new Promise((resolve, reject) => {
-    pool.connect((failure, client, release) => {
-      if (failure || !client) {
-        reject(asDatabaseError(failure));
-        return;
-      }
-      const read = new Read(
-        statement,
-        settings,
-        { settingsName: preparedSettings, parserOf },
-        (error, result) => {
-          release(isUnavailable(error));
-          if (result) resolve(result);
-          else reject(error);
-        },
-      );
-      try {
-        client.query(read);
-      } catch (error) {
-        // A value that cannot be written; nothing was sent.
-        release();
-        reject(error);
-      }
-    });
-  });
-}
 
 /** Combines the messages of one turn of the event loop into one write. */
 function writeAtOnce(client: pg.PoolClient): void {
