@@ -115,7 +115,7 @@ export function readConfig(environment: Environment, root: string): Config {
       'postgres:',
       'postgresql:',
     ]),
-    databasePool: readNumber('DATABASE_POOL', text('DATABASE_POOL') ?? '10', 1, 500),
+    databasePool: readNumber('DATABASE_POOL', text('DATABASE_POOL') ?? '16', 1, 500),
     makesBackups: readChoice('BACKUPS', text('BACKUPS') ?? 'on', ['on', 'off']) === 'on',
     supabase,
     configuredKeys: { publishable: text('SUPABASE_PUBLISHABLE_KEY'), secret: text('SUPABASE_SECRET_KEY') },
