@@ -34,10 +34,15 @@ export interface OpenShop {
  * @param options.fromNothing creates the embedded database in its own first start, as for every owner. This takes seconds:
  *   by default an empty, migrated database is copied
  * @param options.dataDir a folder shared by processes on one database, not deleted here. Default: its own
+ * @param options.node the program. Default: this process's Node
  */
 export async function openShop(
   environment: Record<string, string> = {},
-  { fromNothing = false, dataDir }: { fromNothing?: boolean; dataDir?: string } = {},
+  {
+    fromNothing = false,
+    dataDir,
+    node = process.execPath,
+  }: { fromNothing?: boolean; dataDir?: string; node?: string } = {},
 ): Promise<OpenShop> {
   const folder = dataDir ?? (await mkdtemp(join(tmpdir(), 'jani-shop-')));
   if (!fromNothing && !environment.DATABASE_URL)
@@ -49,7 +54,7 @@ export async function openShop(
   let exited: Promise<void> = Promise.resolve();
 
   const start = async () => {
-    const child = spawn(process.execPath, startArguments, {
+    const child = spawn(node, startArguments, {
       env: {
         ...process.env,
         NODE_ENV: 'production',

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { toCsv } from './csv.ts';
+import { csvHeading, csvLines } from './csv.ts';
 import { phoneCell } from './phone-cell.ts';
 
 const columns = [
@@ -7,16 +7,15 @@ const columns = [
   { title: 'Letters', value: (row: { name: string | null }) => row.name?.length ?? 0 },
 ];
 const lines = (...names: (string | null)[]) =>
-  toCsv(
+  csvLines(
     columns,
     names.map((name) => ({ name })),
   )
-    .replace('\uFEFF', '')
     .split('\r\n')
-    .slice(1, -1);
+    .slice(0, -1);
 
 test('a file begins with the byte order mark and the headings', () => {
-  expect(toCsv(columns, [])).toMatch(/^\uFEFFName,Letters\r\n/);
+  expect(csvHeading(columns)).toBe('\uFEFFName,Letters\r\n');
 });
 
 test('quotes commas, quotes and new lines, and writes empty fields for missing values', () => {
@@ -65,7 +64,7 @@ test.each([
   '12.50',
   '50%',
 ])('prefixes %j with an apostrophe, because a spreadsheet would run it or read it as a number', (name) => {
-  const cell = toCsv([columns[0] as (typeof columns)[0]], [{ name }]).slice('\uFEFFName\r\n'.length, -2);
+  const cell = csvLines([columns[0] as (typeof columns)[0]], [{ name }]).slice(0, -2);
   expect(cell).toMatch(/^"?'/);
   expect(cell.replace(/^"?'|"$/g, '')).toBe(name);
 });
@@ -96,5 +95,5 @@ test.each([
 });
 
 test('numbers stay numbers', () => {
-  expect(toCsv([{ title: 'Cents', value: () => -12.5 }], [{}])).toBe('\uFEFFCents\r\n-12.5\r\n');
+  expect(csvLines([{ title: 'Cents', value: () => -12.5 }], [{}])).toBe('-12.5\r\n');
 });

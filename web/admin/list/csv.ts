@@ -6,16 +6,16 @@ export interface CsvColumn<Row> {
   value(row: Row): string | number | null;
 }
 
-/** The content of the file: a header, one line per row, and the byte order mark, by which Excel recognises UTF-8. */
-export function toCsv<Row>(columns: readonly CsvColumn<Row>[], rows: readonly Row[]): string {
-  const text = unparse(
-    {
-      fields: columns.map(({ title }) => title),
-      data: rows.map((row) => columns.map(({ value }) => asText(value(row) ?? ''))),
-    },
-    { newline: '\r\n' },
-  );
-  return `\uFEFF${text}\r\n`;
+const newline = '\r\n';
+
+/** The beginning of a file: the byte order mark, by which Excel recognises UTF-8, and the headings. */
+export const csvHeading = <Row>(columns: readonly CsvColumn<Row>[]): string =>
+  `\uFEFF${unparse([columns.map(({ title }) => title)], { newline })}${newline}`;
+
+/** One line per row. */
+export function csvLines<Row>(columns: readonly CsvColumn<Row>[], rows: readonly Row[]): string {
+  const cells = rows.map((row) => columns.map(({ value }) => asText(value(row) ?? '')));
+  return `${unparse(cells, { newline })}${newline}`;
 }
 
 // OWASP, "CSV Injection": spreadsheets run a cell that begins with one of these. Some skip blanks and invisible characters

@@ -1,15 +1,14 @@
 // Exports the whole filtered list, including rows that are not loaded yet.
 import { useEffect, useRef, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
-import { showToast } from '../../ui/toasts.tsx';
+import { dismissToast, showToast } from '../../ui/toasts.tsx';
 import type { CsvColumn } from './csv.ts';
-import { readAll } from './read-all.ts';
+import type { RowsExport } from './export-rows.ts';
 import { saveFile } from './save-file.ts';
 import type { Cursor, ReadPage } from './use-rows.ts';
 
-/** Maximum rows: a larger file would exceed a phone's memory. A date filter splits the export. */
-const exportLimit = 20_000;
 const doubleClickMs = 600;
+const topic = 'export';
 
 interface ExportButtonProps<Row> {
   /** File name, to which the date is added: 'orders'. */
@@ -32,33 +31,44 @@ export function ExportButton<Row extends Cursor>({
   const [done, setDone] = useState<number | null>(null);
   const running = useRef<AbortController | null>(null);
   const startedAt = useRef(0);
-  useEffect(() => () => running.current?.abort(), []);
+  useEffect(
+    () => () => {
+      running.current?.abort();
+      void dismissToast(topic);
+    },
+    [],
+  );
 
-  async function start() {
+  /** @param interrupted an export that failed, which goes on where it stopped */
+  async function start(interrupted?: RowsExport) {
     running.current = new AbortController();
     const { signal } = running.current;
-    setDone(0);
+    setDone(interrupted?.count() ?? 0);
     startedAt.current = Date.now();
+    let rows = interrupted;
+    const written = () => `${(rows?.count() ?? 0).toLocaleString('en-KE')} ${name}`;
+    void dismissToast(topic);
     try {
-      const [{ toCsv }, rows] = [
-        await import('./csv.ts'),
-        await readAll(read, { limit: exportLimit, signal, onProgress: setDone }),
-      ];
-      saveFile(name, 'csv', toCsv(columns, rows), day);
-      const exported = `${rows.length.toLocaleString('en-KE')} ${name}`;
-      showToast(
-        rows.length < exportLimit
-          ? { title: 'Success', text: `${exported} exported` }
-          : {
-              title: 'Not all exported',
-              text: `The file has the newest ${exported}. Choose days for the others.`,
-            },
-      );
+      // Its library is loaded with the first export.
+      rows ??= (await import('./export-rows.ts')).createExport(read, columns);
+      const { count, writeRest } = rows;
+      saveFile(name, 'csv', await writeRest(signal, () => setDone(count())), day);
+      showToast({ title: 'Success', text: `${written()} exported` });
     } catch (error) {
-      if (!signal.aborted) {
-        console.warn('The export failed', error);
-        showToast({ kind: 'error', title: 'Error', text: `Failed to export the ${name}. Please try again.` });
-      }
+      if (signal.aborted) return;
+      console.warn('The export failed', error);
+      const rest = rows;
+      showToast({
+        kind: 'error',
+        title: 'Export stopped',
+        text: `It failed after ${written()}. No file was saved yet.`,
+        topic,
+        content: (
+          <Button tone="quiet" className="mt-2" onClick={() => void start(rest)}>
+            Continue export
+          </Button>
+        ),
+      });
     } finally {
       setDone(null);
     }

@@ -1,15 +1,15 @@
 // Downloads a generated file.
 
 /**
- * Downloads a text as a file.
+ * Downloads a content as a file.
  * @param name such as `orders`
  * @param ending such as `csv`
- * @param day the day that the text is about, as YYYY-MM-DD. Default: today in Nairobi.
+ * @param day the day that the content is about, as YYYY-MM-DD. Default: today in Nairobi.
  */
-export function saveFile(name: string, ending: 'csv' | 'json', text: string, day = today()): void {
+export function saveFile(name: string, ending: 'csv' | 'json', content: string | Blob, day = today()): void {
   const type = { csv: 'text/csv', json: 'application/json' }[ending];
   const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([text], { type: `${type};charset=utf-8` }));
+  link.href = URL.createObjectURL(new Blob([content], { type: `${type};charset=utf-8` }));
   link.download = `${name}-${day}.${ending}`;
   link.click();
   // The browser starts the download after this task.

@@ -5,11 +5,11 @@ import { showToast } from '../../ui/toasts.tsx';
 import { useAction } from '../../ui/use-action.ts';
 import { formatDateTime } from '../dates.ts';
 import type { CsvColumn } from '../list/csv.ts';
-import { readAll } from '../list/read-all.ts';
 import type { Cursor, ReadPage } from '../list/use-rows.ts';
+import { dataOf } from '../table-answer.ts';
 import { PrintSheet } from './print-sheet.tsx';
 
-/** About thirty pages; larger lists are exported. */
+/** About thirty pages, and as many as the table service returns at once; larger lists are exported. */
 const printLimit = 1000;
 /** Numbers, phones, dates: text without line breaks. */
 const shortLength = 16;
@@ -28,7 +28,8 @@ export function PrintList<Row extends Cursor>({ heading, columns, read, summary 
   const { isRunning, run } = useAction();
   const start = () =>
     run(
-      async () => setRows(await readAll(read, { limit: printLimit, signal: AbortSignal.timeout(60_000) })),
+      async () =>
+        setRows(dataOf(await read({ after: null, limit: printLimit, signal: AbortSignal.timeout(60_000) }))),
       (error) => {
         console.warn('The list could not be read for printing', error);
         showToast({ kind: 'error', title: 'Error', text: 'Failed to load the list. Please try again.' });

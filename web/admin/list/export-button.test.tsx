@@ -1,0 +1,39 @@
+// An export as staff see it. Its pages and its file: export-rows.test.ts.
+import { screen, within } from '@testing-library/dom';
+import { expect, onTestFinished, test } from 'vitest';
+import { asOwner } from '../../../e2e/staff-member.ts';
+import { interceptNext, openScreen, shop } from '../../testing/staff-screens.tsx';
+
+test('an export that fails in the middle says so, saves nothing, and is continued', async () => {
+  const name = crypto.randomUUID();
+  const inquiry = { name, email: 'amina@mail.example', message: 'Do you deliver to Karen?' };
+  await asOwner(shop, '/rest/v1/inquiries', 'POST', inquiry);
+  const files: Blob[] = [];
+  const { createObjectURL } = URL;
+  URL.createObjectURL = (file: Blob) => {
+    files.push(file);
+    return 'data:,';
+  };
+  onTestFinished(() => {
+    URL.createObjectURL = createObjectURL;
+  });
+  const { user } = await openScreen('/admin/inquiries', { expected: /^The export failed/ });
+  await screen.findAllByText(name);
+  interceptNext('rpc/search_inquiries', (sendFirst) => {
+    interceptNext('rpc/search_inquiries', async () => {
+      throw new TypeError('Failed to fetch');
+    });
+    return sendFirst();
+  });
+  await user.click(await screen.findByRole('button', { name: 'Export CSV' }));
+  const messages = within(await screen.findByRole('region', { name: /Messages/ }));
+  await messages.findByText('Export stopped');
+  expect(messages.getByText(/^It failed after \d+ inquiries\. No file was saved yet\.$/)).toBeTruthy();
+  expect(files).toEqual([]);
+
+  await user.click(messages.getByRole('button', { name: 'Continue export' }));
+  await messages.findByText(/^\d+ inquiries exported$/);
+  expect(messages.queryByText('Export stopped')).toBeNull();
+  expect(files).toHaveLength(1);
+  expect((await files[0]?.text())?.split('\r\n').filter((line) => line.includes(name))).toHaveLength(1);
+});
