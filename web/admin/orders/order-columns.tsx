@@ -17,6 +17,9 @@ import type { useOrderStatus } from './use-order-status.ts';
 
 type OrderStatus = ReturnType<typeof useOrderStatus>;
 
+export const loadOrderDialog = () => import('./order-dialog.tsx');
+const prepareOrderDialog = () => void loadOrderDialog().catch(() => {});
+
 const amountOf = ({ total_amount, payment_status }: ListedOrder): string =>
   formatKes(shownAmount(total_amount, payment_status));
 
@@ -167,6 +170,8 @@ function ViewLink({ order, className, isNumber = false }: ViewLinkProps) {
       state={{ isFromList: true }}
       preventScrollReset
       aria-haspopup="dialog"
+      onPointerEnter={prepareOrderDialog}
+      onFocus={prepareOrderDialog}
       className={className}
     >
       {isNumber ? <span className="sr-only">View </span> : 'View'}
