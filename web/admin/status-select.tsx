@@ -11,6 +11,9 @@ const loadMenu = () => import('./status-menu.tsx');
 const loadConfirmation = () => import('./status-confirmation.tsx');
 const prepare = (load: () => Promise<unknown>) => void load().catch(() => {});
 
+/** Loads what the button opens. */
+export const loadStatusParts = () => Promise.all([loadMenu(), loadConfirmation()]);
+
 /** Loads the code of the menu at the first sign of activity. Some of the menus is used in nearly every visit, but not at once. */
 let isWatching = false;
 function prepareMenuOnActivity() {

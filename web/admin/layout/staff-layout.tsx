@@ -161,11 +161,11 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
   const { isExpanded, drawer, isDrawerOpen, onDrawerClose, toggle } = useSidebar();
   const waiting = useWaiting(screenOf(pathname) === '/admin/orders');
   const isOnline = useIsOnline();
-  const hasShown = useHasShownData();
   // Loads the code of toasts in advance, because failures are announced offline too.
   useEffect(() => {
-    if (hasShown) prepareToasts().catch(() => {});
-  }, [hasShown]);
+    prepareToasts().catch(() => {});
+  }, []);
+  const hasShown = useHasShownData();
   const channelState = useLiveChanges(useEventToasts(), hasShown && !isSignedOut);
   const live = isOnline ? channelState : 'lost';
   useFailedQueries();

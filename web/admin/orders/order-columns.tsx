@@ -9,7 +9,7 @@ import { Age, useNow } from '../age.tsx';
 import { callTo } from '../contact-link.tsx';
 import type { Column } from '../list/row-list.tsx';
 import { confirmOrderStatus, orderStatusBlock } from '../status-change.ts';
-import { StatusSelect } from '../status-select.tsx';
+import { loadStatusParts, StatusSelect } from '../status-select.tsx';
 import { type ListedOrder, orderStatuses } from './order-queries.ts';
 import { PaymentBadge } from './payment-badge.tsx';
 import { areaOf, drinksOf, unitsOf } from './place.ts';
@@ -17,7 +17,9 @@ import type { useOrderStatus } from './use-order-status.ts';
 
 type OrderStatus = ReturnType<typeof useOrderStatus>;
 
-export const loadOrderDialog = () => import('./order-dialog.tsx');
+/** With what its status opens, so that an opened order needs no further code. */
+export const loadOrderDialog = () =>
+  Promise.all([import('./order-dialog.tsx'), loadStatusParts()]).then(([dialog]) => dialog);
 const prepareOrderDialog = () => void loadOrderDialog().catch(() => {});
 
 const amountOf = ({ total_amount, payment_status }: ListedOrder): string =>
