@@ -1,10 +1,12 @@
-// A first visit on a slow connection: the loading order, and taps before hydration.
+// A first visit on a slow connection: the loading order, bytes and files, and taps before hydration.
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { firstVisit } from '../scripts/first-visit.ts';
 import { type OpenShop, openShop } from '../scripts/open-shop.ts';
 import { delayResponses, desktop, openBrowser, phone, waitForHydration } from './browser.ts';
+import { placeOrder } from './placed-orders.ts';
 import { inLongRun, mainCase } from './selection.ts';
+import { enterAsStaff } from './staff-member.ts';
 import { storyIn } from './story.ts';
 
 let shop: OpenShop;
@@ -168,7 +170,15 @@ describe('a first visit on a slow line', () => {
     },
   );
 
-  longStory('loads images far below after hydration', async ({ newVisitor }) => {
+  test('to the home page on a fast line loads no image that is more than a screen away', async () => {
+    const visit = await firstVisit(browser, `${shop.url}/`, { isSlow: false });
+    expect(visit.total).toBeLessThan(250_000);
+    const images = visit.requests.filter(({ kind }) => kind === 'Image');
+    // The six drinks at the top, and the slides that the visit lasted for.
+    expect(images.filter(({ path }) => !path.includes('/hero-'))).toHaveLength(6);
+  });
+
+  longStory('loads images far below when they come near', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
     const code = await delayResponses(page, scripts);
     // With delayed scripts the load event may never fire.
@@ -178,11 +188,10 @@ describe('a first visit on a slow line', () => {
     expect(await offers.evaluate(isHeldBack)).toBe(true);
     expect(await offers.evaluate(isFetched)).toBe(false);
     code.release();
-    // How far below the screen a lazy image is fetched, is up to the browser.
-    await expect.poll(() => offers.evaluate(isHeldBack)).toBe(false);
-    await offers.scrollIntoViewIfNeeded();
-    await expect.poll(() => offers.evaluate(isFetched)).toBe(true);
     await page.locator('html:not([data-unpainted])').waitFor();
+    expect(await offers.evaluate(isHeldBack)).toBe(true);
+    await page.getByRole('region', { name: 'Drinks on Offer' }).scrollIntoViewIfNeeded();
+    await expect.poll(() => offers.evaluate(isFetched)).toBe(true);
     // The deferred content has arrived.
     expect(await page.locator('link[rel="icon"]').count()).toBe(1);
     expect(await page.getAttribute('link[rel="icon"]', 'href')).toBe('/favicon.svg');
@@ -198,6 +207,56 @@ describe('a first visit on a slow line', () => {
     const offers = page.getByRole('region', { name: 'Drinks on Offer' }).locator('img').first();
     await expect.poll(() => offers.evaluate(isFetched)).toBe(true);
   });
+});
+
+describe('a first visit of the staff panel', () => {
+  /** Scripts of a visit so far: bytes over the network, and files. */
+  async function scriptsOf(page: Page) {
+    const loaded = (await page.requests()).filter((request) => scripts.test(request.url()));
+    const sizes = await Promise.all(loaded.map((request) => request.sizes()));
+    const bytes = sizes.reduce((sum, size) => sum + size.responseHeadersSize + size.responseBodySize, 0);
+    return { bytes, files: loaded.length };
+  }
+
+  story('loads little code to sign in', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await page.goto(`${shop.url}/admin/login`);
+    await page.getByRole('button', { name: 'Sign In', exact: true }).waitFor();
+    const { bytes, files } = await scriptsOf(page);
+    expect(bytes).toBeLessThan(150_000);
+    expect(files).toBeLessThanOrEqual(12);
+  });
+
+  story(
+    'reads the orders while the code is loading, and loads rarely used parts on demand',
+    async ({ newVisitor }) => {
+      const { page } = await newVisitor({ viewport: phone });
+      const { order_number } = await placeOrder(shop, 'Njeri Cold');
+      await enterAsStaff(shop, page);
+      const code = await delayResponses(page, scripts);
+      const reads: string[] = [];
+      page.on('request', (request) => {
+        if (request.url().includes('/rpc/search_orders')) reads.push(request.url());
+      });
+      const answered = page.waitForResponse('**/rpc/search_orders*');
+      await page.goto(`${shop.url}/admin/orders`, { waitUntil: 'commit' });
+      await (await answered).finished();
+      code.release();
+      await page.getByRole('link', { name: `View ${order_number}` }).waitFor();
+      // The screen has taken that answer instead of asking again.
+      expect(reads).toHaveLength(1);
+      await page.getByTitle('Live: changes appear by themselves').waitFor();
+      await page.waitForLoadState('networkidle');
+      const { bytes, files } = await scriptsOf(page);
+      expect(bytes).toBeLessThan(215_000);
+      expect(files).toBeLessThanOrEqual(20);
+      await page.getByRole('link', { name: `View ${order_number}` }).tap();
+      await page
+        .getByRole('dialog')
+        .getByRole('heading', { name: `Order ${order_number}` })
+        .waitFor();
+    },
+  );
 });
 
 const isHeldBack = (image: Element) => getComputedStyle(image).display === 'none';

@@ -28,8 +28,13 @@ const slow4g = {
  * Measures the first visit of a page.
  * @param browser a Chromium
  * @param url full URL of the page
+ * @param options.isSlow whether the line is slow 4G. Default: true
  */
-export async function firstVisit(browser: Browser, url: string): Promise<FirstVisit> {
+export async function firstVisit(
+  browser: Browser,
+  url: string,
+  { isSlow = true }: { isSlow?: boolean } = {},
+): Promise<FirstVisit> {
   const context = await browser.newContext({
     viewport: { width: 412, height: 823 },
     deviceScaleFactor: 1.75,
@@ -40,7 +45,7 @@ export async function firstVisit(browser: Browser, url: string): Promise<FirstVi
   const page = await context.newPage();
   const network = await context.newCDPSession(page);
   await network.send('Network.enable');
-  await network.send('Network.emulateNetworkConditions', slow4g);
+  if (isSlow) await network.send('Network.emulateNetworkConditions', slow4g);
   await network.send('Emulation.setCPUThrottlingRate', { rate: 4 });
 
   const kinds = new Map<string, { path: string; kind: string; bytes: number; done: number }>();

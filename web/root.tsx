@@ -24,13 +24,6 @@ import { ErrorScreen } from './ui/error-screen.tsx';
 import { useReloadTarget } from './ui/reload.ts';
 
 export const links: Route.LinksFunction = () => [
-  ...['bricolage-grotesque', 'figtree'].map((name) => ({
-    rel: 'preload',
-    href: `/fonts/${name}.woff2`,
-    as: 'font',
-    type: 'font/woff2',
-    crossOrigin: 'anonymous' as const,
-  })),
   { rel: 'icon', href: '/favicon.svg', type: 'image/svg+xml' },
   { rel: 'manifest', href: '/manifest.webmanifest' },
 ];

@@ -7,7 +7,7 @@ export function PanelLoading({ label }: { label: string }) {
   return (
     <>
       <LayerlessSheet />
-      <div id="loading">
+      <div id="loading" className="font-waiting">
         <Spinner label={label} />
       </div>
       <div id="browser-notice" hidden role="alert">

@@ -47,3 +47,11 @@ export function useUnsaved(isUnsaved: boolean, isAway = anyAddress): Unsaved {
     note,
   };
 }
+
+/** Whether the screen has unsaved changes: reported to a `beforeunload` event, or typed into a dialog. */
+export function hasUnsavedChanges(): boolean {
+  return (
+    !window.dispatchEvent(new Event('beforeunload', { cancelable: true })) ||
+    document.querySelector('[role=dialog][data-state=open] form') !== null
+  );
+}

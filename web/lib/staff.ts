@@ -13,6 +13,7 @@ import type { RealtimeClient } from '@supabase/realtime-js';
 import type { StorageClient } from '@supabase/storage-js';
 import type { Database } from '../../supabase/types.ts';
 import { type DeviceStorage, deviceStorageOrMemory, onStoredElsewhere } from './browser-storage.ts';
+import { fetchUnlessSent } from './early-requests.ts';
 import { type SettledWrite, withLostAnswers } from './lost-answers.ts';
 import { ShownError } from './shown-error.ts';
 import { type StoreAddress, servicesOrigin } from './store.ts';
@@ -92,10 +93,7 @@ export function openStaff(address: StoreAddress): Staff {
 }
 
 /** Creates an instance. `transport` is for tests. */
-export function createStaff(
-  address: StoreAddress,
-  transport: typeof fetch = (...call) => fetch(...call),
-): Staff {
+export function createStaff(address: StoreAddress, transport: typeof fetch = fetchUnlessSent): Staff {
   const origin = servicesOrigin(address);
   const storage = deviceStorageOrMemory();
   const auth = new AuthClient({

@@ -101,6 +101,14 @@ async function readRoutes(): Promise<RouteObject[]> {
     },
   ];
 }
+/** Parts that screens load on demand: translating them for a test takes longer than a test waits for an element. */
+const partsOnDemand =
+  /\/(?:order-dialog|refunds-needing-action|session-ended|status-confirmation|status-menu)\.tsx$/;
+async function readAll(): Promise<RouteObject[]> {
+  const parts = Object.entries(modules).filter(([path]) => partsOnDemand.test(path));
+  const [staffRoutes] = await Promise.all([readRoutes(), ...parts.map(([, read]) => read())]);
+  return staffRoutes;
+}
 let staffRoutes: Promise<RouteObject[]> | undefined;
 
 function makeContext(): RouterContextProvider {
@@ -157,7 +165,7 @@ export async function openScreen(
   });
   observer.observe(document.body, { subtree: true, childList: true, characterData: true });
 
-  staffRoutes ??= readRoutes();
+  staffRoutes ??= readAll();
   const router = createBrowserRouter(await staffRoutes, { getContext: makeContext });
   const container = document.createElement('div');
   document.body.append(container);

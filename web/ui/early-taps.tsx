@@ -51,6 +51,24 @@ function layOutNext() {
 }
 
 /**
+ * Holds the images of parts far below until a part is less than a screen away: a browser would load lazy images from two or three
+ * screens away, and most visitors of a first page scroll less far.
+ */
+function holdFarImages() {
+  const observer = new IntersectionObserver(
+    (parts) => {
+      for (const { target, isIntersecting } of parts) {
+        target.toggleAttribute('data-far', !isIntersecting);
+        if (isIntersecting) observer.unobserve(target);
+      }
+    },
+    { rootMargin: '100%' },
+  );
+  for (const part of document.querySelectorAll('.far-below')) observer.observe(part);
+  return () => observer.disconnect();
+}
+
+/**
  * Render it before all buttons: the inline script runs while the document is still being parsed. The content security
  * policy contains its hash.
  */
@@ -63,6 +81,7 @@ export function EarlyTaps() {
     document.querySelector('link[href="data:,"]')?.remove();
     // Leaves the main thread to replayed taps first. On scroll the boot script lays the parts out at once.
     window.setTimeout(() => whenIdle(layOutNext), 1000);
+    return holdFarImages();
   }, []);
   // The script has already run, and React keeps the server's markup.
   return (

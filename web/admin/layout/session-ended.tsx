@@ -7,14 +7,6 @@ import { Notice } from '../../ui/notice.tsx';
 import { SecondStep } from '../sign-in/second-step.tsx';
 import { useAttempt } from '../use-attempt.ts';
 
-/** Whether the screen has unsaved changes: reported to a `beforeunload` event, or typed into a dialog. */
-export function hasUnsavedChanges(): boolean {
-  return (
-    !window.dispatchEvent(new Event('beforeunload', { cancelable: true })) ||
-    document.querySelector('[role=dialog][data-state=open] form') !== null
-  );
-}
-
 interface SessionEndedProps {
   staff: Staff;
   email: string;

@@ -1,6 +1,6 @@
 // The layout of every staff screen, and its guard: only active staff are admitted.
-import { QueryClientProvider } from '@tanstack/react-query';
-import { useEffect, useMemo, useRef } from 'react';
+import { QueryClientProvider, useIsFetching } from '@tanstack/react-query';
+import { useEffect, useMemo, useRef, useState } from 'react';
 import { Link, Outlet, redirect, useLocation, useNavigation, useRevalidator } from 'react-router';
 import { onStaffStatusChange, type Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
@@ -8,24 +8,30 @@ import { SkipLink } from '../../ui/skip-link.tsx';
 import { dismissAllToasts, prepareToasts, showToast } from '../../ui/toasts.tsx';
 import { useAction } from '../../ui/use-action.ts';
 import { useIsOnline } from '../../ui/use-is-online.ts';
+import { EarlyRequests } from '../early-requests.tsx';
 import { useEventToasts } from '../live/use-event-toasts.ts';
 import { useFailedQueries } from '../live/use-failed-queries.ts';
 import { type LiveState, useLiveChanges } from '../live/use-live-changes.ts';
 import { useWaiting } from '../live/use-waiting.ts';
 import { type Member, memberContext } from '../member.ts';
+import { firstOrdersRequest } from '../orders/first-orders-request.ts';
 import { PanelLoading } from '../panel-loading.tsx';
+import { ProgressBar } from '../progress-bar.tsx';
 import { queryClient } from '../query-client.ts';
 import { describeStaffPage, staffFor } from '../staff-page.ts';
 import { MemberScope } from '../use-member.tsx';
+import { usePart } from '../use-part.ts';
 import { useStoreName } from '../use-store-name.ts';
+import { hasUnsavedChanges } from '../use-unsaved.ts';
 import type { Route } from './+types/staff-layout.ts';
-import { hasUnsavedChanges, SessionEnded } from './session-ended.tsx';
 import { Sidebar, SidebarDrawer } from './sidebar.tsx';
 import { StaffIcon } from './staff-icons.tsx';
 import { StaffNotices } from './staff-notices.tsx';
 import { useSidebar } from './use-sidebar.ts';
 import '../staff.css';
 import './staff-layout.css';
+
+const loadSessionEnded = () => import('./session-ended.tsx');
 
 /** The last admitted staff member of this tab; null if the next screen must check first. */
 let admitted: Member | null = null;
@@ -77,6 +83,7 @@ export function HydrateFallback() {
   return (
     <main className="grid min-h-dvh place-items-center">
       <PanelLoading label="Loading admin panel..." />
+      <EarlyRequests orders={firstOrdersRequest} />
     </main>
   );
 }
@@ -113,21 +120,36 @@ export default function StaffLayout({ loaderData: { staff, id, email, ended } }:
     if (isCleared) queryClient.clear();
     if (ended) void dismissAllToasts();
   }, [isCleared, ended]);
+  const sessionEnded = usePart(loadSessionEnded, ended !== undefined);
   return (
     <QueryClientProvider client={queryClient}>
       <MemberScope value={member}>
         {/* A new user starts without state of the previous one. */}
         {isCleared ? null : <Panel key={id} {...member} isSignedOut={ended !== undefined} />}
-        {ended ? (
-          <SessionEnded
+        {ended && sessionEnded ? (
+          <sessionEnded.SessionEnded
             staff={staff}
             email={email}
             status={ended.status}
             hasUnsaved={retainsScreen.current}
           />
+        ) : ended ? (
+          <SessionEndedCover />
         ) : null}
       </MemberScope>
     </QueryClientProvider>
+  );
+}
+
+/** Hides the screen beneath until the sign-in dialog has loaded, or instead. */
+function SessionEndedCover() {
+  return (
+    <div className="on-dusk fixed inset-0 z-60 grid place-content-center gap-2 bg-(image:--gradient-dusk) p-4 text-center text-white">
+      <p>Your session has ended.</p>
+      <a href="/admin/login" className="tap font-semibold underline">
+        Sign in again
+      </a>
+    </div>
   );
 }
 
@@ -143,7 +165,8 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
   useEffect(() => {
     prepareToasts().catch(() => {});
   }, []);
-  const channelState = useLiveChanges(useEventToasts(), !isSignedOut);
+  const hasShown = useHasShownData();
+  const channelState = useLiveChanges(useEventToasts(), hasShown && !isSignedOut);
   const live = isOnline ? channelState : 'lost';
   useFailedQueries();
 
@@ -161,11 +184,7 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
   return (
     <div className="flex min-h-dvh">
       <SkipLink />
-      <div
-        aria-hidden="true"
-        data-loading={isNavigating || undefined}
-        className="page-progress pointer-events-none fixed inset-x-0 top-0 z-50 h-0.75 origin-left bg-ember-400"
-      />
+      <ProgressBar isRunning={isNavigating} />
       <Sidebar storeName={storeName} waiting={waiting} isExpanded={isExpanded} />
       <SidebarDrawer
         storeName={storeName}
@@ -215,9 +234,20 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
         </main>
       </div>
       {/* Preloads the page to which signing out leads, also without a network. Last, because the first link skips to the content. */}
-      <Link to="/admin/login" prefetch="render" hidden />
+      {hasShown ? <Link to="/admin/login" prefetch="render" hidden /> : null}
     </div>
   );
+}
+
+/** Whether the first screen has its data, or has failed to read it: what it does not show is loaded afterwards. */
+function useHasShownData(): boolean {
+  const [hasShown, setHasShown] = useState(false);
+  const reading = useIsFetching();
+  useEffect(() => {
+    // The screen's own effects have started its queries by now.
+    if (reading === 0 && queryClient.isFetching() === 0) setHasShown(true);
+  }, [reading]);
+  return hasShown;
 }
 
 /** '/admin/orders' of '/admin/orders/{id}'. */

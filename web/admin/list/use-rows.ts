@@ -22,7 +22,7 @@ interface Answer<Row> {
 
 export type ReadPage<Row> = (page: PageWanted) => PromiseLike<Answer<Row>>;
 
-const pageSize = 50;
+export const pageSize = 25;
 
 export interface Rows<Row> {
   rows: readonly Row[];

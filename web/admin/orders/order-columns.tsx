@@ -9,13 +9,18 @@ import { Age, useNow } from '../age.tsx';
 import { callTo } from '../contact-link.tsx';
 import type { Column } from '../list/row-list.tsx';
 import { confirmOrderStatus, orderStatusBlock } from '../status-change.ts';
-import { StatusSelect } from '../status-select.tsx';
+import { loadStatusParts, StatusSelect } from '../status-select.tsx';
 import { type ListedOrder, orderStatuses } from './order-queries.ts';
 import { PaymentBadge } from './payment-badge.tsx';
 import { areaOf, drinksOf, unitsOf } from './place.ts';
 import type { useOrderStatus } from './use-order-status.ts';
 
 type OrderStatus = ReturnType<typeof useOrderStatus>;
+
+/** With what its status opens, so that an opened order needs no further code. */
+export const loadOrderDialog = () =>
+  Promise.all([import('./order-dialog.tsx'), loadStatusParts()]).then(([dialog]) => dialog);
+const prepareOrderDialog = () => void loadOrderDialog().catch(() => {});
 
 const amountOf = ({ total_amount, payment_status }: ListedOrder): string =>
   formatKes(shownAmount(total_amount, payment_status));
@@ -167,6 +172,8 @@ function ViewLink({ order, className, isNumber = false }: ViewLinkProps) {
       state={{ isFromList: true }}
       preventScrollReset
       aria-haspopup="dialog"
+      onPointerEnter={prepareOrderDialog}
+      onFocus={prepareOrderDialog}
       className={className}
     >
       {isNumber ? <span className="sr-only">View </span> : 'View'}

@@ -1,6 +1,6 @@
 // The details of an order, above the list. Open while the URL names an order.
-import { type ReactNode, useCallback, useId } from 'react';
-import { Link, useLocation, useNavigate } from 'react-router';
+import { type ReactNode, useId } from 'react';
+import { Link } from 'react-router';
 import { chargeCents, formatKes, shownAmount } from '../../../domain/money.ts';
 import { describeMoneyOfOrder } from '../../../domain/order-difference.ts';
 import { formatPhone, msisdn } from '../../../domain/phone.ts';
@@ -21,7 +21,6 @@ import { dayOf } from '../reconciliation/nairobi-day.ts';
 import { StatusBadge } from '../status-badge.tsx';
 import { confirmOrderStatus, orderStatusBlock } from '../status-change.ts';
 import { StatusSelect } from '../status-select.tsx';
-import { useDialogUrlClose } from '../use-dialog-url-close.ts';
 import { useLastValue } from '../use-last-value.ts';
 import { ChangeNotes } from './change-notes.tsx';
 import { ConfirmTillPayment } from './confirm-till-payment.tsx';
@@ -35,25 +34,16 @@ import { RefundState } from './refund-state.tsx';
 import { TakeBack } from './take-back.tsx';
 import { useOrderStatus } from './use-order-status.ts';
 
-export function OrderDialog({ id }: { id: string | null }) {
-  const navigate = useNavigate();
-  const { search } = useLocation();
+export function OrderDialog({ id, onClose }: { id: string | null; onClose(): void }) {
   const shownId = useLastValue(id);
-
-  const close = useDialogUrlClose(
-    useCallback(
-      () => void navigate({ pathname: '/admin/orders', search }, { replace: true, preventScrollReset: true }),
-      [navigate, search],
-    ),
-  );
   return (
     <DialogOrDrawer
       size="wide"
       hasOwnEntry={false}
       open={id !== null}
-      onOpenChange={(isOpen) => isOpen || close()}
+      onOpenChange={(isOpen) => isOpen || onClose()}
     >
-      {shownId ? <Order key={shownId} id={shownId} onClose={close} /> : null}
+      {shownId ? <Order key={shownId} id={shownId} onClose={onClose} /> : null}
     </DialogOrDrawer>
   );
 }

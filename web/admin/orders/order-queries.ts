@@ -20,7 +20,8 @@ export interface OrderFilters extends Days {
   due: string;
 }
 
-const parametersOf = ({ search, status, payment, rider, due, from_day, until_day }: OrderFilters) => ({
+/** The filters as parameters of `search_orders` and `count_orders`. */
+export const parametersOf = ({ search, status, payment, rider, due, from_day, until_day }: OrderFilters) => ({
   search,
   status: status || null,
   payment: payment || null,
@@ -42,7 +43,8 @@ const searchOrders = (
     page_size: limit,
   });
 
-const listed =
+/** The columns of an order in the list. */
+export const listedColumns =
   'id, order_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, anonymised_at, order_items(quantity, product_name), payments(status), delivery:deliveries(id, created_at, delivery_person)';
 const exported =
   '*, order_items(quantity, product_name, unit_price), payments(receipt, charge_cents, status, needs_refund, completed_at, refunds(refund_cents, status, completed_at, refund_receipt)), delivery:deliveries(delivery_person)';
@@ -51,7 +53,7 @@ const exported =
 export function readOrders(tables: Staff['tables'], filters: OrderFilters) {
   return ((page) =>
     searchOrders(tables, filters, page)
-      .select(listed)
+      .select(listedColumns)
       // Only the columns that decide whether an order needs review.
       .eq('payments.status', 'review')
       .order('created_at', { ascending: false })

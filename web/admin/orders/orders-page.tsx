@@ -1,5 +1,6 @@
 // The orders: search, filters, export, status changes and details.
-import { Link, useSearchParams } from 'react-router';
+import { useCallback } from 'react';
+import { Link, useLocation, useNavigate, useSearchParams } from 'react-router';
 import { Button } from '../../ui/button.tsx';
 import { useNow } from '../age.tsx';
 import { useRecentRiders, useWork } from '../deliveries/rider-queries.ts';
@@ -17,12 +18,14 @@ import { FilterSelect, ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
 import { ListFrame, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
 import { PrintList } from '../print/print-list.tsx';
+import { ProgressBar } from '../progress-bar.tsx';
 import { describeStaffPage } from '../staff-page.ts';
 import { statusLabel } from '../status-badge.tsx';
+import { useDialogUrlClose } from '../use-dialog-url-close.ts';
 import { useMember } from '../use-member.tsx';
+import { usePart } from '../use-part.ts';
 import type { Route } from './+types/orders-page.ts';
-import { OrderRow, orderColumns } from './order-columns.tsx';
-import { OrderDialog } from './order-dialog.tsx';
+import { loadOrderDialog, OrderRow, orderColumns } from './order-columns.tsx';
 import { exportColumns, printColumns } from './order-export.ts';
 import {
   decisionOf,
@@ -34,8 +37,10 @@ import {
   useOrdersNeedingReview,
 } from './order-queries.ts';
 import { hasPaymentInReview, paymentFilters } from './payment-badge.tsx';
-import { RefundsNeedingAction } from './refunds-needing-action.tsx';
+import { useRefundsNeedingAction } from './refund-queries.ts';
 import { useOrderStatus } from './use-order-status.ts';
+
+const loadRefunds = () => import('./refunds-needing-action.tsx');
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Orders');
 
@@ -73,7 +78,7 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
         toolbar={
           <>
             <OrdersNeedingReview />
-            <RefundsNeedingAction />
+            <Refunds />
             <ListToolbar>
               <SearchBox
                 placeholder="Search orders..."
@@ -139,9 +144,30 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
           empty={describeEmpty(filters)}
         />
       </ListFrame>
-      <OrderDialog id={params.orderId ?? null} />
+      <Details id={params.orderId ?? null} />
     </>
   );
+}
+
+/** The dialog of an order, whose code is loaded when someone approaches the link. */
+function Details({ id }: { id: string | null }) {
+  const navigate = useNavigate();
+  const { search } = useLocation();
+  const close = useDialogUrlClose(
+    useCallback(
+      () => void navigate({ pathname: '/admin/orders', search }, { replace: true, preventScrollReset: true }),
+      [navigate, search],
+    ),
+  );
+  const part = usePart(loadOrderDialog, id !== null, close);
+  if (part) return <part.OrderDialog id={id} onClose={close} />;
+  return id === null ? null : <ProgressBar isRunning />;
+}
+
+function Refunds() {
+  const waiting = useRefundsNeedingAction();
+  const part = usePart(loadRefunds, (waiting?.length ?? 0) > 0);
+  return part ? <part.RefundsNeedingAction waiting={waiting} /> : null;
 }
 
 function describeEmpty({

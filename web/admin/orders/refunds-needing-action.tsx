@@ -2,12 +2,12 @@
 import { useRef } from 'react';
 import { Link, useSearchParams } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
-import { useRefundsNeedingAction } from './refund-queries.ts';
+import type { useRefundsNeedingAction } from './refund-queries.ts';
 import { ApproveOrWithdraw, ResolveDoubleRefund } from './refund-state.tsx';
 
-export function RefundsNeedingAction() {
+/** @param waiting undefined until loaded */
+export function RefundsNeedingAction({ waiting }: { waiting: ReturnType<typeof useRefundsNeedingAction> }) {
   const [parameters] = useSearchParams();
-  const waiting = useRefundsNeedingAction();
   const rows = useStableRows(waiting);
   if (!waiting || rows.length === 0) return null;
   return (

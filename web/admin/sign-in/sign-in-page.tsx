@@ -7,6 +7,7 @@ import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { showToast } from '../../ui/toasts.tsx';
 import { useAction } from '../../ui/use-action.ts';
+import { EarlyRequests } from '../early-requests.tsx';
 import { PanelLoading } from '../panel-loading.tsx';
 import { describeStaffPage, staffFor } from '../staff-page.ts';
 import { useAttempt } from '../use-attempt.ts';
@@ -53,6 +54,7 @@ export function HydrateFallback() {
   return (
     <SignInLayout subtitle="Sign in to access the admin panel">
       <PanelLoading label="Loading..." />
+      <EarlyRequests />
     </SignInLayout>
   );
 }

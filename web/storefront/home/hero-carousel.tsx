@@ -29,8 +29,10 @@ export function HeroCarousel() {
   // Slide at the second position of the row. Null until the page has loaded.
   const [second, setSecond] = useState<number | null>(null);
   const [isPlaying, setIsPlaying] = useState(false);
-  // Later slides load their image shortly before they are shown, or on touch.
+  // Later slides load their image shortly before they are shown, or when a pointer is about to move the row. Then also the last one,
+  // which is before the first.
   const [drawn, setDrawn] = useState(1);
+  const [isLastDrawn, setLastDrawn] = useState(false);
   const restTimer = useRef(0);
   const isAttached = second !== null;
 
@@ -116,10 +118,11 @@ export function HeroCarousel() {
       <div
         ref={row}
         onScroll={onScroll}
-        onPointerDown={() => {
-          setIsPlaying(false);
+        onPointerEnter={() => {
           setDrawn((before) => Math.max(before, 2));
+          setLastDrawn(true);
         }}
+        onPointerDown={() => setIsPlaying(false)}
         onFocus={() => setIsPlaying(false)}
         className="flex snap-x snap-mandatory overflow-x-auto overscroll-x-contain [scrollbar-width:none]"
       >
@@ -129,7 +132,7 @@ export function HeroCarousel() {
             slide={slide}
             index={index}
             order={second === null ? undefined : (index - second + 1 + count) % count}
-            isDrawn={index < drawn || (index === count - 1 && drawn > 1)}
+            isDrawn={index < drawn || (index === count - 1 && isLastDrawn)}
             isAside={isAttached && index !== selected}
           />
         ))}

@@ -16,6 +16,16 @@ import { StorefrontSheet } from './storefront-sheet.tsx';
 import { TestModeBanner } from './test-mode-banner.tsx';
 import { useShop } from './use-shop.ts';
 
+// Not in the panel, whose scripts and data come first.
+export const links: Route.LinksFunction = () =>
+  ['bricolage-grotesque', 'figtree'].map((name) => ({
+    rel: 'preload',
+    href: `/fonts/${name}.woff2`,
+    as: 'font',
+    type: 'font/woff2',
+    crossOrigin: 'anonymous' as const,
+  }));
+
 // Each page has its own title; this is the title of error pages.
 export const meta: Route.MetaFunction = ({ error, matches }) =>
   error
