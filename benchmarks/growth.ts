@@ -1,9 +1,7 @@
 // Latency by size of the shop: each call at 100,000 orders and 10,000 products, and at 3,000 and 30, alternately.
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
-import { openPglite } from '../backend/database/pglite.ts';
-import { openPostgresql } from '../backend/database/postgresql.ts';
-import { fillShop, type ShopSize } from '../scripts/fill-shop.ts';
+import { fillFolder, fillServer, type ShopSize } from '../scripts/fill-shop.ts';
 import { pgbouncer, startThrowawayPgbouncer } from '../scripts/throwaway-pgbouncer.ts';
 import { startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
 import { openStaffShop, type StaffShop } from './staff-shop.ts';
@@ -232,15 +230,9 @@ type Setup = (typeof growthSetups)[number];
 /** Opens a shop of a size, with all that it needs. */
 async function openFilled(setup: Setup, size: Size): Promise<StaffShop> {
   const cluster = setup === 'pglite' ? null : await startThrowawayPostgresql({});
-  // The embedded database gathers no statistics; a server does within minutes.
-  const fill = async (dataDir: string) => {
-    const database = cluster
-      ? openPostgresql(cluster.url, { poolSize: 1 })
-      : await openPglite(join(dataDir, 'database'), { isDurable: false });
-    await fillShop((script) => database.execute(script), { ...size, ordersPerDay });
-    if (cluster) await database.execute('vacuum analyze');
-    await database.close();
-  };
+  const filled = { ...size, ordersPerDay };
+  const fill = (dataDir: string) =>
+    cluster ? fillServer(cluster.url, filled) : fillFolder(join(dataDir, 'database'), filled);
   const pooler =
     cluster && setup === 'three-processes' ? await startThrowawayPgbouncer(cluster.url, 8) : null;
   const environment = {

@@ -1,4 +1,6 @@
 // Fills a migrated database with the rows of a shop that has been open for a long time: for benchmarks and tests of large shops.
+import { openPglite } from '../backend/database/pglite.ts';
+import { openPostgresql } from '../backend/database/postgresql.ts';
 
 export interface ShopSize {
   orders: number;
@@ -229,4 +231,19 @@ export async function fillShop(execute: (script: string) => Promise<unknown>, si
      commit`,
   );
   await execute('drop schema filling cascade');
+}
+
+/** Fills an embedded database that no process has open. */
+export async function fillFolder(folder: string, size: ShopSize): Promise<void> {
+  const database = await openPglite(folder, { isDurable: false });
+  await fillShop((script) => database.execute(script), size);
+  await database.close();
+}
+
+/** Fills a database of a server, and gathers the statistics that it would gather within minutes. */
+export async function fillServer(url: string, size: ShopSize): Promise<void> {
+  const database = openPostgresql(url, { poolSize: 1 });
+  await fillShop((script) => database.execute(script), size);
+  await database.execute('vacuum analyze');
+  await database.close();
 }
