@@ -51,8 +51,8 @@ if (parts.length === 0 || parts.includes('growth')) {
   growth.push(
     ...(await benchGrowth(
       {
-        small: { orders: 1_000, products: 30 },
-        large: isTrial ? { orders: 5_000, products: 200 } : { orders: 100_000, products: 10_000 },
+        small: { orders: 3_000, products: 30 },
+        large: isTrial ? { orders: 9_000, products: 300 } : { orders: 100_000, products: 10_000 },
       },
       isTrial ? 3 : 60,
       setups.length > 0 ? setups : growthSetups,

@@ -18,6 +18,8 @@ export interface StaffShop {
   send(method: 'POST' | 'PATCH', path: string, body: unknown): Promise<Response>;
   /** Inserts rows into a table in batches. */
   insert(table: string, count: number, atOnce: number, rowOf: (index: number) => object): Promise<void>;
+  /** Restarts the first process. Milliseconds until it is ready. */
+  restart(): Promise<number>;
   close(): Promise<void>;
 }
 
@@ -27,11 +29,21 @@ const password = 'correct horse battery';
 /**
  * @param environment further settings, such as DATABASE_URL
  * @param processes of the shop, on one database; each request goes to the next one. Default: 1
+ * @param fill adds rows to the database while no process runs
  */
-export async function openStaffShop(environment: Record<string, string>, processes = 1): Promise<StaffShop> {
+export async function openStaffShop(
+  environment: Record<string, string>,
+  processes = 1,
+  fill?: (dataDir: string) => Promise<void>,
+): Promise<StaffShop> {
   const dataDir = await mkdtemp(join(tmpdir(), 'jani-bench-'));
   const settings = { ...environment, ADMIN_EMAIL: email, ADMIN_PASSWORD: password };
   const shop = await openShop(settings, { dataDir });
+  if (fill) {
+    await shop.close();
+    await fill(dataDir);
+    await shop.restart();
+  }
   const shops = [shop];
   while (shops.length < processes) {
     const shared = { PUBLIC_URL: shop.url, SIMULATOR_PORT: new URL(shop.simulatorUrl).port };
@@ -74,6 +86,12 @@ export async function openStaffShop(environment: Record<string, string>, process
         const answer = await send('POST', `/rest/v1/${table}`, asOwner, rows);
         if (!answer.ok) throw new Error(`rows of ${table} were not added: ${await answer.text()}`);
       }
+    },
+    async restart() {
+      await shop.close();
+      const begun = performance.now();
+      await shop.restart();
+      return performance.now() - begun;
     },
     async close() {
       for (const each of shops.toReversed()) await each.close();

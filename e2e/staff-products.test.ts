@@ -196,13 +196,13 @@ describe.each(
   longStory('a list that cannot be loaded says so and can be retried', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: /403 \(Forbidden\)/ });
     await enterAsStaff(shop, page);
-    await page.route('**/rest/v1/products?*', (route) =>
+    await page.route('**/rest/v1/rpc/find_products*', (route) =>
       route.fulfill({ status: 403, json: { code: '42501', message: 'permission denied' } }),
     );
     await page.goto(`${shop.url}/admin/products`);
     await page.getByText('Products could not be loaded').waitFor();
     await expectAccessible(page, 'a list that failed');
-    await page.unroute('**/rest/v1/products?*');
+    await page.unroute('**/rest/v1/rpc/find_products*');
     await pressUnlessTaken(
       page.getByRole('button', { name: 'Try again' }),
       rowOf(page, 'Embu Fresh Mango').first(),

@@ -36,6 +36,7 @@ export const exhaustiveTests = [
   'conformance/data-fuzz.test.ts',
   'supabase/functions/mobile-money/prompts/callback-matrix.test.ts',
   'supabase/tests/held-stock.test.ts',
+  'supabase/tests/large-shop.test.ts',
   'supabase/tests/locks.test.ts',
   'supabase/tests/message-budgets.test.ts',
   'supabase/tests/money-without-a-prompt.test.ts',

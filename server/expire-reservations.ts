@@ -2,12 +2,15 @@
 import type { Store } from '../web/lib/store.ts';
 import type { Job } from './jobs.ts';
 
-/** Orders per call: the embedded database blocks this process for the duration of a call. */
-const atMost = 20;
+/**
+ * Orders per call, each of which is a transaction. It locks the products of its orders, for which new orders of them wait until it is
+ * committed, and it blocks the embedded database.
+ */
+const atMost = 1;
 
 /**
- * Creates the job that ends all due reservations. Many unpaid orders can become due at the same moment. They must not hold their
- * stock until a later run, nor delay visitors.
+ * Creates the job that ends all due reservations, one after the other. Many unpaid orders can become due at the same moment. They must
+ * not hold their stock until a later run, nor delay visitors.
  * @param tables calls with the secret key
  */
 export function expireReservations(tables: Store['tables']): Omit<Job, 'everyMs'> {

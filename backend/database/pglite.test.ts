@@ -54,6 +54,31 @@ test('reuses the space of deleted rows', async () => {
   expect(await grown(1_000_000)).toBeGreaterThan(5 * 2000 * 500);
 });
 
+test('leaves the indexes of a busy database to a quiet time', async () => {
+  const database = await openPglite(undefined, {
+    maxDeadRows: 100,
+    maxQuietMessages: 100,
+    logCheckIntervalMs: 500,
+  });
+  const read = async (expression: string) =>
+    (await database.query<{ value: number }>(`select (${expression})::integer as value`)).rows[0]?.value;
+  /** Entries of the index by its last vacuum that found deleted rows. Zero: there was none. */
+  const entries = `select i.reltuples from pg_class as i where i.relname = 'passing_pkey'`;
+  const vacuums = `select vacuum_count from pg_stat_user_tables where relname = 'passing'`;
+  await database.execute(`
+    create table public.passing (n integer primary key);
+    insert into public.passing select generate_series(1, 2000)`);
+  await database.execute('vacuum public.passing');
+  expect(await read(entries)).toBe(0);
+  await database.execute('delete from public.passing where n > 1000; select pg_stat_force_next_flush()');
+  const before = (await read(vacuums)) ?? 0;
+  // Queries without a pause, except that timers run.
+  while ((await read(vacuums)) === before) await new Promise(setImmediate);
+  expect(await read(entries)).toBe(0);
+  await expect.poll(() => read(entries), { timeout: 30_000, interval: 500 }).toBe(1000);
+  await database.close();
+});
+
 test('rejects values that are nested too deeply, in a transaction and outside, and continues', async () => {
   const database = await openPglite();
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);

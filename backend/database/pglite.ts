@@ -74,6 +74,11 @@ export interface PgliteOptions {
   maxLogBytes?: number;
   /** Deleted and replaced rows of a table after which it is vacuumed, besides a fifth of its rows. Default: 1000. */
   maxDeadRows?: number;
+  /**
+   * Protocol messages between two checks, about six per statement, up to which the time counts as quiet: then indexes are vacuumed,
+   * too. Default: 3000.
+   */
+  maxQuietMessages?: number;
   /** Milliseconds between two checks of the log and the tables. Default: one minute. */
   logCheckIntervalMs?: number;
   /**
@@ -124,13 +129,15 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
 
   // A server makes checkpoints and vacuums by itself, the embedded database does not: its log would grow as long as the process runs
   // and would be read whole after a kill, and the space of deleted rows would never be used again.
-  const { maxLogBytes = 64 * 1024 * 1024, maxDeadRows = 1000, logCheckIntervalMs = 60_000 } = options;
+  const { maxLogBytes = 64 * 1024 * 1024, logCheckIntervalMs = 60_000, maxQuietMessages = 3000 } = options;
+  const vacuum = createVacuum(lite, options.maxDeadRows ?? 1000);
   let isChecking = false;
   let answeredBefore = 0;
   let silentChecks = 0;
   const maintenance = setInterval(() => {
     // Counts checks instead of time: none runs while the machine sleeps, and few run while the process gets no CPU time.
     silentChecks = isChecking && answered() === answeredBefore ? silentChecks + 1 : 0;
+    const isQuiet = answered() - answeredBefore <= maxQuietMessages;
     answeredBefore = answered();
     if (silentChecks === maxSilentChecks) {
       onBreak(new DatabaseError('The embedded database no longer answers', { code: '08006' }));
@@ -138,7 +145,7 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
     if (isChecking) return;
     isChecking = true;
     void shortenLog(lite, maxLogBytes)
-      .then(() => vacuumOne(lite, maxDeadRows))
+      .then(() => vacuum(isQuiet))
       .finally(() => {
         isChecking = false;
       });
@@ -239,19 +246,32 @@ async function shortenLog(lite: PGlite, maxLogBytes: number): Promise<void> {
   }
 }
 
-/** Vacuums the table with the most dead rows. One at a time: nothing else is answered in the meantime. */
-async function vacuumOne(lite: PGlite, maxDeadRows: number): Promise<void> {
-  try {
-    const { rows } = await lite.query<{ name: string }>(
-      `select format('%I.%I', schemaname, relname) as name from pg_stat_user_tables
-       where n_dead_tup > $1::bigint + n_live_tup / 5 order by n_dead_tup desc limit 1`,
-      [maxDeadRows],
-      { serializers },
-    );
-    if (rows[0]) await lite.exec(`vacuum ${rows[0].name}`);
-  } catch {
-    // The next check retries it.
-  }
+/**
+ * Creates the vacuum of the table with the most dead rows, one table per call, because nothing else is answered in the meantime. Most of
+ * the time goes into its indexes, which are read whole: seconds in a large table. So a busy database frees only the space of the rows,
+ * and indexes follow in a quiet time.
+ */
+function createVacuum(lite: PGlite, maxDeadRows: number): (isQuiet: boolean) => Promise<void> {
+  const withDeadEntries = new Set<string>();
+  return async (isQuiet) => {
+    try {
+      const { rows } = await lite.query<{ name: string }>(
+        `select format('%I.%I', schemaname, relname) as name from pg_stat_user_tables
+         where n_dead_tup > $1::bigint + n_live_tup / 5 order by n_dead_tup desc limit 1`,
+        [maxDeadRows],
+        { serializers },
+      );
+      const [overdue] = withDeadEntries;
+      const name = rows[0]?.name ?? (isQuiet ? overdue : undefined);
+      if (name === undefined) return;
+      await lite.exec(isQuiet ? `vacuum ${name}` : `vacuum (index_cleanup off, truncate off) ${name}`);
+      if (isQuiet) withDeadEntries.delete(name);
+      else withDeadEntries.add(name);
+    } catch {
+      // The next check retries it. A table may have been dropped.
+      withDeadEntries.clear();
+    }
+  };
 }
 
 const quoted = (channel: string) => `"${channel.replaceAll('"', '""')}"`;

@@ -223,7 +223,8 @@ create policy "everyone reads active products" on public.products for select to 
 create policy "staff read and edit every product" on public.products
   for all to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 create index products_newest_first on public.products (created_at desc);
-create index products_by_category on public.products (category);
+create index products_by_category on public.products (category, created_at desc, id desc);
+create index products_by_part_of_their_name on public.products using gin (lower(name) extensions.gin_trgm_ops) with (fastupdate = off);
 -- Sort orders of the shop page. Those by brand and by flavour serve its filters, too.
 create index products_shown_newest_first on public.products (created_at desc, id) where is_active;
 create index products_shown_by_price on public.products (price, created_at desc, id) where is_active;
@@ -270,7 +271,14 @@ comment on function private.count_active_products(public.products, public.produc
   'Updates catalogue_counts with a product that was added (old is null), changed or deleted (new is null).';
 
 create function public.product_and_related(product_slug text, related_limit integer default 3) returns setof public.products
-language sql stable set search_path = '' as $$
+language sql stable
+set search_path = ''
+-- Scans an index in its order and stops early, with any statistics.
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+as $$
   select p.*
   from public.products as p
   where octet_length(product_slug) <= 1000 and p.is_active and p.slug = product_slug
@@ -278,10 +286,14 @@ language sql stable set search_path = '' as $$
   (
     select r.*
     from public.products as p
-    join public.products as r on r.category = p.category and r.id <> p.id and r.is_active
+    -- The first condition is the first column of the index in this order.
+    cross join lateral (
+      select r.* from public.products as r
+      where lower(r.category) = lower(p.category) and r.category = p.category and r.id <> p.id and r.is_active
+      order by r.created_at desc, r.id
+      limit least(greatest(related_limit, 0), 24)
+    ) as r
     where octet_length(product_slug) <= 1000 and p.is_active and p.slug = product_slug
-    order by r.created_at desc, r.id
-    limit least(greatest(related_limit, 0), 24)
   );
 $$;
 comment on function public.product_and_related is
@@ -366,8 +378,6 @@ create function public.shop_page(
 language plpgsql stable security definer
 set search_path = ''
 set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 set jit = off
 as $$
 declare
@@ -403,7 +413,7 @@ begin
           match.place
       ) as place
       from unnest(found_ids) with ordinality as match (id, place)
-      join public.products as p on p.id = match.id
+      cross join lateral (select * from public.products as p where p.id = match.id offset 0) as p
       where (coalesce(of_brand, '') in ('', p.brand)) and (coalesce(of_category, '') in ('', p.category))
     ) as f;
   else
@@ -426,7 +436,7 @@ begin
       )
       from unnest(case when matching > 0 then shown_ids else private.shop_page_ids(null, null, null, 0, 12) end)
         with ordinality as s (id, place)
-      join public.products as p on p.id = s.id
+      cross join lateral (select * from public.products as p where p.id = s.id offset 0) as p
     ), '[]'),
     'brands', (
       select coalesce(jsonb_agg(distinct c.brand order by c.brand), '[]')
@@ -440,7 +450,7 @@ begin
     'found', case when is_whole and wanted <> '' then (
       select coalesce(jsonb_agg(p.slug order by f.place), '[]')
       from unnest(found_ids) with ordinality as f (id, place)
-      join public.products as p on p.id = f.id
+      cross join lateral (select * from public.products as p where p.id = f.id offset 0) as p
     ) end,
     'correction', case when wanted <> '' then private.better_search(terms) end,
     'most_cents', terms.most_cents
@@ -493,12 +503,53 @@ create function public.typical_price() returns integer
 language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
-  return (select percentile_disc(0.5) within group (order by p.price) from public.products as p where p.is_active);
+  return (
+    select percentile_disc(0.5) within group (order by p.price)
+    from (select n.price from public.products as n where n.is_active order by n.created_at desc, n.id limit 200) as p
+  );
 end
 $$;
-comment on function public.typical_price is 'For staff: the median price of active products in cents. Null without products.';
+comment on function public.typical_price is 'For staff: the median price of the newest 200 active products in cents. Null without products.';
+
+create function public.find_products(
+  search text default '', category text default null,
+  before_created_at timestamptz default null, before_id uuid default null, page_size integer default 50
+) returns setof public.products
+language plpgsql stable security definer rows 50 set search_path = '' as $$
+declare
+  found_ids uuid[];
+begin
+  perform private.expect_staff();
+  found_ids := private.find_by_text(
+    'products', 'lower(t.name)', coalesce('t.category = ' || quote_literal(find_products.category), 'true'),
+    find_products.search, find_products.before_created_at, find_products.before_id, find_products.page_size
+  );
+  return query
+    select p.* from public.products as p where p.id = any (found_ids) order by p.created_at desc, p.id desc;
+end
+$$;
+comment on function public.find_products is
+  'For staff: a page of products, hidden ones included, whose name contains a text, ignoring case; newest first, after the one named by before_created_at and before_id.';
+
+create function public.list_categories() returns table (id uuid, name text, is_active boolean, products integer)
+language plpgsql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
+#variable_conflict use_column
+begin
+  perform private.expect_staff();
+  return query
+    select c.id, c.name, c.is_active, (
+      select count(*)::integer
+      from (select from public.products as p where p.category = c.name limit 101) as bounded
+    )
+    from public.categories as c
+    order by c.name;
+end
+$$;
+comment on function public.list_categories is
+  'For staff: every category by name, hidden ones included, with the number of its products; 101 means more than 100.';
 
 -- Execution rights
+grant execute on function public.find_products, public.list_categories to authenticated, service_role;
 grant execute on function public.product_and_related, public.home_products, public.shop_page
   to anon, authenticated, service_role;
 grant execute on function public.staff_settings, public.typical_price to authenticated, service_role;

@@ -100,7 +100,7 @@ end
 $$;
 
 create function private.meaning_of(phrase text) returns text
-language sql stable set search_path = '' as $$
+language sql stable set search_path = '' set enable_indexscan = on set enable_indexonlyscan = on as $$
   select case
     when s.means = '' or exists (
       select from string_to_table(s.means, ' ') as meant (word)
@@ -542,9 +542,6 @@ create function public.search_products(search text default '', page_size integer
 language plpgsql stable security definer rows 50
 set search_path = ''
 set enable_seqscan = off
--- Finds a few products by id: without statistics the planner would scan the table to join them.
-set enable_hashjoin = off
-set enable_mergejoin = off
 set jit = off
 as $$
 declare
@@ -554,7 +551,8 @@ begin
   return query
     select p.*
     from unnest(found_ids) with ordinality as f (id, place)
-    join public.products as p on p.id = f.id and p.is_active
+    -- With an offset these stay lookups by key.
+    cross join lateral (select * from public.products as p where p.id = f.id and p.is_active offset 0) as p
     order by f.place;
 end
 $$;

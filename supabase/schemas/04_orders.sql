@@ -299,10 +299,8 @@ create function public.place_order(
 ) returns jsonb
 language plpgsql security definer
 set search_path = ''
--- A cached plan made for few orders must not scan or join many.
+-- A cached plan made for few orders must not scan many.
 set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 -- The functions it calls inherit this: one with an array as parameter would be planned again at each call.
 set plan_cache_mode = force_generic_plan
 set jit = off

@@ -33,23 +33,22 @@ $$;
 comment on function private.units_held is 'Units of a product that unpaid orders hold.';
 
 create function private.return_units(order_id uuid) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
+declare
+  product_ids uuid[] := array(select i.product_id from public.order_items as i where i.order_id = return_units.order_id);
 begin
   -- Lock products by id, so that two orders of the same products cannot deadlock.
-  perform from public.products as p
-  join public.order_items as i on i.product_id = p.id and i.order_id = return_units.order_id
-  order by p.id
-  for update of p;
+  perform from public.products as p where p.id = any (product_ids) order by p.id for update;
   update public.products as p
-  set stock_quantity = p.stock_quantity + i.quantity
-  from public.order_items as i
-  where i.order_id = return_units.order_id and p.id = i.product_id;
+  set stock_quantity = p.stock_quantity
+    + (select sum(i.quantity) from public.order_items as i where i.order_id = return_units.order_id and i.product_id = p.id)
+  where p.id = any (product_ids);
 end
 $$;
 comment on function private.return_units is 'Returns an order''s units to stock. The caller has locked the order.';
 
 create function private.due_end(ended public.orders) returns text
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable set search_path = '' set enable_bitmapscan = on set enable_sort = on as $$
 declare
   is_prompted boolean;
 begin
@@ -71,46 +70,54 @@ $$;
 comment on function private.due_end is
   'What ends now. order: the unpaid order, at expires_at; an open prompt delays that until expiry_limit. units: its hold, at reserved_until, also while a prompt is open. Null: nothing. A payment under review delays both.';
 
-create function public.expire_reservations(at_most integer default 200) returns integer
-language plpgsql security definer
+create function private.due_orders(at_most integer) returns uuid[]
+language plpgsql stable
 set search_path = ''
 set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 -- The partial indexes return due orders in order.
 set enable_bitmapscan = off
 set enable_sort = off
 set jit = off
 as $$
-declare
-  due uuid[];
-  ended public.orders;
-  is_over boolean;
 begin
-  perform pg_advisory_xact_lock(hashtext('expire_reservations'));
-  perform private.end_reviews();
   -- Each kind has its own index, so that a run without due orders reads nothing.
-  select array_agg(found.id) into due from (
+  return array(
     (
       select o.id from public.orders as o
       where o.payment_status = 'unpaid' and o.status = 'pending' and o.expires_at <= now() and private.due_end(o) is not null
-      order by o.expires_at limit expire_reservations.at_most
+      order by o.expires_at limit due_orders.at_most
     )
     union
     (
       select o.id from public.orders as o
       where o.payment_status = 'unpaid' and o.status = 'pending' and o.reserved_until <= now() and private.due_end(o) is not null
-      order by o.reserved_until limit expire_reservations.at_most
+      order by o.reserved_until limit due_orders.at_most
     )
     union
     (
       -- Orders that staff cancelled return their units, too.
       select o.id from public.orders as o
       where o.payment_status = 'unpaid' and o.status = 'cancelled' and o.reserved_until is not null and private.due_end(o) is not null
-      order by o.id limit expire_reservations.at_most
+      order by o.id limit due_orders.at_most
     )
-  ) as found;
-  if due is null then
+    limit due_orders.at_most
+  );
+end
+$$;
+comment on function private.due_orders is 'Orders whose end, or whose hold''s end, is due (private.due_end).';
+
+create function public.expire_reservations(at_most integer default 200) returns integer
+language plpgsql security definer set search_path = '' set enable_seqscan = off set jit = off as $$
+declare
+  due uuid[];
+  product_ids uuid[];
+  ended public.orders;
+  is_over boolean;
+begin
+  perform pg_advisory_xact_lock(hashtext('expire_reservations'));
+  perform private.end_reviews();
+  due := private.due_orders(expire_reservations.at_most);
+  if due = '{}' then
     return 0;
   end if;
   select array_agg(o.id) into due from (
@@ -120,16 +127,11 @@ begin
   select coalesce(array_agg(o.id order by o.id), '{}') into due
   from public.orders as o
   where o.id = any (due) and private.due_end(o) is not null;
+  product_ids := array(select i.product_id from public.order_items as i where i.order_id = any (due));
   -- Lock all products before the first changes, as renaming a category does.
-  perform from public.products as p
-  where p.id in (select i.product_id from public.order_items as i where i.order_id = any (due))
-  order by p.id
-  for no key update;
+  perform from public.products as p where p.id = any (product_ids) order by p.id for no key update;
   -- A payment locks the counters of its products, and not the products.
-  perform from private.held_units as h
-  where h.product_id in (select i.product_id from public.order_items as i where i.order_id = any (due))
-  order by h.product_id
-  for no key update;
+  perform from private.held_units as h where h.product_id = any (product_ids) order by h.product_id for no key update;
   for ended in select * from public.orders as o where o.id = any (due) order by o.id loop
     -- A hold may end before its order does.
     is_over := ended.status = 'cancelled' or private.due_end(ended) = 'order';
@@ -146,28 +148,26 @@ begin
 end
 $$;
 comment on function public.expire_reservations is
-  'Ends what private.due_end names: cancels unpaid orders, and returns the units that they hold. At most at_most orders that expire, whose hold ends, and that were cancelled. Returns the number of orders.';
+  'Ends what private.due_end names: cancels unpaid orders, and returns the units that they hold, of at_most orders. Returns the number of orders.';
 
 create function private.take_units(order_id uuid) returns boolean
-language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
+declare
+  product_ids uuid[] := array(select i.product_id from public.order_items as i where i.order_id = take_units.order_id);
 begin
   -- Lock products by id, so that two orders of the same products cannot deadlock.
-  perform from public.products as p
-  join public.order_items as i on i.product_id = p.id and i.order_id = take_units.order_id
-  order by p.id
-  for update of p;
+  perform from public.products as p where p.id = any (product_ids) order by p.id for update;
   if exists (
     select from public.products as p
-    join public.order_items as i on i.product_id = p.id and i.order_id = take_units.order_id
-    group by p.id
-    having p.stock_quantity < sum(i.quantity)
+    where p.id = any (product_ids) and p.stock_quantity
+      < (select sum(i.quantity) from public.order_items as i where i.order_id = take_units.order_id and i.product_id = p.id)
   ) then
     return false;
   end if;
   update public.products as p
-  set stock_quantity = p.stock_quantity - i.quantity
-  from public.order_items as i
-  where i.order_id = take_units.order_id and p.id = i.product_id;
+  set stock_quantity = p.stock_quantity
+    - (select sum(i.quantity) from public.order_items as i where i.order_id = take_units.order_id and i.product_id = p.id)
+  where p.id = any (product_ids);
   return true;
 end
 $$;
@@ -208,13 +208,7 @@ end
 $$;
 
 create function private.end_reviews() returns void
-language plpgsql
-set search_path = ''
--- Starts from the few attempts under review, not from all orders in order of id.
-set enable_sort = on
-set enable_bitmapscan = on
-set jit = off
-as $$
+language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   reviewed record;
   minutes interval := (select make_interval(mins => s.reservation_minutes) from public.store_settings as s);
@@ -254,7 +248,7 @@ comment on function private.end_reviews is
   'Ends attempts under review whose money staff have resolved. A later success still supersedes this.';
 
 create function private.count_held_units(old public.orders, new public.orders) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   paid_networks text[];
   was_held boolean := old.payment_status = 'unpaid' and old.reserved_until is not null and old.status in ('pending', 'cancelled');
@@ -264,7 +258,7 @@ begin
   if was_held and not is_held then
     -- In order of product, as expire_reservations locks them.
     perform from private.held_units as h
-    where h.product_id in (select i.product_id from public.order_items as i where i.order_id = old.id)
+    where h.product_id = any (array(select i.product_id from public.order_items as i where i.order_id = old.id))
     order by h.product_id
     for no key update;
   end if;
@@ -278,14 +272,9 @@ begin
     on conflict (product_id) do update set quantity = known.quantity + excluded.quantity;
   elsif was_held and not is_held then
     update private.held_units as known
-    set quantity = known.quantity - held.quantity
-    from (
-      select i.product_id, sum(i.quantity) as quantity
-      from public.order_items as i
-      where i.order_id = old.id
-      group by i.product_id
-    ) as held
-    where known.product_id = held.product_id;
+    set quantity = known.quantity
+      - (select sum(i.quantity) from public.order_items as i where i.order_id = old.id and i.product_id = known.product_id)
+    where known.product_id = any (array(select i.product_id from public.order_items as i where i.order_id = old.id));
     -- Before the networks are deleted.
     perform private.end_counted_hold(old.id, is_sold => new.payment_status <> 'unpaid' or new.status not in ('pending', 'cancelled'));
   end if;
@@ -324,7 +313,7 @@ end
 $$;
 
 create function private.refuse_too_many_unpaid_orders(networks text[], phone text, settings public.store_settings) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
 #variable_conflict use_column
 declare
   rule private.limits;
@@ -382,8 +371,9 @@ comment on function private.may_hold_units is
   'Whether an order holds its units from placing: all unpaid orders together stay within the share of the product''s units (those left and those held), and private.is_within_hold_time. Always true without networks.';
 
 create function private.reserve_for_prompt(order_id uuid) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
+  product_ids uuid[];
   waiting public.orders;
   extended_until timestamptz;
   item record;
@@ -414,15 +404,13 @@ begin
 
   held_until := least(now() + private.prompt_hold(), waiting.expires_at);
   select coalesce(array_agg(k.network), '{}') into networks from private.order_networks as k where k.order_id = waiting.id;
-  perform from public.products as p
-  where p.id in (select i.product_id from public.order_items as i where i.order_id = waiting.id)
-  order by p.id
-  for no key update;
+  product_ids := array(select i.product_id from public.order_items as i where i.order_id = waiting.id);
+  perform from public.products as p where p.id = any (product_ids) order by p.id for no key update;
   for item in
     select p.id as product_id, coalesce(p.stock_quantity, 0) as units_left, i.quantity,
       p.stock_quantity + private.units_held(p.id) as units
     from public.order_items as i
-    left join public.products as p on p.id = i.product_id and p.is_active
+    left join lateral (select * from public.products as p where p.id = i.product_id and p.is_active offset 0) as p on true
     where i.order_id = waiting.id
   loop
     if item.product_id is null then
@@ -441,14 +429,14 @@ begin
   -- before the money arrives, the order needs review as with late money.
   if may_hold then
     update public.products as p
-    set stock_quantity = p.stock_quantity - i.quantity
-    from public.order_items as i
-    where i.order_id = waiting.id and p.id = i.product_id;
+    set stock_quantity = p.stock_quantity
+      - (select sum(i.quantity) from public.order_items as i where i.order_id = waiting.id and i.product_id = p.id)
+    where p.id = any (product_ids);
     update public.orders as o set reserved_until = held_until where o.id = waiting.id;
     -- Visitors' orders, which are counted, have one product.
     perform private.begin_counted_hold(waiting.id, i.product_id, i.quantity, private.units_held(p.id) + p.stock_quantity, held_until, true)
     from public.order_items as i
-    join public.products as p on p.id = i.product_id
+    cross join lateral (select * from public.products as p where p.id = i.product_id offset 0) as p
     where i.order_id = waiting.id;
   end if;
 end

@@ -287,11 +287,15 @@ create function private.orders_missing_receipt(receipt text) returns setof uuid
 language sql stable set search_path = '' as $$
   select distinct p.order_id
   from public.mpesa_transactions as t
-  join public.payments as p on p.charge_cents = t.received_cents and p.method = 'prompt' and p.receipt is null
-    and p.status in ('initiating', 'processing', 'unresolved', 'completed')
-    -- M-PESA's clock may differ by minutes.
-    and p.created_at between t.transacted_at - interval '15 minutes' and t.transacted_at + interval '15 minutes'
-  where t.receipt = orders_missing_receipt.receipt and t.payment_id is null and p.purpose = 'order';
+  cross join lateral (
+    select p.order_id, p.status, p.purpose from public.payments as p
+    where p.charge_cents = t.received_cents and p.method = 'prompt' and p.receipt is null
+      -- M-PESA's clock may differ by minutes.
+      and p.created_at between t.transacted_at - interval '15 minutes' and t.transacted_at + interval '15 minutes'
+    offset 0
+  ) as p
+  where t.receipt = orders_missing_receipt.receipt and t.payment_id is null and p.purpose = 'order'
+    and p.status in ('initiating', 'processing', 'unresolved', 'completed');
 $$;
 comment on function private.orders_missing_receipt is
   'Orders that unassigned money may belong to: they have a prompt of the same amount and time without a receipt.';

@@ -339,6 +339,8 @@ grant select (id) on public.statement_pulls to anon;
 create policy "staff read every pull" on public.statement_pulls for select to authenticated using ((select public.is_admin()));
 create unique index "one pull at a time" on public.statement_pulls ((true)) where outcome = 'running';
 create index statement_pulls_that_are_complete on public.statement_pulls (window_to desc) where outcome = 'complete';
+create index statement_pulls_with_gaps on public.statement_pulls (window_from) where missed_since is not null;
+create index statement_pulls_by_window on public.statement_pulls using gist (tstzrange(window_from, window_to)) where outcome = 'complete';
 
 create function public.lease_statement_pull(every interval default '30 minutes') returns setof public.statement_pulls
 language plpgsql security definer set search_path = '' as $$
@@ -407,13 +409,13 @@ $$;
 comment on function public.finish_statement_pull is
   'Ends a pull: complete if all payments of its window were received, else failed with the problem; then its window is pulled again.';
 
-create function private.statement_coverage() returns tstzmultirange
+create function private.statement_coverage(period tstzrange) returns tstzmultirange
 language sql stable set search_path = '' as $$
   select coalesce(range_agg(tstzrange(s.window_from, s.window_to)), '{}'::tstzmultirange)
   from public.statement_pulls as s
-  where s.outcome = 'complete';
+  where s.outcome = 'complete' and tstzrange(s.window_from, s.window_to) && statement_coverage.period;
 $$;
-comment on function private.statement_coverage is 'The time that complete pulls cover.';
+comment on function private.statement_coverage is 'The time within a period, and around it, that complete pulls cover.';
 
 create type public.period as (starts_at timestamptz, ends_at timestamptz);
 
@@ -426,7 +428,7 @@ comment on type public.statement_status is
   'missed: gaps of the last 14 days. unsettled_messages: callbacks and confirmations that could not be settled. unmatched: money without a payment. to_check: messages_to_check that wait.';
 
 create function public.statement_status() returns public.statement_status
-language plpgsql stable security definer set search_path = '' as $$
+language plpgsql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   status public.statement_status;
 begin
@@ -437,14 +439,15 @@ begin
   from private.mpesa_registrations as r;
   select max(t.reported_by_confirmation_at) into status.last_confirmation_at
   from public.mpesa_transactions as t where t.transacted_at > now() - interval '30 days';
-  select max(s.finished_at), max(s.window_to) into status.last_complete_at, status.covered_until
-  from public.statement_pulls as s where s.outcome = 'complete';
+  -- Windows end with the start of their pull, and one pull runs at a time: the last window is of the last pull.
+  select s.finished_at, s.window_to into status.last_complete_at, status.covered_until
+  from public.statement_pulls as s where s.outcome = 'complete' order by s.window_to desc limit 1;
   select s.problem into status.problem
   from public.statement_pulls as s where s.outcome <> 'running' order by s.id desc limit 1;
   status.missed := array(
     select (s.missed_since, s.window_from)::public.period
-    from public.statement_pulls as s
-    where s.outcome = 'complete' and s.missed_since is not null and s.started_at > now() - interval '14 days'
+    from (select * from public.statement_pulls as gap where gap.missed_since is not null offset 0) as s
+    where s.outcome = 'complete' and s.started_at > now() - interval '14 days'
     order by s.id desc
   );
   select count(*) into status.unsettled_messages

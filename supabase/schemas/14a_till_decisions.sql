@@ -558,7 +558,7 @@ language sql stable set search_path = '' as $$
   select exists (select from private.mpesa_registrations as r where r.kind = 'till') or case
     -- A receipt does not show its time: any since the order was placed.
     when o.created_at < now() - interval '1 hour'
-      then private.statement_coverage() @> tstzrange(o.created_at, now() - interval '1 hour')
+      then private.statement_coverage(tstzrange(o.created_at, now() - interval '1 hour')) @> tstzrange(o.created_at, now() - interval '1 hour')
     else false
   end
   from public.orders as o where o.id = should_be_reported.order_id;

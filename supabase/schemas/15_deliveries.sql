@@ -247,5 +247,60 @@ begin
 end
 $$;
 
+create function private.newest_delivery_of_each_rider(since timestamptz) returns setof public.deliveries
+language plpgsql stable
+set search_path = ''
+-- One step in the index for each rider, whatever number of deliveries they have.
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+as $$
+begin
+  return query
+  with recursive riders (name) as (
+    (select lower(d.delivery_person) from public.deliveries as d where d.delivery_person is not null order by 1 limit 1)
+    union all
+    select (
+      select lower(d.delivery_person) from public.deliveries as d
+      where d.delivery_person is not null and lower(d.delivery_person) > r.name
+      order by 1 limit 1
+    )
+    from riders as r where r.name is not null
+  )
+  select newest.*
+  from riders as r
+  cross join lateral (
+    select * from public.deliveries as d
+    where d.delivery_person is not null and lower(d.delivery_person) = r.name and d.created_at > newest_delivery_of_each_rider.since
+    order by d.created_at desc, d.id desc limit 1
+  ) as newest;
+end
+$$;
+
+create function public.recent_riders() returns table (
+  name text, phone text, vehicle text, open_deliveries integer, last_assigned_at timestamptz
+)
+language plpgsql stable security definer set search_path = '' as $$
+#variable_conflict use_column
+begin
+  perform private.expect_staff();
+  return query
+    with open as materialized (
+      select lower(d.delivery_person) as name, count(*)::integer as count
+      from (select * from public.deliveries as d where d.delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit') offset 0) as d
+      where d.delivery_status <> 'pending' and d.created_at > now() - interval '60 days'
+      group by 1
+    )
+    select latest.delivery_person, latest.delivery_phone, latest.delivery_vehicle,
+      coalesce((select o.count from open as o where o.name = lower(latest.delivery_person)), 0), latest.updated_at
+    from private.newest_delivery_of_each_rider(now() - interval '60 days') as latest
+    order by latest.updated_at desc
+    limit 20;
+end
+$$;
+comment on function public.recent_riders is
+  'For staff: riders of the last 60 days, with phone and vehicle of their newest delivery and the number of open deliveries.';
+
 -- Execution rights
-grant execute on function public.assign_delivery to authenticated, service_role;
+grant execute on function public.assign_delivery, public.recent_riders to authenticated, service_role;

@@ -20,7 +20,7 @@ comment on function private.work_step is
 
 create function private.short_search_rows() returns integer
 language sql immutable
-return 5000;
+return 2000;
 comment on function private.short_search_rows is
   'Number of newest rows that are searched if every part of the search has fewer than three letters, because trigram indexes do not contain shorter parts.';
 
@@ -106,7 +106,8 @@ comment on type private.list_filters is 'Filters of a staff list: of orders or d
 -- Conditions read the row's own items and rider in a scalar subquery. With EXISTS PostgreSQL used a hashed subplan and read all items
 -- of the shop for the few orders of a search.
 create function private.list_conditions(
-  filters private.list_filters, out by_index text, out by_row text, out candidates text, out is_broad boolean
+  filters private.list_filters, is_count boolean, out by_index text, out by_row text, out candidates text, out is_exact boolean,
+  out is_broad boolean
 )
 language plpgsql stable set search_path = '' as $$
 declare
@@ -130,9 +131,12 @@ declare
   pattern text;
   in_order text[] := '{}';
   anywhere text[] := '{}';
+  -- A count stops at 501 orders, of which few have more than three lines with the same word.
+  bound text := '';
 begin
   typed := private.read_list_search(filters.search);
   is_broad := true;
+  is_exact := false;
 
   if filters.from_day is not null then
     indexed := indexed || format($sql$%s.created_at >= %L::date::timestamp at time zone 'Africa/Nairobi'$sql$, own, filters.from_day);
@@ -184,6 +188,7 @@ begin
         'coalesce((select lower(d.delivery_person) = %L from public.deliveries as d where d.order_id = o.id), false)', rider_name
       );
       candidates := format('select d.order_id as id from public.deliveries as d where lower(d.delivery_person) = %L', rider_name);
+      is_exact := true;
     else
       indexed := indexed || format('lower(d.delivery_person) = %L', rider_name);
     end if;
@@ -191,16 +196,9 @@ begin
   if cardinality(typed.order_ids) > 0 then
     checked := checked || format('o.id = any (%L::uuid[])', typed.order_ids);
     candidates := format('select unnest(%L::uuid[]) as id', typed.order_ids);
+    is_exact := true;
     is_broad := false;
   elsif typed.words is not null then
-    checked := checked || format($sql$(%1$s || E'\n' || coalesce((
-      select string_agg(%2$s, E'\n') from public.order_items as i where i.order_id = o.id), '')%3$s like all (%4$L::text[])%5$s)$sql$,
-      order_text, item_text, case when not is_orders then format($sql$ || E'\n' || %s$sql$, rider_text) end, typed.words,
-      case when typed.digits is not null then
-        format(' or %s like %L', order_text, typed.digits)
-        || case when is_orders then '' else format(' or %s like %L', rider_text, typed.digits) end
-      end
-    );
     -- Words that are in no product or rider must be in the order itself, whose index finds all of them at once. Parts of fewer than
     -- three letters are not in trigram indexes.
     foreach pattern in array typed.words loop
@@ -212,14 +210,29 @@ begin
         end if;
       end if;
     end loop;
+    is_exact := cardinality(in_order) + cardinality(anywhere) = cardinality(typed.words) and (in_order = '{}' or anywhere = '{}');
+    checked := checked || format('(%s like all (%L::text[])%s)',
+      order_text || case when in_order <> typed.words then
+        format($sql$ || E'\n' || coalesce((select string_agg(%s, E'\n') from public.order_items as i where i.order_id = o.id), '')$sql$, item_text)
+        || case when is_orders then '' else format($sql$ || E'\n' || %s$sql$, rider_text) end
+        else '' end,
+      typed.words,
+      case when typed.digits is not null then
+        format(' or %s like %L', order_text, typed.digits)
+        || case when is_orders then '' else format(' or %s like %L', rider_text, typed.digits) end
+      end
+    );
+    if is_count and is_orders and is_exact and cardinality(anywhere) = 1 and cardinality(checked) = 1 and array_to_string(indexed, '') = '' then
+      bound := ' limit 1503';
+    end if;
     -- Without longer parts only the newest rows are searched: candidates stay null, or are these rows and the orders with the digits.
     candidates := case
       when cardinality(in_order) > 0 then format('select o.id from public.orders as o where %s',
         (select string_agg(format('%s like %L', order_text, p.pattern), ' and ') from unnest(in_order) as p (pattern))
         || case when typed.digits is not null then format(' or %s like %L', order_text, typed.digits) else '' end)
       when cardinality(anywhere) > 0 then (
-        select string_agg(format('(select i.order_id as id from public.order_items as i where %s like %L', item_text, p.pattern)
-          || format(' union select o.id from public.orders as o where %s like %L', order_text, p.pattern)
+        select string_agg(format('((select i.order_id as id from public.order_items as i where %s like %L%s)', item_text, p.pattern, bound)
+          || format(' union (select o.id from public.orders as o where %s like %L%s)', order_text, p.pattern, bound)
           || case when is_orders then '' else
             format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, p.pattern) end
           || ')', ' intersect ')
@@ -235,6 +248,7 @@ begin
   if is_orders and filters.payment = 'needs_review' then
     -- Money that came too late or in part, or that M-PESA reports in another amount.
     checked := checked || is_review_due;
+    is_exact := false;
     candidates := $sql$
       select o.id from public.orders as o where o.payment_status = 'needs_review'
       union
@@ -243,6 +257,7 @@ begin
   end if;
   if is_orders and filters.payment = 'refund_due' then
     checked := checked || is_refund_due;
+    is_exact := true;
     candidates := $sql$
       select o.id from public.orders as o where o.payment_status = 'paid' and o.status = 'cancelled'
       union
@@ -251,10 +266,11 @@ begin
   end if;
   by_index := coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true');
   by_row := nullif(array_to_string(checked, ' and '), '');
+  is_exact := is_exact and cardinality(checked) = 1;
 end
 $$;
 comment on function private.list_conditions is
-  'The filters of a staff list, orders (o) or deliveries (d with their order o), as conditions in SQL. by_index: on the list''s own table, served by an index in the order of the list; by_row: all others, or null; candidates: a query for the ids of orders that may match, or null to scan only private.short_search_rows() rows; is_broad: whether the newest rows are scanned first.';
+  'The filters of a staff list, orders (o) or deliveries (d with their order o), as conditions in SQL. by_index: on the list''s own table, served by an index in the order of the list; by_row: all others, or null; candidates: a query for the ids of orders that may match, or null to scan only private.short_search_rows() rows; is_exact: whether each candidate meets by_row; is_broad: whether the newest rows are scanned first.';
 
 create function private.walk_list(
   list text, by_index text, by_row text, before_created_at timestamptz, before_id uuid, most integer, nearby integer,
@@ -295,17 +311,23 @@ comment on function private.walk_list is
 
 create function private.rows_of_candidates(list text, by_index text, by_row text, candidates text) returns text
 language sql immutable set search_path = '' as $$
-  -- The limits keep the planner from reading every row for a few ids.
+  -- The limits keep the planner from reading every row for a few ids. Rows are checked newest first, so that a full page ends the query:
+  -- by_row reads and folds all texts of an order.
   select format(
-    'with candidates as materialized (%1$s)
-     select %2$s.id, %2$s.created_at
-     from candidates as c
-     cross join lateral (select o.* from public.orders as o where o.id = c.id limit 1) as o%3$s
-     where %4$s and %5$s',
-    candidates, case when list = 'orders' then 'o' else 'd' end,
-    case when list <> 'orders' then
-      ' cross join lateral (select d.* from public.deliveries as d where d.order_id = o.id limit 1) as d' end,
-    by_index, by_row
+    'with candidates as materialized (%1$s), newest as materialized (
+       select %2$s.id, %2$s.%3$s as order_id, %2$s.created_at
+       from candidates as c
+       cross join lateral (select %2$s.* from public.%4$I as %2$s where %2$s.%3$s = c.id limit 1) as %2$s
+       where %5$s
+       order by %2$s.created_at desc, %2$s.id desc
+     )
+     select n.id, n.created_at
+     from newest as n
+     cross join lateral (select o.* from public.orders as o where o.id = n.order_id limit 1) as o%6$s
+     where %7$s',
+    candidates, case when list = 'orders' then 'o' else 'd' end, case when list = 'orders' then 'id' else 'order_id' end, list, by_index,
+    case when list <> 'orders' then ' cross join lateral (select d.* from public.deliveries as d where d.id = n.id limit 1) as d' end,
+    by_row
   );
 $$;
 
@@ -320,7 +342,7 @@ declare
   is_whole_list boolean := false;
   nearby integer;
 begin
-  conditions := private.list_conditions(filters);
+  conditions := private.list_conditions(filters, false);
   if conditions.is_broad then
     -- A few of the newest rows show whether a search is broad. Then its page is soon complete; rarer matches come from the candidates.
     foreach nearby in array case
@@ -331,18 +353,15 @@ begin
       select w.found_ids, w.is_whole_list into found_ids, is_whole_list
       from private.walk_list(filters.list, conditions.by_index, conditions.by_row, before_created_at, before_id, most, nearby) as w;
       exit when is_whole_list or coalesce(cardinality(found_ids), 0) = most
-        or (conditions.candidates is not null and 8 * coalesce(cardinality(found_ids), 0) < most);
+        or (conditions.candidates is not null and 4 * coalesce(cardinality(found_ids), 0) < most);
     end loop;
   end if;
   if conditions.candidates is not null and coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
     execute format(
-      'with found as materialized (%s)
-       select array_agg(newest.id)
-       from (
-         select f.id from found as f where $2 is null or (f.created_at, f.id) < ($1, $2)
-         order by f.created_at desc, f.id desc limit $3
-       ) as newest',
-      private.rows_of_candidates(filters.list, conditions.by_index, conditions.by_row, conditions.candidates)
+      'select array_agg(page.id) from (%s and ($2 is null or (n.created_at, n.id) < ($1, $2)) limit $3) as page',
+      private.rows_of_candidates(
+        filters.list, conditions.by_index, case when conditions.is_exact then 'true' else conditions.by_row end, conditions.candidates
+      )
     ) into found_ids using before_created_at, before_id, most;
   end if;
   return found_ids;
@@ -350,7 +369,7 @@ end
 $$;
 comment on function private.find_in_list is 'The ids of a page of a staff list, newest first.';
 
-create function private.count_along_index(list text, by_index text) returns integer
+create function private.count_along_index(list text, by_index text, most integer) returns integer
 language plpgsql stable
 set search_path = ''
 set jit = off
@@ -362,8 +381,8 @@ declare
   count integer;
 begin
   execute format(
-    'select count(*) from (select from public.%I as %s where %s limit 10001) as bounded',
-    list, case when list = 'orders' then 'o' else 'd' end, by_index
+    'select count(*) from (select from public.%I as %s where %s limit %s) as bounded',
+    list, case when list = 'orders' then 'o' else 'd' end, by_index, most
   ) into count;
   return count;
 end
@@ -375,17 +394,29 @@ declare
   conditions record;
   count integer;
 begin
-  conditions := private.list_conditions(filters);
+  conditions := private.list_conditions(filters, true);
   if filters.list = 'orders' and conditions.by_row is null and conditions.by_index = 'true' then
     select coalesce(sum(t.orders), 0) into count from private.daily_totals as t;
   elsif conditions.by_row is null then
-    count := private.count_along_index(filters.list, conditions.by_index);
+    count := private.count_along_index(filters.list, conditions.by_index, case when filters.rider <> '' then 501 else 10001 end);
   elsif conditions.candidates is null then
     select coalesce(cardinality(w.found_ids), 0) into count
-    from private.walk_list(filters.list, conditions.by_index, conditions.by_row, null, null, 1001, private.short_search_rows()) as w;
+    from private.walk_list(filters.list, conditions.by_index, conditions.by_row, null, null, 501, private.short_search_rows()) as w;
+  elsif conditions.is_exact then
+    execute format(
+      'select count(*) from (
+         select from (%1$s) as c%2$s limit 501
+       ) as bounded',
+      conditions.candidates,
+      case when filters.list <> 'orders' or conditions.by_index <> 'true' then format(
+        ' cross join lateral (select %1$s.* from public.%2$I as %1$s where %1$s.%3$s = c.id limit 1) as %1$s where %4$s',
+        case when filters.list = 'orders' then 'o' else 'd' end, filters.list,
+        case when filters.list = 'orders' then 'id' else 'order_id' end, conditions.by_index
+      ) end
+    ) into count;
   else
     execute format(
-      'select count(*) from (select from (%s) as found limit 1001) as bounded',
+      'select count(*) from (select from (%s) as found limit 501) as bounded',
       private.rows_of_candidates(filters.list, conditions.by_index, conditions.by_row, conditions.candidates)
     ) into count;
   end if;
@@ -393,7 +424,29 @@ begin
 end
 $$;
 comment on function private.count_in_list is
-  'Number of rows of a staff list that match the filters, at most 10001, which means more than 10,000. For a search or rider at most 1001. All orders are counted exactly.';
+  'Number of rows of a staff list that match the filters, at most 10001, which means more than 10,000. For a search or rider at most 501. All orders are counted exactly.';
+
+create function private.walk_by_text(
+  rows text, searched text, pattern text, before_created_at timestamptz, before_id uuid, most integer, nearby integer,
+  out found_ids uuid[], out is_whole_list boolean
+)
+language plpgsql stable
+set search_path = ''
+set jit = off
+-- As in walk_list.
+set enable_sort = off
+set enable_bitmapscan = off
+as $$
+begin
+  execute format(
+    'with near as materialized (
+       select t.id, coalesce(%s like $1, true) as matches %s order by t.created_at desc, t.id desc limit $5
+     )
+     select (select array_agg(found.id) from (select n.id from near as n where n.matches limit $4) as found), (select count(*) < $5 from near)',
+    searched, rows
+  ) into found_ids, is_whole_list using pattern, before_created_at, before_id, most, nearby;
+end
+$$;
 
 create function private.find_by_text(
   list text, searched text, condition text, search text, before_created_at timestamptz, before_id uuid, page_size integer
@@ -406,25 +459,17 @@ declare
   ) || '%';
   most constant integer := least(greatest(coalesce(page_size, 50), 1), 1000);
   -- A search scans this many of the newest before it uses the trigram index: a broad search has found its page by then.
-  nearby constant integer := case when pattern is null then most else 40 * most end;
+  nearby constant integer := case when pattern is null then most when list = 'products' then 10 * most else 40 * most end;
   newest constant text := format(
     'from public.%I as t where %s%s', list, condition, case when before_id is not null then ' and (t.created_at, t.id) < ($2, $3)' end
   );
   found_ids uuid[];
   is_whole_list boolean;
 begin
-  execute format(
-    'with near as materialized (
-       select t.id, t.created_at, coalesce(%s like $1, true) as matches %s order by t.created_at desc, t.id desc limit $5
-     )
-     select
-       (select array_agg(found.id) from (
-         select n.id from near as n where n.matches order by n.created_at desc, n.id desc limit $4
-       ) as found),
-       (select count(*) < $5 from near)',
-    searched, newest
-  ) into found_ids, is_whole_list using pattern, before_created_at, before_id, most, nearby;
-  if pattern is not null and coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
+  select w.found_ids, w.is_whole_list into found_ids, is_whole_list
+  from private.walk_by_text(newest, searched, pattern, before_created_at, before_id, most, nearby) as w;
+  -- Trigram indexes do not contain shorter parts. A catalogue is read whole for them.
+  if (pattern ~ '[[:alnum:]]{3}' or list = 'products') and coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
     execute format(
       'with found as materialized (select t.id, t.created_at %s and %s like $1)
        select array_agg(last.id)
@@ -472,7 +517,7 @@ begin
 end
 $$;
 comment on function public.count_orders is
-  'For staff: number of orders that search_orders finds on all pages. 1001 means more than 1,000, for a search or rider; 10001 more than 10,000, for other filters.';
+  'For staff: number of orders that search_orders finds on all pages. 501 means more than 500, for a search or rider; 10001 more than 10,000, for other filters.';
 
 create function public.search_deliveries(
   search text default '', status text default null, from_day date default null, until_day date default null,
@@ -505,7 +550,7 @@ begin
 end
 $$;
 comment on function public.count_deliveries is
-  'For staff: number of deliveries that search_deliveries finds on all pages. 1001 means more than 1,000, for a search; 10001 more than 10,000, otherwise.';
+  'For staff: number of deliveries that search_deliveries finds on all pages. 501 means more than 500, for a search or rider; 10001 more than 10,000, for other filters.';
 
 create function public.count_work() returns table (
   to_prepare integer, on_the_way integer, failed integer, late integer, unpaid integer, refunds_due integer, to_assign integer,
@@ -528,31 +573,6 @@ $$;
 comment on function public.count_work is
   'For staff: numbers of orders and deliveries that need work, by kind. 10001 means more than 10,000. One row.';
 
-create function public.recent_riders() returns table (
-  name text, phone text, vehicle text, open_deliveries integer, last_assigned_at timestamptz
-)
-language plpgsql stable security definer set search_path = '' as $$
-#variable_conflict use_column
-begin
-  perform private.expect_staff();
-  return query
-    select latest.delivery_person, latest.delivery_phone, latest.delivery_vehicle, latest.open_deliveries, latest.updated_at
-    from (
-      select distinct on (lower(d.delivery_person))
-        d.delivery_person, d.delivery_phone, d.delivery_vehicle, d.updated_at,
-        (count(*) filter (where d.delivery_status in ('assigned', 'picked_up', 'in_transit'))
-          over (partition by lower(d.delivery_person)))::integer as open_deliveries
-      from public.deliveries as d
-      where d.created_at > now() - interval '60 days' and d.delivery_person is not null
-      order by lower(d.delivery_person), d.created_at desc, d.id
-    ) as latest
-    order by latest.updated_at desc
-    limit 20;
-end
-$$;
-comment on function public.recent_riders is
-  'For staff: riders of the last 60 days, with phone and vehicle of their newest delivery and the number of open deliveries.';
-
 -- Execution rights
 grant execute on function public.search_orders, public.count_orders, public.search_deliveries, public.count_deliveries,
-  public.count_work, public.recent_riders to authenticated, service_role;
+  public.count_work to authenticated, service_role;

@@ -234,6 +234,22 @@ $$;
 comment on function public.dashboard_figures is
   'For staff: active products, orders, inquiries, and money in cents. revenue: total of all orders, paid or not (specification §7). received: money for orders minus refunds, by its time; days of Nairobi, weeks from Monday.';
 
+create function public.count_payments_since(since timestamptz default null) returns table (count integer, newest timestamptz)
+language plpgsql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
+begin
+  perform private.expect_staff();
+  return query select
+    (select count(*)::integer from (
+      select from public.payments as p
+      where p.completed_at > count_payments_since.since and p.status = 'completed' and p.purpose = 'order'
+      limit 101
+    ) as bounded),
+    (select max(p.completed_at) from public.payments as p where p.status = 'completed' and p.purpose = 'order');
+end
+$$;
+comment on function public.count_payments_since is
+  'For staff: the number of orders'' payments that were completed after a time (101: more than 100; 0 for null), and when the newest was completed.';
+
 create function public.day_totals(day date) returns table (
   placed bigint, rounding bigint, not_paid bigint, paid_otherwise bigint, other_amounts bigint, received_for_orders bigint,
   paid_other_days bigint, placed_other_days bigint, received bigint, refunded bigint, net_received bigint,
@@ -274,13 +290,13 @@ begin
       -- M-PESA's clock decides the day in the books.
       coalesce(sum(p.charge_cents) filter (where t.transacted_at < since or t.transacted_at >= until), 0) as left_day
     from public.payments as p
-    left join public.orders as o on o.id = p.order_id
-    left join public.mpesa_transactions as t on t.payment_id = p.id
+    left join lateral (select o.payment_status from public.orders as o where o.id = p.order_id offset 0) as o on true
+    left join lateral (select t.transacted_at from public.mpesa_transactions as t where t.payment_id = p.id offset 0) as t on true
     where p.status = 'completed' and p.purpose = 'order' and p.completed_at >= since and p.completed_at < until
   ), other_day as (
     select coalesce(sum(p.charge_cents), 0) as cents
     from public.mpesa_transactions as t
-    join public.payments as p on p.id = t.payment_id
+    cross join lateral (select p.* from public.payments as p where p.id = t.payment_id offset 0) as p
     where t.transacted_at >= since and t.transacted_at < until and p.status = 'completed' and p.purpose = 'order'
       and not coalesce(p.completed_at >= since and p.completed_at < until, false)
   ), sent_back as (
@@ -288,7 +304,7 @@ begin
     from (
       select r.refund_cents as cents
       from public.refunds as r
-      join public.payments as p on p.id = r.payment_id
+      cross join lateral (select p.purpose from public.payments as p where p.id = r.payment_id offset 0) as p
       where r.status = 'completed' and p.purpose = 'order' and r.completed_at >= since and r.completed_at < until
       union all
       select c.amount_cents from public.change_notes as c where c.kind = 'returned' and c.noted_at >= since and c.noted_at < until
@@ -310,7 +326,7 @@ comment on function public.day_totals is
 -- Metrics for monitoring (docs/monitoring.md)
 
 create function public.shop_metrics() returns table (metric text, label text, value double precision)
-language sql stable security definer set search_path = '' as $$
+language sql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
   -- Each part reads a partial index or one end of an index, so that the cost does not grow with the data.
   select 'payments_open', known.status, (
     select count(*) from public.payments as p where p.purpose = 'order' and p.status = known.status and p.status in ('initiating', 'processing')
@@ -339,7 +355,10 @@ language sql stable security definer set search_path = '' as $$
   ) + (select count(*) from public.payment_messages as m where m.outcome = 'error')
   union all
   select 'payment_message_last_timestamp_seconds', known.source, coalesce(extract(epoch from (
-    select m.received_at from public.payment_messages as m where m.source = known.source order by m.id desc limit 1
+    -- Not where source = known.source: with statistics the planner would read all messages backwards for one of a rare source.
+    select m.received_at
+    from (select * from public.payment_messages as m where m.source >= known.source order by m.source, m.id desc limit 1) as m
+    where m.source = known.source
   )), 0)
   from unnest(array['callback', 'confirmation', 'query', 'statement', 'reversal_result']) as known (source)
   union all
@@ -375,5 +394,6 @@ comment on function public.shop_metrics is 'Metrics for monitoring: name, value 
 
 -- Execution rights
 grant execute on function public.request_backup to authenticated, service_role;
-grant execute on function public.daily_figures, public.system_status, public.dashboard_figures, public.day_totals to authenticated;
+grant execute on function public.daily_figures, public.system_status, public.dashboard_figures, public.day_totals,
+  public.count_payments_since to authenticated;
 grant execute on function public.record_page_views, public.record_backup, public.shop_metrics to service_role;

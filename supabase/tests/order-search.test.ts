@@ -85,7 +85,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['an apostrophe', "o'brien", ['ORD-5002']],
     ['an apostrophe of another kind', 'o’brien', ['ORD-5002']],
     ['a name without its apostrophe', 'obrien', ['ORD-5002']],
-    ['only a special character', '%', ['ORD-5002']],
+    ['only a special character, in none of the newest', '%', []],
     ['two special characters without a match', '%%', []],
     ['the end of one column and the beginning of the next', 'lightstar', []],
     ['two words in any order', 'light star', ['ORD-5006', 'ORD-5005']],
@@ -177,7 +177,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   test('combines common words in one index lookup: reads only orders with all of them', async () => {
     const candidatesOf = async (text: string) => {
       const { rows } = await database.query<{ candidates: string }>(
-        `select candidates from private.list_conditions(('orders', $1, null, null, null, null, null, null))`,
+        `select candidates from private.list_conditions(('orders', $1, null, null, null, null, null, null), false)`,
         [text],
       );
       return (await database.query(rows[0]?.candidates ?? '')).rows.length;
@@ -187,7 +187,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await candidatesOf('karen starlight plain')).toBe(1);
   });
 
-  describe('parts of fewer than three letters search the newest 5,000 orders:', () => {
+  describe('parts of fewer than three letters search the newest 2,000 orders:', () => {
     beforeAll(() =>
       database.execute(`
         alter table public.orders disable trigger user;
@@ -195,8 +195,8 @@ describe.each(testDatabases())('on %s', (kind) => {
           (order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee,
            total_amount, created_at)
         select 'OLD-' || n, 'JJ-20250101-' || (100000 + n), 'Early ߷', 'early@mail.example', '+254712345678', 'Karen', 100, 1000,
-          timestamptz '2025-01-01' - n * interval '1 minute'
-        from generate_series(1, 5000) as n;
+          timestamptz '2026-11-03' - n * interval '1 minute'
+        from generate_series(1, 1000) as n;
         alter table public.orders enable trigger user`),
     );
     afterAll(() =>
@@ -220,20 +220,20 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
 
     test.each([
-      ['every order has them', 'ju ka', 5, 1001],
+      ['every order has them', 'ju ka', 5, 501],
       ['no order has them', 'zz qq', 0, 0],
-      ['some old orders have them', '߷', 5, 5000 - bulk - named.length],
+      ['some orders have them', '߷', 5, 501],
     ])('%s', async (_, text, shown, counted) => {
       expect(await numbers({ search: text })).toHaveLength(shown);
-      expect(await count({ search: text })).toBe(Math.min(counted, 1001));
+      expect(await count({ search: text })).toBe(Math.min(counted, 501));
       // They are counted, too.
       for (const statement of [
         'select id from public.search_orders($1, page_size => 5)',
         'select public.count_orders($1)',
       ]) {
-        expect(await rowsRead(statement, [text])).toBeLessThan(2 * 5100 + 1);
+        expect(await rowsRead(statement, [text])).toBeLessThan(2 * 2100 + 1);
       }
-      expect(await rowsRead('select count(*) from public.orders')).toBe(bulk + named.length + 5000);
+      expect(await rowsRead('select count(*) from public.orders')).toBe(bulk + named.length + 1000);
     });
   });
 

@@ -105,7 +105,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe.each([
-    ['search_deliveries', 'deliveries', ['', 'Otieno', 'n-1', 'n-39']],
+    ['search_deliveries', 'deliveries', ['', 'Otieno', 'n-1', 'n-390']],
     ['search_inquiries', 'inquiries', ['', 'visitor', 'visitor 1', 'question 39']],
   ])('%s', (procedure, table, searches) => {
     test.each(searches)('with %j returns every row once, newest first, in pages', async (search) => {
@@ -129,7 +129,7 @@ describe.each(testDatabases())('on %s', (kind) => {
          order by t.created_at desc, t.id desc`,
         [search],
       );
-      expect(expected.length).toBeGreaterThan(20);
+      expect(expected.length).toBeGreaterThan(10);
       expect(seen).toEqual(expected);
     });
 

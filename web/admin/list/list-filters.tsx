@@ -142,14 +142,14 @@ const maxCounted = 10_000;
 const formatCount = (count: number): string =>
   count === maxCounted + 1 ? '10,000+' : count.toLocaleString('en-KE');
 
-/** Number of matching rows; searches count up to 1000. */
+/** Number of matching rows; searches count up to 500. */
 export function RowCount({ count, one, many }: { count: number | undefined; one: string; many: string }) {
   return (
     <p role="status" className="min-w-20 text-sm text-ink-soft tabular-nums">
       {count === undefined
         ? ''
-        : count > 1000
-          ? `${count === 1001 ? 'More than 1,000' : formatCount(count)} ${many}`
+        : count > 500
+          ? `${count === 501 ? 'More than 500' : formatCount(count)} ${many}`
           : `${count.toLocaleString('en-KE')} ${count === 1 ? one : many}`}
     </p>
   );

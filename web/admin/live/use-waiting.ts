@@ -4,7 +4,7 @@ import { useQueries } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { readStored, writeStored } from '../../lib/browser-storage.ts';
 import { usePaymentHealth } from '../payments-check/payment-health.ts';
-import { TableProblem } from '../table-answer.ts';
+import { dataOf, TableProblem } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 
 export interface Waiting {
@@ -44,16 +44,9 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
       {
         queryKey: ['orders', 'paid since', seen],
         queryFn: async ({ signal }) => {
-          const paid = tables
-            .from('payments')
-            .select('completed_at', { count: 'exact' })
-            .eq('purpose', 'order')
-            .eq('status', 'completed');
-          const answer = await (seen ? paid.gt('completed_at', seen) : paid)
-            .order('completed_at', { ascending: false })
-            .limit(1)
-            .abortSignal(signal);
-          return { count: counted(answer), newest: answer.data?.[0]?.completed_at ?? null };
+          const answer = await tables.rpc('count_payments_since', { since: seen }).abortSignal(signal);
+          const [paid] = dataOf(answer);
+          return { count: paid?.count ?? 0, newest: paid?.newest ?? null };
         },
       },
       {

@@ -14,7 +14,7 @@ import { type ListedCategory, useCategories } from './product-queries.ts';
 const refresh = ['categories', 'products', 'dashboard'];
 
 const products = (count: number) =>
-  `${count.toLocaleString('en-KE')} ${count === 1 ? 'product' : 'products'}`;
+  `${count > 100 ? 'More than 100' : count} ${count === 1 ? 'product' : 'products'}`;
 
 interface CategoriesDialogProps {
   open: boolean;

@@ -2,8 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import type { ProductValues } from '../../../domain/product-form.ts';
 import type { Staff } from '../../lib/staff.ts';
-import { literally } from '../list/contains.ts';
-import { type Cursor, isAfter, type ReadPage, useRows } from '../list/use-rows.ts';
+import { type Cursor, type ReadPage, useRows } from '../list/use-rows.ts';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
 
@@ -44,19 +43,19 @@ export function readProducts(
   tables: Staff['tables'],
   { search, category }: ProductFilters,
 ): ReadPage<ListedProduct> {
-  return ({ after, limit, signal }) => {
-    let query = tables
-      .from('products')
+  return ({ after, limit, signal }) =>
+    tables
+      .rpc('find_products', {
+        search,
+        category: category || null,
+        before_created_at: after?.created_at ?? null,
+        before_id: after?.id ?? null,
+        page_size: limit,
+      })
       .select(listedColumns)
       .order('created_at', { ascending: false })
       .order('id', { ascending: false })
-      .limit(limit)
       .abortSignal(signal);
-    if (search) query = query.filter('name', 'imatch', literally(search));
-    if (category) query = query.eq('category', category);
-    if (after) query = query.or(isAfter(after));
-    return query;
-  };
 }
 
 export function useProducts(filters: ProductFilters) {
@@ -68,7 +67,7 @@ export interface ListedCategory {
   id: string;
   name: string;
   is_active: boolean;
-  /** Number of products in it. */
+  /** Number of products in it; 101 means more than 100. */
   productCount: number;
 }
 
@@ -78,13 +77,10 @@ export function useCategories() {
   return useQuery({
     queryKey: ['categories'],
     queryFn: async ({ signal }): Promise<ListedCategory[]> =>
-      dataOf(
-        await tables
-          .from('categories')
-          .select('id, name, is_active, products(id)')
-          .order('name')
-          .abortSignal(signal),
-      ).map(({ products, ...category }) => ({ ...category, productCount: products.length })),
+      dataOf(await tables.rpc('list_categories').abortSignal(signal)).map(({ products, ...category }) => ({
+        ...category,
+        productCount: products,
+      })),
   });
 }
 
