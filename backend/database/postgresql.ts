@@ -13,7 +13,7 @@ import {
   settingsStatement,
   type TransactionOptions,
 } from './database.ts';
-import { Read, type ReadStatement } from './postgresql-read.ts';
+import { SingleStatement } from './postgresql-statement.ts';
 import { StatementNames } from './statement-names.ts';
 
 const int8 = 20;
@@ -90,12 +90,9 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
         client.release();
       }
     },
-    read<Row>(sql: string, parameters: readonly unknown[], settings: Readonly<Record<string, string>>) {
-      const statement = { name: names?.of(sql) ?? null, text: sql, values: parameters };
-      const localSettings = { ...settings, transaction_read_only: 'on' };
-      const reading = readFrom(pool, statement, localSettings, names ? settingsName : null);
-      return reading as Promise<QueryResult<Row>>;
-    },
+    read: (sql, parameters, settings) =>
+      runSingle(pool, names, sql, parameters, { ...settings, transaction_read_only: 'on' }, null),
+    write: (sql, parameters, settings, accept) => runSingle(pool, names, sql, parameters, settings, accept),
     async transaction<T>(work: (session: Session) => Promise<T>, transaction: TransactionOptions = {}) {
       const client = await pool.connect().catch(rethrow);
       try {
@@ -181,30 +178,33 @@ function settingsQuery(
 
 const parserOf = (type: number) => types.getTypeParser(type, 'text') as (text: string) => unknown;
 
-function readFrom(
+function runSingle<Row>(
   pool: pg.Pool,
-  statement: ReadStatement,
+  names: StatementNames | null,
+  sql: string,
+  parameters: readonly unknown[],
   settings: Readonly<Record<string, string>>,
-  preparedSettings: string | null,
-): Promise<QueryResult<Record<string, unknown>>> {
+  accept: ((result: QueryResult<Row>) => void) | null,
+): Promise<QueryResult<Row>> {
   return new Promise((resolve, reject) => {
     pool.connect((failure, client, release) => {
       if (failure || !client) {
         reject(asDatabaseError(failure));
         return;
       }
-      const read = new Read(
-        statement,
+      const single = new SingleStatement(
+        { name: names?.of(sql) ?? null, text: sql, values: parameters },
         settings,
-        { settingsName: preparedSettings, parserOf },
+        accept as ((result: QueryResult<Record<string, unknown>>) => void) | null,
+        { settingsName: names ? settingsName : null, parserOf },
         (error, result) => {
           release(isUnavailable(error));
-          if (result) resolve(result);
+          if (result) resolve(result as QueryResult<Row>);
           else reject(error);
         },
       );
       try {
-        client.query(read);
+        client.query(single);
       } catch (error) {
         // A value that cannot be written; nothing was sent.
         release();
