@@ -21,6 +21,8 @@ drop index public.orders_of_a_status_newest_first;
 
 drop index public.orders_with_personal_details;
 
+drop index public.outbox_messages_by_order;
+
 drop index private.hold_time_by_end;
 
 drop index private.order_networks_by_network;
@@ -31,10 +33,47 @@ drop index private.rate_limits_by_window_end;
 
 alter table private.order_keys add constraint order_keys_order_id_fkey FOREIGN KEY (order_id) REFERENCES orders(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
 
+-- PL/pgSQL caches its plans for the session; an SQL function would be planned at each call.
+create or replace function public.is_admin() returns boolean
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  -- Visitors call functions that check this, too.
+  if auth.uid() is null then
+    return false;
+  end if;
+  return exists (
+    select from public.admin_profiles as profile
+    join auth.users as account on account.id = profile.user_id
+    where profile.user_id = (select auth.uid()) and profile.is_active
+      and account.deleted_at is null and (account.banned_until is null or account.banned_until <= now())
+  ) and (
+    (select auth.jwt() ->> 'aal') is not distinct from 'aal2'
+    or not exists (
+      select from auth.mfa_factors where user_id = (select auth.uid()) and status = 'verified'
+    )
+  ) and (
+    -- A token outlives its session by up to an hour; staff rights end with the session. A session whose refresh token was
+    -- stolen keeps its row but has ended.
+    (select auth.jwt() ->> 'session_id') is null
+    or exists (
+      select from auth.sessions as session
+      where session.id = (select (auth.jwt() ->> 'session_id')::uuid) and session.user_id = (select auth.uid())
+        and (session.not_after is null or session.not_after > now())
+    )
+  );
+end
+$$;
+
+comment on function public.is_admin is
+  'Whether the caller is active staff: not banned or deleted, in a session that has not ended, with the second factor verified if there is one. Every staff policy checks this.';
+
+-- Execution rights
+grant execute on function public.is_admin to authenticated, service_role;
+
+-- Larger lists of rows that wait, without building the indexes again.
 alter index public.orders_by_words set (gin_pending_list_limit = 256);
 alter index public.outbox_messages_by_part_of_their_text reset (fastupdate);
 alter index public.outbox_messages_by_part_of_their_text set (gin_pending_list_limit = 256);
-drop index public.outbox_messages_by_order;
 
 alter table private.unpaid_holds set unlogged;
 alter table private.hold_time set unlogged;
@@ -68,8 +107,9 @@ $$;
 comment on function private.request_address is
   'The caller''s IP address, from sources that a client cannot write: x-visitor-address, with a storefront token or the secret key; cf-connecting-ip, set by a hosted project''s network; the last address of x-forwarded-for, added by the nearest proxy. Null for calls of the shop itself.';
 
+-- A statement with an array as parameter would be planned again at each call.
 create or replace function private.count_call_from(networks text[], limit_name text, subject text default '') returns boolean
-language plpgsql volatile set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql volatile set search_path = '' set enable_seqscan = off set plan_cache_mode = force_generic_plan set jit = off as $$
 #variable_conflict use_column
 declare
   rule private.limits;
@@ -122,6 +162,8 @@ create index orders_of_a_final_status_newest_first on public.orders (status, cre
 create index orders_with_personal_details on public.orders (created_at)
   where anonymised_at is null and (payment_status <> 'unpaid' or status = 'cancelled');
 
+-- The words of an order are many: they are added to the index for about a hundred orders at once, which writes a third of the log.
+-- Searches read those that wait, up to 256 kB.
 create or replace function private.placed_order(placed public.orders, access_key text) returns jsonb
 language plpgsql immutable set search_path = '' as $$
 begin
@@ -490,7 +532,7 @@ create index hold_time_by_end on private.hold_time using brin (counts_until);
 create or replace function private.is_within_hold_time(
   networks text[], product_id uuid, quantity integer, units bigint, span interval, is_prompted boolean, settings public.store_settings
 ) returns boolean
-language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql stable set search_path = '' set enable_seqscan = off set plan_cache_mode = force_generic_plan set jit = off as $$
 #variable_conflict use_column
 declare
   -- Rounded down, so that parts never add up to more than the whole.
@@ -675,6 +717,7 @@ begin
 end
 $$;
 
+-- Added for about a hundred messages at once, as orders_by_words.
 create or replace function private.anonymise_old_orders() returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -759,6 +802,53 @@ begin
 end
 $$;
 
+create or replace function private.take_from_budget(channel text, has_priority boolean) returns text
+language plpgsql set search_path = '' as $$
+declare
+  today date := private.nairobi_day(now());
+  budget integer := private.daily_budget(take_from_budget.channel);
+  remaining integer := private.left_of_budget(take_from_budget.channel);
+  is_half_used boolean := false;
+  parts constant integer := 8;
+  taken smallint;
+begin
+  -- While less than half of the budget is used, so is that of messages without priority. Fewer than 100 are counted at once.
+  if not take_from_budget.has_priority and remaining between 1 and budget / 2 + 100 then
+    -- Until the end of the transaction no other message without priority of this channel is counted.
+    perform pg_advisory_xact_lock(hashtext('messages without priority ' || take_from_budget.channel));
+    remaining := private.left_of_budget(take_from_budget.channel);
+    is_half_used := private.sent_without_priority(take_from_budget.channel) >= budget / 2;
+  end if;
+  -- The parts' shares cover this, except after the budget was lowered.
+  if remaining = 0 then
+    return format('Not sent: today''s budget of %ss is used up', take_from_budget.channel);
+  elsif is_half_used then
+    return format('Not sent: the half of today''s budget of %ss for visitors who have not paid is used up', take_from_budget.channel);
+  end if;
+  if not exists (select from private.messages_sent as m where m.day = today and m.channel = take_from_budget.channel) then
+    insert into private.messages_sent (day, channel, part)
+    select today, take_from_budget.channel, part from generate_series(0, parts - 1) as part on conflict do nothing;
+  end if;
+  -- Each part has its share of the budget, so that all together never exceed it. A part from which no other message is taken
+  -- at the moment comes first.
+  select m.part into taken from private.messages_sent as m
+  where m.day = today and m.channel = take_from_budget.channel and m.total < (budget + parts - 1 - m.part) / parts
+  order by m.total limit 1 for update skip locked;
+  if not found then
+    select m.part into taken from private.messages_sent as m
+    where m.day = today and m.channel = take_from_budget.channel and m.total < (budget + parts - 1 - m.part) / parts
+    order by m.total limit 1 for update;
+  end if;
+  if not found then
+    return format('Not sent: today''s budget of %ss is used up', take_from_budget.channel);
+  end if;
+  update private.messages_sent as counted
+  set total = counted.total + 1
+  where counted.day = today and counted.channel = take_from_budget.channel and counted.part = taken;
+  return null;
+end
+$$;
+
 create or replace function private.after_order_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
@@ -774,11 +864,6 @@ begin
     delete from public.outbox_messages as m where m.order_id = old.id;
     return null;
   end if;
-  if (old.status, old.payment_status, old.reserved_until is null)
-    is distinct from (new.status, new.payment_status, new.reserved_until is null)
-  then
-    perform private.count_held_units(old, new);
-  end if;
   if old.payment_status in ('paid', 'needs_review') and new.payment_status = 'refunded' then
     perform private.record_refund_of_order(new);
   end if;
@@ -791,6 +876,12 @@ begin
     and current_setting('private.is_undoing', true) is distinct from 'yes'
   then
     perform private.move_delivery_with_order(old, new);
+  end if;
+  -- Last: orders of the same products wait for these counters until the transaction ends.
+  if (old.status, old.payment_status, old.reserved_until is null)
+    is distinct from (new.status, new.payment_status, new.reserved_until is null)
+  then
+    perform private.count_held_units(old, new);
   end if;
   return null;
 end

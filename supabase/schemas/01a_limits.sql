@@ -242,8 +242,9 @@ $$;
 comment on function private.is_within_limit(text, text) is
   'Whether the caller has a call left in this limit, in each network. Counts nothing. True without an IP address.';
 
+-- A statement with an array as parameter would be planned again at each call.
 create function private.count_call_from(networks text[], limit_name text, subject text default '') returns boolean
-language plpgsql volatile set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql volatile set search_path = '' set enable_seqscan = off set plan_cache_mode = force_generic_plan set jit = off as $$
 #variable_conflict use_column
 declare
   rule private.limits;

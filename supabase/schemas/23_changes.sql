@@ -245,11 +245,6 @@ begin
     delete from public.outbox_messages as m where m.order_id = old.id;
     return null;
   end if;
-  if (old.status, old.payment_status, old.reserved_until is null)
-    is distinct from (new.status, new.payment_status, new.reserved_until is null)
-  then
-    perform private.count_held_units(old, new);
-  end if;
   if old.payment_status in ('paid', 'needs_review') and new.payment_status = 'refunded' then
     perform private.record_refund_of_order(new);
   end if;
@@ -262,6 +257,12 @@ begin
     and current_setting('private.is_undoing', true) is distinct from 'yes'
   then
     perform private.move_delivery_with_order(old, new);
+  end if;
+  -- Last: orders of the same products wait for these counters until the transaction ends.
+  if (old.status, old.payment_status, old.reserved_until is null)
+    is distinct from (new.status, new.payment_status, new.reserved_until is null)
+  then
+    perform private.count_held_units(old, new);
   end if;
   return null;
 end
