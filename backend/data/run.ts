@@ -28,8 +28,16 @@ export function isOneStatement(plan: ReadPlan | MutationPlan | CallPlan): boolea
 }
 
 /**
+ * Whether the answer of a change is checked before its commit. Not that of a call that returns one value: locks, such as that of a
+ * product, would wait for this process. As in PostgREST, invalid `response.` settings of a function are reported after the commit.
+ */
+export function isCheckedFirst(plan: MutationPlan | CallPlan): boolean {
+  return plan.kind === 'mutation' || plan.called.isSet || plan.maxAffected !== null || plan.isCounted;
+}
+
+/**
  * Creates the response to a plan that is one statement.
- * @param run runs the statement in its own transaction, which it commits if the check passes
+ * @param run runs the statement in its own transaction, and the check before or after its commit
  * @param isFirstPart whether the statement is limited to `firstRowsOf` the plan
  * @returns null when there are more rows
  * @throws DataError for an unacceptable answer; DatabaseError

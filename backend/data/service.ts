@@ -18,7 +18,7 @@ import type { DescriptionPlan, PlanLimits } from './plan-types.ts';
 import { checkSize, checkUrlLength, type SizeLimits } from './request-size.ts';
 import { respondDocument, respondOptions } from './respond.ts';
 import { dataErrorOf, respondError } from './respond-error.ts';
-import { isOneStatement, runDescription, runOneStatement, runPlan } from './run.ts';
+import { isCheckedFirst, isOneStatement, runDescription, runOneStatement, runPlan } from './run.ts';
 import type { SchemaCache } from './schema-types.ts';
 import { ServerTiming } from './server-timing.ts';
 import { type Answer, writeStatement } from './sql.ts';
@@ -186,9 +186,12 @@ export async function createDataService(
         const isUndone = !plan.isReadOnly && (isRolledBack ?? rollsBack);
         if (isOneStatement(plan) && !callBefore && !settings.isolation && !isUndone) {
           const run = async (filled: Statement, check: (result: { rows: Answer[] }) => void) => {
-            if (!plan.isReadOnly)
+            if (plan.kind !== 'read' && !plan.isReadOnly && isCheckedFirst(plan)) {
               return writeAsRole<Answer>(database, caller.claims, filled, check, settings);
-            const result = await readAsRole<Answer>(database, caller.claims, filled, settings);
+            }
+            const result = plan.isReadOnly
+              ? await readAsRole<Answer>(database, caller.claims, filled, settings)
+              : await writeAsRole<Answer>(database, caller.claims, filled, null, settings);
             check(result);
             return result;
           };

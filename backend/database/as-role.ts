@@ -67,14 +67,14 @@ export function readAsRole<Row>(
 
 /**
  * Runs one statement that may write as a role, under row level security, in its own transaction.
- * @param accept receives the result before the commit, and throws to roll back
+ * @param accept receives the result before the commit, and throws to roll back; null commits whatever the result
  * @throws as `asRole`
  */
 export function writeAsRole<Row>(
   database: Database,
   claims: Claims,
   { sql, parameters }: { sql: string; parameters: readonly unknown[] },
-  accept: (result: QueryResult<Row>) => void,
+  accept: ((result: QueryResult<Row>) => void) | null,
   options: { request?: RequestSettings; allowsAnyRole?: boolean } = {},
 ): Promise<QueryResult<Row>> {
   checkRole(claims, options.allowsAnyRole);

@@ -176,6 +176,17 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     expect(kept.rows[0]?.method || null).toBeNull();
   });
 
+  test('a change without a check is committed by its message, and an error of its commit is reported', async () => {
+    await database.execute('create table public.at_once (n int unique deferrable initially deferred)');
+    const sql = 'with added as (insert into public.at_once values ($1::int) returning n) select n from added';
+    for (let n = 0; n < 5; n += 1) {
+      expect(await database.write(sql, [n], {}, null)).toEqual({ rows: [{ n }], rowCount: 1 });
+      await expect(database.write(sql, [n], {}, null)).rejects.toMatchObject({ code: '23505' });
+    }
+    const { rows } = await database.query('select count(*)::int as n from public.at_once');
+    expect(rows).toEqual([{ n: 5 }]);
+  });
+
   test('reports errors of a change and of its commit, and continues', async () => {
     await database.execute(`
       create table public.checked_late (n int unique deferrable initially deferred);

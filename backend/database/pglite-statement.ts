@@ -17,7 +17,7 @@ type Answers = Awaited<ReturnType<PGlite['execProtocol']>>['messages'];
 
 /**
  * Runs one statement. Prepared statements last as long as the database is open.
- * @param accept of a change: throws if its result is refused, so that it is undone. Null for a read
+ * @param accept throws if the result is refused, so that the change is undone. Null: ends the transaction in the same message
  */
 export type RunSingle = <Row>(
   sql: string,
@@ -35,9 +35,10 @@ export function createRunSingle(lite: PGlite, toText: (value: unknown) => string
   const names = new StatementNames();
   const prepared = new Set<string>();
 
-  const exchange = async (message: Uint8Array, syncToFs: boolean): Promise<Answers> => {
-    const { messages: answers } = await lite.execProtocol(message, { syncToFs, throwOnError: false });
-    return answers;
+  const exchange = async (message: Uint8Array): Promise<Answers> => {
+    // PostgreSQL itself waits for the disk at a commit (durable-node-fs.ts).
+    const options = { syncToFs: false, throwOnError: false };
+    return (await lite.execProtocol(message, options)).messages;
   };
 
   const send = (
@@ -62,7 +63,7 @@ export function createRunSingle(lite: PGlite, toText: (value: unknown) => string
     parseOnce(name, sql);
     const values = parameters.map((value) => (value === null || value === undefined ? null : toText(value)));
     message.push(serialize.bind({ statement: name, values }), describePortal, execute, end);
-    return exchange(Buffer.concat(message), false).then((answers) => {
+    return exchange(Buffer.concat(message)).then((answers) => {
       // Prepared statements survive failures.
       const parses = answers.filter(({ name: kind }) => kind === 'parseComplete').length;
       for (const statement of parsed.slice(0, parses)) if (statement !== '') prepared.add(statement);
@@ -87,15 +88,15 @@ export function createRunSingle(lite: PGlite, toText: (value: unknown) => string
       lite._runExclusiveQuery(async () => {
         if (!accept) return resultOf(await send(sql, parameters, settings, sync));
         const answers = await send(sql, parameters, settings, flush);
-        if (failureOf(answers)) await exchange(sync, false);
+        if (failureOf(answers)) await exchange(sync);
         const result = resultOf<never>(answers);
         try {
           accept(result);
         } catch (refusal) {
-          await exchange(rollback, false);
+          await exchange(rollback);
           throw refusal;
         }
-        const failure = failureOf(await exchange(sync, true));
+        const failure = failureOf(await exchange(sync));
         if (failure) throw failure;
         return result;
       }),

@@ -148,15 +148,17 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
       sql: string,
       parameters: readonly unknown[],
       settings: Readonly<Record<string, string>>,
-      accept: (result: QueryResult<Row>) => void,
-    ) =>
-      runSingle<Row>(sql, parameters, settings, (result) => {
+      accept: ((result: QueryResult<Row>) => void) | null,
+    ) => {
+      const acceptOrRefuse = (result: QueryResult<Row>) => {
         try {
-          accept(result);
+          accept?.(result);
         } catch (error) {
           throw new Refused(error);
         }
-      }).catch(rethrow),
+      };
+      return runSingle<Row>(sql, parameters, settings, accept && acceptOrRefuse).catch(rethrow);
+    },
     async transaction<T>(
       work: (session: Session) => Promise<T>,
       { readOnly, isolation, settings }: TransactionOptions = {},

@@ -1,6 +1,5 @@
 // One statement on a server and its settings as one message (PostgreSQL's protocol, "Pipelining"): neither begin nor commit are sent.
-// The Sync that follows ends their transaction. After a read it is part of the message; after a change it waits until the result was
-// accepted.
+// The Sync that follows ends their transaction. It is part of the message, unless the result must be accepted first.
 import type { Socket } from 'node:net';
 import pg from 'pg';
 import { asDatabaseError, type QueryResult, settingsParameters, settingsStatement } from './database.ts';
@@ -63,7 +62,7 @@ export class SingleStatement extends QueryKind {
 
   /**
    * @param settings names of ours and their values, local to the transaction
-   * @param accept of a change: throws if its result is refused, so that it is undone. Null for a read
+   * @param accept throws if the result is refused, so that the change is undone. Null: ends the transaction in the same message
    * @param callback receives a DatabaseError or the result
    */
   constructor(
