@@ -28,8 +28,8 @@ export function isOneStatement(plan: ReadPlan | MutationPlan | CallPlan): boolea
 }
 
 /**
- * Whether the answer of a change is checked before its commit. Not that of a call that returns one value: locks, such as that of a
- * product, would wait for this process. As in PostgREST, invalid `response.` settings of a function are reported after the commit.
+ * Whether the answer of a change is checked before its commit. Not that of a call that returns one value: the locks that it holds
+ * would wait for this process. As in PostgREST, invalid `response.` settings of a function are reported after the commit.
  */
 export function isCheckedFirst(plan: MutationPlan | CallPlan): boolean {
   return plan.kind === 'mutation' || plan.called.isSet || plan.maxAffected !== null || plan.isCounted;
