@@ -33,6 +33,7 @@ beforeAll(async () => {
       ...database,
       query: (...call) => orFail(() => database.query(...call)) as never,
       read: (...call) => orFail(() => database.read(...call)) as never,
+      write: (...call) => orFail(() => database.write(...call)) as never,
       transaction: (...call) => orFail(() => database.transaction(...call)),
     },
     keys: { publishable: 'sb_publishable_test', secret: 'sb_secret_test', signingKeys: [], sharedSecret },

@@ -49,6 +49,54 @@ test('filter values are not part of the key and are inserted into the statement 
   expect(second.fill(statement).parameters).toEqual(['', 'constant', 'x.y=z', 'x.y=z']);
 });
 
+test('calls with the same argument names share a plan, and their values are inserted again', () => {
+  const call = (body: string, headers: Record<string, string> = {}) => ({
+    ...parts('select=id', headers, 'POST', body),
+    path: '/rpc/either',
+  });
+  const first = shapeOf(call('{"a": 1, "b": "x"}'));
+  const second = shapeOf(call(' {"a":{"c":[2]},"b":null}'));
+  expect(first.key).not.toBeNull();
+  expect(second.key).toBe(first.key);
+  const { body } = second.parts;
+  expect(Object.keys(JSON.parse(body))).toEqual(['a', 'b']);
+  const statement = { sql: 'sql', parameters: [`[${body}]`, body, 'constant'] };
+  expect(first.fill(statement).parameters).toEqual([
+    '[{"a": 1, "b": "x"}]',
+    '{"a": 1, "b": "x"}',
+    'constant',
+  ]);
+  expect(second.fill(statement).parameters).toEqual([
+    '[ {"a":{"c":[2]},"b":null}]',
+    ' {"a":{"c":[2]},"b":null}',
+    'constant',
+  ]);
+  const keys = [
+    call('{"a":1}'),
+    call('{"b":1}'),
+    call('{"a":1,"b":1}'),
+    call(''),
+    call('{"a":1}', { 'content-profile': 'other' }),
+    call('{"a":1}', { prefer: 'return=minimal' }),
+  ].map((request) => shapeOf(request).key);
+  expect(new Set([...keys, first.key]).size).toBe(6);
+});
+
+test('changes of tables, and bodies that are no JSON object, are not cached', () => {
+  for (const [path, body, type] of [
+    ['/books', '{"a":1}', 'application/json'],
+    ['/rpc/either', '[{"a":1}]', 'application/json'],
+    ['/rpc/either', '{"a":', 'application/json'],
+    ['/rpc/either', 'null', 'application/json'],
+    ['/rpc/either', 'a=1', 'application/x-www-form-urlencoded'],
+    ['/rpc/either', '{"a":1}', 'text/plain'],
+  ] as const) {
+    const request = { ...parts('', { 'content-type': type }, 'POST', body), path };
+    expect(shapeOf(request).key, body).toBeNull();
+    expect(shapeOf(request).parts).toBe(request);
+  }
+});
+
 test('arguments of functions and rejected values stay in the key', () => {
   const call = { ...parts('a=eq.1'), path: '/rpc/either' };
   expect(shapeOf(call).parts).toBe(call);

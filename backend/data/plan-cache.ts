@@ -1,6 +1,7 @@
-// Caches plans of reads: requests that differ only in filter values are planned once.
+// Caches plans of reads and calls: requests that differ only in the values of filters or arguments are planned once.
 import { randomUUID } from 'node:crypto';
 import type { ParsedRequest, RequestParts } from './parse.ts';
+import { mediaTypeOf } from './payload.ts';
 import type { CallPlan, ReadPlan } from './plan-types.ts';
 import { decode } from './query-string.ts';
 import type { SchemaCache } from './schema-types.ts';
@@ -19,7 +20,7 @@ export interface PlannedRequest {
 const maxCachedPlans = 500;
 const maxKeyLength = 2000;
 /** The headers a plan depends on. */
-const headers = ['accept', 'prefer', 'range', 'accept-profile'];
+const headers = ['accept', 'prefer', 'range', 'accept-profile', 'content-profile', 'content-type'];
 
 /** Plans of one schema cache, by the shapes of requests; the least recently used are forgotten. */
 export class PlanCache {
@@ -51,7 +52,7 @@ export class PlanCache {
   }
 }
 
-/** A read without the parts that its plan does not depend on: the values of its filters. */
+/** A request without the parts that its plan does not depend on: the values of its filters or arguments. */
 export interface RequestShape {
   /** Null when it is not worth caching. */
   key: string | null;
@@ -63,22 +64,32 @@ export interface RequestShape {
 
 /**
  * Takes the values out of a request.
- * @returns for requests with bodies, which rarely repeat, and for very long ones: the request as is, without a key
+ * @returns for changes of tables and for very long requests: the request as is, without a key
  */
 export function shapeOf(parts: RequestParts): RequestShape {
   const { method, path, search, headers: given, body } = parts;
   const unshaped = { key: null, parts, fill: (statement: Statement) => statement };
-  const isRead = (method === 'GET' || method === 'HEAD') && body === '' && search.length <= maxKeyLength;
-  if (!isRead) return unshaped;
+  const isCall = path.startsWith('/rpc/');
+  const isRead = (method === 'GET' || method === 'HEAD') && body === '';
+  if (!(isRead || (isCall && method === 'POST')) || search.length > maxKeyLength) return unshaped;
   const values = new Map<string, string>();
-  const shape = path.startsWith('/rpc/') ? search : withPlaceholders(search, values);
-  let key = `${method} ${path}?${shape}`;
+  const shape = isCall ? search : withPlaceholders(search, values);
+  let shapedBody = body;
+  if (body !== '') {
+    const names = argumentNames(body, given.get('content-type'));
+    if (!names) return unshaped;
+    shapedBody = JSON.stringify(Object.fromEntries(names.map((name) => [name, placeholderPrefix])));
+    values.set(shapedBody, body);
+    // As the statement of a call wraps its arguments.
+    values.set(`[${shapedBody}]`, `[${body}]`);
+  }
+  let key = `${method} ${path}?${shape}\n${shapedBody}`;
   for (const name of headers) key += `\n${given.get(name) ?? ''}`;
   if (key.length > 2 * maxKeyLength) return unshaped;
   if (values.size === 0) return { ...unshaped, key };
   return {
     key,
-    parts: { ...parts, search: shape },
+    parts: { ...parts, search: shape, body: shapedBody },
     fill: ({ sql, parameters }) => ({
       sql,
       parameters: parameters.map((parameter) => values.get(parameter) ?? parameter),
@@ -92,6 +103,17 @@ const placeholderPrefix = `value-${randomUUID()}-`;
 // the plan, so those of match and imatch stay.
 const comparison = /^([^=%+]+)=((?:not\.)?(?:eq|neq|gt|gte|lt|lte|like|ilike|isdistinct)\.)(.*)$/s;
 const reserved = new Set(['select', 'columns', 'on_conflict', 'order', 'limit', 'offset', 'and', 'or']);
+
+/** The names of the arguments in a body that is one JSON object, else null. */
+function argumentNames(body: string, contentType: string | null): string[] | null {
+  if (mediaTypeOf(contentType) !== 'application/json' || !body.trimStart().startsWith('{')) return null;
+  try {
+    return Object.keys(JSON.parse(body));
+  } catch {
+    // Refused with an error that the parser knows.
+    return null;
+  }
+}
 
 function withPlaceholders(search: string, values: Map<string, string>): string {
   if (!search.includes('.')) return search;

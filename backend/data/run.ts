@@ -21,21 +21,29 @@ export interface RunOptions {
   deliver: ((response: Response) => void) | null;
 }
 
-/** Whether one read-only statement returns the whole answer. */
-export function isOneRead(plan: ReadPlan | MutationPlan | CallPlan): boolean {
-  if (!plan.isReadOnly || plan.media.explanation) return false;
+/** Whether one statement returns the whole answer. */
+export function isOneStatement(plan: ReadPlan | MutationPlan | CallPlan): boolean {
+  if (plan.media.explanation) return false;
   return plan.kind !== 'read' || plan.count === null || plan.count === 'exact';
 }
 
 /**
- * Creates the response to a plan that is one read.
- * @param read runs the statement in its own transaction
+ * Whether the answer of a change is checked before its commit. Not that of a call that returns one value: the locks that it holds
+ * would wait for this process. As in PostgREST, invalid `response.` settings of a function are reported after the commit.
+ */
+export function isCheckedFirst(plan: MutationPlan | CallPlan): boolean {
+  return plan.kind === 'mutation' || plan.called.isSet || plan.maxAffected !== null || plan.isCounted;
+}
+
+/**
+ * Creates the response to a plan that is one statement.
+ * @param run runs the statement in its own transaction, and the check before or after its commit
  * @param isFirstPart whether the statement is limited to `firstRowsOf` the plan
  * @returns null when there are more rows
  * @throws DataError for an unacceptable answer; DatabaseError
  */
-export async function runOneRead(
-  read: (statement: Statement) => Promise<{ rows: Answer[] }>,
+export async function runOneStatement(
+  run: (statement: Statement, check: (result: { rows: Answer[] }) => void) => Promise<{ rows: Answer[] }>,
   parsed: ParsedRequest,
   plan: ReadPlan | MutationPlan | CallPlan,
   statement: Statement,
@@ -45,8 +53,8 @@ export async function runOneRead(
     isFirstPart,
   }: Pick<RunOptions, 'search' | 'isRolledBack'> & { isFirstPart: boolean },
 ): Promise<PlainResponse | null> {
-  const answer = answerOf(await read(statement));
-  checkAnswer(plan, answer);
+  const check = (result: { rows: Answer[] }) => checkAnswer(plan, answerOf(result));
+  const answer = answerOf(await run(statement, check));
   if (isFirstPart && answer.page_total > maxBufferedRows) return null;
   return respond(parsed, plan, answer, search, isRolledBack);
 }

@@ -1,7 +1,7 @@
 // The table-query service: parse, plan, write, run, respond.
 
 import { type Caller, inShareOf, type Service } from '../caller.ts';
-import { asRole, readAsRole, requestRoles } from '../database/as-role.ts';
+import { asRole, readAsRole, requestRoles, writeAsRole } from '../database/as-role.ts';
 import type { Database, Session } from '../database/database.ts';
 import { isQueueRejection } from '../fair-queue.ts';
 import { addressOf, PlainRequest } from '../plain-request.ts';
@@ -18,7 +18,7 @@ import type { DescriptionPlan, PlanLimits } from './plan-types.ts';
 import { checkSize, checkUrlLength, type SizeLimits } from './request-size.ts';
 import { respondDocument, respondOptions } from './respond.ts';
 import { dataErrorOf, respondError } from './respond-error.ts';
-import { isOneRead, runDescription, runOneRead, runPlan } from './run.ts';
+import { isCheckedFirst, isOneStatement, runDescription, runOneStatement, runPlan } from './run.ts';
 import type { SchemaCache } from './schema-types.ts';
 import { ServerTiming } from './server-timing.ts';
 import { type Answer, writeStatement } from './sql.ts';
@@ -186,13 +186,22 @@ export async function createDataService(
         if (!planned && plan.kind !== 'mutation') {
           plans.store(shape.key, cache, { parsed, plan, statement, cost });
         }
-        if (isOneRead(plan) && !callBefore && !settings.isolation) {
-          const isShort = plan.kind === 'read' && cost <= shortCost;
-          const read = (filled: Statement) =>
-            readAsRole<Answer>(database, caller.claims, filled, { ...settings, isShort });
+        const isShort = plan.kind === 'read' && cost <= shortCost;
+        const isUndone = !plan.isReadOnly && (isRolledBack ?? rollsBack);
+        if (isOneStatement(plan) && !callBefore && !settings.isolation && !isUndone) {
+          const run = async (filled: Statement, check: (result: { rows: Answer[] }) => void) => {
+            if (plan.kind !== 'read' && !plan.isReadOnly && isCheckedFirst(plan)) {
+              return writeAsRole<Answer>(database, caller.claims, filled, check, settings);
+            }
+            const result = plan.isReadOnly
+              ? await readAsRole<Answer>(database, caller.claims, filled, { ...settings, isShort })
+              : await writeAsRole<Answer>(database, caller.claims, filled, null, settings);
+            check(result);
+            return result;
+          };
           const options = { search, isRolledBack, isFirstPart: mayStream };
           timing?.lap('plan');
-          const response = await runOneRead(read, parsed, plan, shape.fill(statement), options);
+          const response = await runOneStatement(run, parsed, plan, shape.fill(statement), options);
           if (response) return timed(response, timing);
           timing?.lap('transaction');
         }

@@ -66,6 +66,22 @@ export function readAsRole<Row>(
   return database.read<Row>(sql, parameters, settingsFor(claims, options.request), options.isShort);
 }
 
+/**
+ * Runs one statement that may write as a role, under row level security, in its own transaction.
+ * @param accept receives the result before the commit, and throws to roll back; null commits whatever the result
+ * @throws as `asRole`
+ */
+export function writeAsRole<Row>(
+  database: Database,
+  claims: Claims,
+  { sql, parameters }: { sql: string; parameters: readonly unknown[] },
+  accept: ((result: QueryResult<Row>) => void) | null,
+  options: { request?: RequestSettings; allowsAnyRole?: boolean } = {},
+): Promise<QueryResult<Row>> {
+  checkRole(claims, options.allowsAnyRole);
+  return database.write<Row>(sql, parameters, settingsFor(claims, options.request), accept);
+}
+
 function checkRole({ role }: Claims, allowsAnyRole = false): void {
   if (!allowsAnyRole && !requestRoles.has(role)) throw new Error(`role "${role}" is not a request role`);
 }

@@ -155,6 +155,73 @@ describe.each(testDatabases())('the %s driver', (kind) => {
     expect((await right).rows).toEqual([{ one: 1 }]);
   });
 
+  test('a change of one statement is committed when its result is accepted, and undone when it is refused', async () => {
+    await database.execute('create table public.changed (n int)');
+    const sql = 'with added as (insert into public.changed values ($1::int) returning n) select n from added';
+    // Several times, because a repeated statement is prepared by name.
+    for (let n = 0; n < 8; n += 1) {
+      const seen: unknown[] = [];
+      const writing = database.write(sql, [n], { 'request.method': 'POST' }, ({ rows }) => {
+        seen.push(...rows);
+        if (n % 2) throw new Error(`refused ${n}`);
+      });
+      if (n % 2) await expect(writing).rejects.toThrow(`refused ${n}`);
+      else expect(await writing).toEqual({ rows: [{ n }], rowCount: 1 });
+      expect(seen).toEqual([{ n }]);
+    }
+    const kept = await database.query(
+      `select array_to_json(array_agg(n order by n)) as all, current_setting('request.method', true) as method from public.changed`,
+    );
+    expect(kept.rows[0]).toMatchObject({ all: [0, 2, 4, 6] });
+    expect(kept.rows[0]?.method || null).toBeNull();
+  });
+
+  test('a change without a check is committed by its message, and an error of its commit is reported', async () => {
+    await database.execute('create table public.at_once (n int unique deferrable initially deferred)');
+    const sql = 'with added as (insert into public.at_once values ($1::int) returning n) select n from added';
+    for (let n = 0; n < 5; n += 1) {
+      expect(await database.write(sql, [n], {}, null)).toEqual({ rows: [{ n }], rowCount: 1 });
+      await expect(database.write(sql, [n], {}, null)).rejects.toMatchObject({ code: '23505' });
+    }
+    const { rows } = await database.query('select count(*)::int as n from public.at_once');
+    expect(rows).toEqual([{ n: 5 }]);
+  });
+
+  test('reports errors of a change and of its commit, and continues', async () => {
+    await database.execute(`
+      create table public.checked_late (n int unique deferrable initially deferred);
+      insert into public.checked_late values (1);`);
+    const sql =
+      'with added as (insert into public.checked_late values ($1::int) returning n) select n from added';
+    let accepted = 0;
+    const add = (value: unknown) =>
+      database.write(sql, [value], {}, () => {
+        accepted += 1;
+      });
+    for (let turn = 0; turn < 5; turn += 1) {
+      await expect(add('one')).rejects.toMatchObject({ code: '22P02' });
+      await expect(add(1)).rejects.toMatchObject({ code: '23505' });
+    }
+    expect(accepted).toBe(5);
+    expect(await add(2)).toEqual({ rows: [{ n: 2 }], rowCount: 1 });
+    const unknown = database.write(sql, [3], { role: 'unknown' }, () => {});
+    await expect(unknown).rejects.toMatchObject({ code: '22023' });
+    const { rows } = await database.query('select n from public.checked_late order by n');
+    expect(rows).toEqual([{ n: 1 }, { n: 2 }]);
+  });
+
+  test('isolates concurrent changes of one statement', async () => {
+    await database.execute('create table public.counted (n int); insert into public.counted values (0)');
+    await Promise.all(
+      Array.from({ length: 40 }, (_, turn) =>
+        turn % 2
+          ? database.write('update public.counted set n = n + 1', [], {}, () => {})
+          : database.transaction((session) => session.query('update public.counted set n = n + 1')),
+      ),
+    );
+    expect((await database.query('select n from public.counted')).rows).toEqual([{ n: 40 }]);
+  });
+
   test('reads with values of every type, repeatedly and between transactions', async () => {
     const sql = `select $1::int as n, $2::text as nothing, $3::jsonb as document, $4::boolean as is_so,
                         length($5::text) as length, $6::numeric as exact, count(*) as many from generate_series(1, 2)`;

@@ -73,6 +73,19 @@ export interface Database extends Session {
   ): Promise<QueryResult<Row>>;
 
   /**
+   * Runs one statement in a transaction of its own, like `read`, but one that may write.
+   * @param accept receives the result before the commit, which on a server is a second message then. If it throws, the transaction is
+   *   rolled back and the error is thrown. Null: commits in the same message, so that no lock waits for this process
+   * @throws DatabaseError; what `accept` throws
+   */
+  write<Row = Record<string, unknown>>(
+    sql: string,
+    parameters: readonly unknown[],
+    settings: Readonly<Record<string, string>>,
+    accept: ((result: QueryResult<Row>) => void) | null,
+  ): Promise<QueryResult<Row>>;
+
+  /**
    * Calls `listener` for every NOTIFY on `channel`, from any process.
    * `onReconnected` is called after a reconnection: notifications may have been missed.
    * `onLost` is called when the connection is lost: until `onReconnected`, no notifications arrive.

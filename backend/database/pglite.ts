@@ -21,7 +21,7 @@ import { lockFolder } from './folder-lock.ts';
 import { isNestedTooDeeply } from './nesting.ts';
 import { detectBreak } from './pglite-break.ts';
 import { checkRelationFiles, describeOpenFailure, preparePgliteFolder } from './pglite-folder.ts';
-import { createRead } from './pglite-read.ts';
+import { createRunSingle } from './pglite-statement.ts';
 
 const asText = (value: string) => value;
 const parsers = {
@@ -125,7 +125,7 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
     options.onBreak?.(error);
   };
   const answered = detectBreak(lite, onBreak);
-  const read = createRead(lite, toText);
+  const runSingle = createRunSingle(lite, toText);
 
   // A server makes checkpoints and vacuums by itself, the embedded database does not: its log would grow as long as the process runs
   // and would be read whole after a kill, and the space of deleted rows would never be used again.
@@ -156,7 +156,22 @@ export async function openPglite(folder?: string, options: PgliteOptions = {}): 
     kind: 'pglite',
     query: (sql, parameters) => send(lite, sql, parameters),
     read: <Row>(sql: string, parameters: readonly unknown[], settings: Readonly<Record<string, string>>) =>
-      read<Row>(sql, parameters, settings).catch(rethrow),
+      runSingle<Row>(sql, parameters, { ...settings, transaction_read_only: 'on' }, null).catch(rethrow),
+    write: <Row>(
+      sql: string,
+      parameters: readonly unknown[],
+      settings: Readonly<Record<string, string>>,
+      accept: ((result: QueryResult<Row>) => void) | null,
+    ) => {
+      const acceptOrRefuse = (result: QueryResult<Row>) => {
+        try {
+          accept?.(result);
+        } catch (error) {
+          throw new Refused(error);
+        }
+      };
+      return runSingle<Row>(sql, parameters, settings, accept && acceptOrRefuse).catch(rethrow);
+    },
     async transaction<T>(
       work: (session: Session) => Promise<T>,
       { readOnly, isolation, settings }: TransactionOptions = {},
@@ -287,7 +302,17 @@ async function send<Row>(
   return { rows: result.rows, rowCount: result.affectedRows || result.rows.length };
 }
 
+/** The result of a change was refused. */
+class Refused extends Error {
+  readonly reason: unknown;
+  constructor(reason: unknown) {
+    super('the result was refused');
+    this.reason = reason;
+  }
+}
+
 function rethrow(error: unknown): never {
+  if (error instanceof Refused) throw error.reason;
   if (error instanceof DatabaseError) throw error;
   // Only the database's own errors carry an SQLSTATE.
   if (error instanceof Error && !('code' in error)) throw error;

@@ -13,8 +13,8 @@ import {
   settingsStatement,
   type TransactionOptions,
 } from './database.ts';
-import { Read } from './postgresql-read.ts';
-import { createReadSender } from './short-reads.ts';
+import { SingleStatement } from './postgresql-statement.ts';
+import { createSender } from './send-statements.ts';
 import { StatementNames } from './statement-names.ts';
 
 const int8 = 20;
@@ -75,8 +75,28 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
     // Prepared by name from here on. A connection that cannot do this fails its next query.
     if (names) client.query(settingsQuery({}, names)).catch(() => {});
   });
-  const readOptions = { settingsName: names ? settingsName : null, parserOf };
-  const sendRead = createReadSender(pool, names !== null);
+  const sendStatement = createSender(pool, names !== null);
+  const statementOptions = { settingsName: names ? settingsName : null, parserOf };
+  const runSingle = <Row>(
+    sql: string,
+    parameters: readonly unknown[],
+    settings: Readonly<Record<string, string>>,
+    accept: ((result: QueryResult<Row>) => void) | null,
+    isShort: boolean,
+  ): Promise<QueryResult<Row>> =>
+    new Promise((resolve, reject) => {
+      const single = new SingleStatement(
+        { name: names?.of(sql) ?? null, text: sql, values: parameters },
+        settings,
+        accept as ((result: QueryResult<Record<string, unknown>>) => void) | null,
+        statementOptions,
+        (error, result) => {
+          if (result) resolve(result as QueryResult<Row>);
+          else reject(error);
+        },
+      );
+      sendStatement(single, isShort);
+    });
   const notifications = new NotificationConnection(
     options.listenUrl ?? url,
     options.notificationCheck ?? 2000,
@@ -93,22 +113,9 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
         client.release();
       }
     },
-    read<Row>(
-      sql: string,
-      parameters: readonly unknown[],
-      settings: Readonly<Record<string, string>>,
-      isShort = false,
-    ) {
-      const statement = { name: names?.of(sql) ?? null, text: sql, values: parameters };
-      const localSettings = { ...settings, transaction_read_only: 'on' };
-      return new Promise<QueryResult<Row>>((resolve, reject) => {
-        const done = (error: Error | null, result: QueryResult<Record<string, unknown>> | null) => {
-          if (result) resolve(result as QueryResult<Row>);
-          else reject(error);
-        };
-        sendRead(new Read(statement, localSettings, readOptions, done), isShort);
-      });
-    },
+    read: (sql, parameters, settings, isShort = false) =>
+      runSingle(sql, parameters, { ...settings, transaction_read_only: 'on' }, null, isShort),
+    write: (sql, parameters, settings, accept) => runSingle(sql, parameters, settings, accept, false),
     async transaction<T>(work: (session: Session) => Promise<T>, transaction: TransactionOptions = {}) {
       const client = await pool.connect().catch(rethrow);
       try {

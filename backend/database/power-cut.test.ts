@@ -19,8 +19,10 @@ const writer = `
   await database.execute('create table if not exists public.acknowledged (n integer primary key, padding text)');
   const { rows } = await database.query('select coalesce(max(n), 0) as n from public.acknowledged');
   for (let n = rows[0].n + 1; n <= rows[0].n + 40; n += 1) {
-    await database.transaction((session) =>
-      session.query('insert into public.acknowledged values ($1, $2)', [n, 'x'.repeat((n * 997) % 5000)]));
+    const sql = 'insert into public.acknowledged values ($1, $2)';
+    const values = [n, 'x'.repeat((n * 997) % 5000)];
+    if (n % 3 === 0) await database.transaction((session) => session.query(sql, values));
+    else await database.write(sql, values, {}, n % 3 === 1 ? null : () => {});
     process.stdout.write(n + '\\n');
     if (n % 15 === 0) await database.execute('checkpoint');
     if (n % 17 === 0) await database.execute('vacuum public.acknowledged');

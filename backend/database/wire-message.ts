@@ -7,6 +7,7 @@ let buffer = Buffer.allocUnsafe(maxRetainedBytes);
 
 const describePortal = fixed('D', [0x50, 0]);
 const execute = fixed('E', [0, 0, 0, 0, 0]);
+const flush = fixed('H', []);
 const sync = fixed('S', []);
 
 /** Messages to one server. Only one set is written at a time. */
@@ -54,6 +55,18 @@ export class WireMessages {
   /** Runs the statement bound last. */
   execute(): this {
     return this.#add(execute);
+  }
+
+  /** Requests the answers so far, without an end of the transaction. */
+  flush(): this {
+    return this.#add(flush);
+  }
+
+  /** Runs a statement without values, and ends the transaction. */
+  query(text: string): this {
+    const start = this.#begin('Q', 3 * text.length + 1);
+    this.#write(text);
+    return this.#end(start);
   }
 
   /** Ends the transaction. */

@@ -1,20 +1,17 @@
-// Reads the change log: everything committed since the last read, once, in commit order.
+// Reads the change log: everything committed since the last read, once, at short intervals while there are subscriptions.
 //
-// A transaction's changes are numbered before it commits, so their numbers are not in commit order. The database reports
-// commits twice: snapshots show what is new since the last read, and notifications, one per transaction, arrive in commit order.
-// New changes that are not announced yet wait for their notification. After a lost connection, snapshots alone decide, in the
-// order of the last numbers, which is correct wherever one transaction could have seen the other.
+// Commits are not announced: PostgreSQL makes transactions that notify commit one after another. A transaction's changes are numbered
+// before it commits, so their numbers are not in commit order; snapshots show what is new since the last read. Transactions of one read
+// are delivered in the order of their last numbers: one that could have seen another, or waited for it, follows it.
 import type { Database } from '../database/database.ts';
-import { listening } from './listening.ts';
 import { RetriedWork } from './retried-work.ts';
 import type { ChangeType } from './subscription-params.ts';
 
-const channel = 'realtime_changes';
+const readEveryMs = 50;
 const maxChanges = 500;
 // A hosted project's limits: above them, a change keeps only its small values.
 const largestChange = 1024 * 1024;
 const largestStoredValue = 64;
-const transactionId = /^\d+$/;
 
 /** A change of one row, as logged. */
 export interface LoggedChange {
@@ -30,7 +27,7 @@ export interface LoggedChange {
   /** Names of the old values, including values too large to send. */
   identity: string[];
   isTooLarge: boolean;
-  /** The number of the first read of the log that saw it committed. */
+  /** The number of the read of the log that saw it committed first. */
   readNumber: number;
   /** YYYY-MM-DDTHH:MM:SS.mmmZ */
   committedAt: string;
@@ -47,7 +44,7 @@ interface Committed {
 export interface ChangeReader {
   /** Whether there are subscriptions at all; without them changes are skipped. */
   isWanted(): boolean;
-  /** Receives changes in commit order. Rejected changes are passed again. */
+  /** Receives changes in the order described above. Rejected changes are passed again. */
   take(changes: LoggedChange[]): Promise<void>;
   /** Changes were deleted from the log before they were read. */
   onMissedChanges(): void;
@@ -56,50 +53,46 @@ export interface ChangeReader {
 export class ChangeLog {
   readonly #database: Database;
   readonly #reader: ChangeReader;
-  readonly #onError: (error: unknown) => void;
   /** Every transaction visible in this snapshot was read; null without subscriptions. */
   #snapshot: string | null = null;
-  #announced: string[] = [];
-  /** Read, but not announced yet. */
-  readonly #held = new Map<string, Committed>();
   /** Next to deliver, in this order; of the first, the changes after `#takenId`, which are that many fewer. */
   #due: Committed[] = [];
   #takenId = 0;
   #takenCount = 0;
-  #isCatchUpDue = false;
+  #isReadDue = false;
+  #isFailing = false;
   #readCount = 0;
   #waiting: ((readNumber: number) => void)[] = [];
   readonly #reading: RetriedWork;
-  #stop = async () => {};
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(database: Database, reader: ChangeReader, onError: (error: unknown) => void) {
     this.#database = database;
     this.#reader = reader;
-    this.#onError = onError;
     this.#reading = new RetriedWork(
       { isDue: () => this.#isWorkDue(), work: (isStopped) => this.#workOff(isStopped) },
-      onError,
+      (error) => {
+        // Read again in half a second, until the database is back.
+        if (!this.#isFailing) onError(error);
+        this.#isFailing = true;
+      },
     );
   }
 
-  /** Resolves when every later commit is announced. */
-  async start(): Promise<void> {
-    const onAnnounced = (transaction: string) => {
-      if (!transactionId.test(transaction)) return;
-      this.#announced.push(transaction);
+  /** Reads the log from now on, while there are subscriptions. */
+  start(): void {
+    this.#timer = setInterval(() => {
+      if (!this.#snapshot && !this.#reader.isWanted()) return;
+      this.#isReadDue = true;
       this.#reading.start();
-    };
-    const onMissedEvents = () => {
-      this.#isCatchUpDue = true;
-      this.#reading.start();
-    };
-    this.#stop = await listening(this.#database, channel, onAnnounced, onMissedEvents, this.#onError);
+    }, readEveryMs);
+    this.#timer.unref();
   }
 
   /**
    * Runs `action` after a read of the log.
-   * @param action receives the number of that read: changes committed before the call have it or a lower one, but may be
-   *   delivered later, when their notification arrives; changes committed after `action` have a higher one
+   * @param action receives the number of that read: changes committed before the call have it or a lower one, changes committed after
+   *   `action` a higher one
    */
   afterRead(action: (readNumber: number) => void): Promise<void> {
     return new Promise((done) => {
@@ -112,15 +105,12 @@ export class ChangeLog {
   }
 
   async close(): Promise<void> {
-    const isIdle = this.#reading.stop();
-    await this.#stop().catch(this.#onError);
-    await isIdle;
+    clearInterval(this.#timer);
+    await this.#reading.stop();
   }
 
   #isWorkDue() {
-    return (
-      this.#announced.length > 0 || this.#due.length > 0 || this.#isCatchUpDue || this.#waiting.length > 0
-    );
+    return this.#isReadDue || this.#due.length > 0 || this.#waiting.length > 0;
   }
 
   async #workOff(isStopped: () => boolean): Promise<void> {
@@ -128,71 +118,53 @@ export class ChangeLog {
       await this.#takeDue(isStopped);
       const waiting = this.#waiting.length;
       if (waiting === 0 && !this.#reader.isWanted()) {
-        this.#forget();
+        this.#snapshot = null;
+        this.#isReadDue = false;
         return;
       }
-      if (this.#announced.length === 0 && !this.#isCatchUpDue && waiting === 0) continue;
+      if (!this.#isReadDue && waiting === 0) continue;
       await this.#read();
       await this.#takeDue(isStopped);
       for (const action of this.#waiting.splice(0, waiting)) action(this.#readCount);
     }
   }
 
-  #forget() {
-    this.#snapshot = null;
-    this.#announced = [];
-    this.#isCatchUpDue = false;
-    this.#held.clear();
-  }
-
   async #read(): Promise<void> {
-    const announced = this.#announced.length;
-    const isCatchUp = this.#isCatchUpDue;
-    this.#isCatchUpDue = false;
-    try {
-      // One statement has one snapshot, the one that it returns.
-      const { rows } = await this.#database.query<{
-        snapshot: string;
-        committed: Omit<Committed, 'readNumber'>[];
-        isIncomplete: boolean;
-      }>(
-        `select pg_current_snapshot()::text as snapshot, exists (
-           select from realtime.pruned_changes
-           where transaction < pg_snapshot_xmax(pg_current_snapshot()) and not pg_visible_in_snapshot(transaction, $1::pg_snapshot)
-         ) as "isIncomplete", (
-           select coalesce(jsonb_agg(jsonb_build_object(
-             'transaction', transaction::text, 'changes', changes, 'committedAt', committed_at
-           ) order by last_id), '[]')
-           from (
-             select transaction, count(*) as changes, max(id) as last_id,
-                    to_char(max(changed_at) at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as committed_at
-             from realtime.changes
-             where transaction >= pg_snapshot_xmin($1::pg_snapshot)
-               and not pg_visible_in_snapshot(transaction, $1::pg_snapshot)
-             group by transaction
-           ) as new_transactions
-         ) as committed`,
-        [this.#snapshot],
-      );
-      for (const { snapshot, committed, isIncomplete } of rows) {
-        if (isIncomplete) this.#reader.onMissedChanges();
-        this.#snapshot = snapshot;
-        this.#readCount += 1;
-        for (const one of committed) this.#held.set(one.transaction, { ...one, readNumber: this.#readCount });
-      }
-    } catch (error) {
-      this.#isCatchUpDue ||= isCatchUp;
-      throw error;
+    // A failed read is due again.
+    this.#isReadDue = true;
+    // One statement has one snapshot, the one that it returns.
+    const { rows } = await this.#database.read<{
+      snapshot: string;
+      committed: Omit<Committed, 'readNumber'>[];
+      isIncomplete: boolean;
+    }>(
+      `select pg_current_snapshot()::text as snapshot, exists (
+         select from realtime.pruned_changes
+         where transaction < pg_snapshot_xmax(pg_current_snapshot()) and not pg_visible_in_snapshot(transaction, $1::pg_snapshot)
+       ) as "isIncomplete", (
+         select coalesce(jsonb_agg(jsonb_build_object(
+           'transaction', transaction::text, 'changes', changes, 'committedAt', committed_at
+         ) order by last_id), '[]')
+         from (
+           select transaction, count(*) as changes, max(id) as last_id,
+                  to_char(max(changed_at) at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as committed_at
+           from realtime.changes
+           where transaction >= pg_snapshot_xmin($1::pg_snapshot)
+             and not pg_visible_in_snapshot(transaction, $1::pg_snapshot)
+           group by transaction
+         ) as new_transactions
+       ) as committed`,
+      [this.#snapshot],
+      {},
+    );
+    this.#isReadDue = false;
+    this.#isFailing = false;
+    for (const { snapshot, committed, isIncomplete } of rows) {
+      if (isIncomplete) this.#reader.onMissedChanges();
+      this.#snapshot = snapshot;
+      this.#readCount += 1;
+      for (const one of committed) this.#due.push({ ...one, readNumber: this.#readCount });
     }
-    for (const transaction of this.#announced.splice(0, announced)) this.#release(transaction);
-    if (isCatchUp) for (const transaction of [...this.#held.keys()]) this.#release(transaction);
-  }
-
-  #release(transaction: string) {
-    const committed = this.#held.get(transaction);
-    if (!committed) return;
-    this.#held.delete(transaction);
-    this.#due.push(committed);
   }
 
   async #takeDue(isStopped: () => boolean): Promise<void> {

@@ -146,7 +146,7 @@ export class PostgresChanges {
       // Without the right to create event triggers, the publication is read again at each schema reload.
       listening(this.#database, 'pgrst', watch, onMissedEvents, this.#onError),
     ]);
-    await this.#log.start();
+    this.#log.start();
     this.#inOrder(() => this.#watchTables());
   }
 

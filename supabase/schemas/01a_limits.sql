@@ -11,7 +11,7 @@ create unlogged table private.rate_limits (
 );
 comment on table private.rate_limits is 'Calls counted per subject and time window.';
 alter table private.rate_limits enable row level security;
-create index rate_limits_by_window_end on private.rate_limits (window_end);
+create index rate_limits_by_window_end on private.rate_limits using brin (window_end);
 
 create table private.limits (
   name text primary key,
@@ -107,14 +107,15 @@ declare
   headers jsonb := nullif(current_setting('request.headers', true), '')::jsonb;
   visitor text := left(headers ->> 'x-visitor-address', 100);
 begin
-  if coalesce((select auth.role()), '') = 'service_role' then
+  if coalesce(auth.role(), '') = 'service_role' then
     return visitor;
-  end if;
-  if visitor is not null and exists (
-    select from private.storefront_tokens as known
-    where known.token_hash = encode(sha256(convert_to(left(headers ->> 'x-visitor-token', 100), 'UTF8')), 'hex')
-  ) then
-    return visitor;
+  elsif visitor is not null then
+    if exists (
+      select from private.storefront_tokens as known
+      where known.token_hash = encode(sha256(convert_to(left(headers ->> 'x-visitor-token', 100), 'UTF8')), 'hex')
+    ) then
+      return visitor;
+    end if;
   end if;
   -- An IP address with its zone has at most 100 characters.
   return coalesce(
@@ -241,37 +242,53 @@ $$;
 comment on function private.is_within_limit(text, text) is
   'Whether the caller has a call left in this limit, in each network. Counts nothing. True without an IP address.';
 
-create function private.count_call(limit_name text, subject text default '') returns boolean
-language plpgsql volatile set search_path = '' as $$
+-- A statement with an array as parameter would be planned again at each call.
+create function private.count_call_from(networks text[], limit_name text, subject text default '') returns boolean
+language plpgsql volatile set search_path = '' set enable_seqscan = off set plan_cache_mode = force_generic_plan set jit = off as $$
 #variable_conflict use_column
 declare
   rule private.limits;
-  networks text[] := private.caller_networks();
   started timestamptz;
   is_within boolean;
 begin
-  select * into strict rule from private.limits as l where l.name = count_call.limit_name;
-  -- A call over the limit writes nothing, so that one address cannot use up the allowance of its wider networks.
-  if not private.is_within_limit(rule, networks, count_call.subject) then
-    return false;
-  end if;
+  select * into strict rule from private.limits as l where l.name = count_call_from.limit_name;
   started := date_bin(rule.within, clock_timestamp(), timestamptz '2000-01-01');
-  with counted as (
-    insert into private.rate_limits as known (bucket, subject, window_start, window_end, hits)
-    select rule.name, rtrim(caller.network || ' ' || count_call.subject), started, started + rule.within, 1
+  with callers as materialized (
+    select caller.network, caller.level, rtrim(caller.network || ' ' || count_call_from.subject) as subject
     from unnest(networks) with ordinality as caller (network, level)
+  ), counted as (
+    insert into private.rate_limits as known (bucket, subject, window_start, window_end, hits)
+    select rule.name, c.subject, started, started + rule.within, 1
+    from callers as c
+    -- A call over the limit writes nothing, so that one address cannot use up the allowance of its wider networks.
+    where not exists (
+      select from callers as every
+      where not private.is_within(rule, every.network, 1 + coalesce((
+        select before.hits from private.rate_limits as before
+        where before.bucket = rule.name and before.subject = every.subject and before.window_start = started
+      ), 0))
+    )
     -- Concurrent calls lock their common counters in the same order.
-    order by caller.level
+    order by c.level
     on conflict (bucket, subject, window_start) do update set hits = known.hits + 1
-    returning known.subject, hits
+    returning known.subject, known.hits
   )
-  select coalesce(bool_and(private.is_within(rule, split_part(c.subject, ' ', 1), c.hits)), true) into is_within
+  select count(*) = cardinality(networks)
+    and coalesce(bool_and(private.is_within(rule, split_part(c.subject, ' ', 1), c.hits)), true) into is_within
   from counted as c;
   return is_within;
 end
 $$;
-comment on function private.count_call is
-  'Counts one call in this limit, and subject if given, for each network of the caller. Returns whether all are within their allowance. Bound the subject''s length first. True without an IP address.';
+comment on function private.count_call_from is
+  'Counts one call in this limit, and subject if given, for each of the networks. Returns whether all are within their allowance. Bound the subject''s length first. True without networks.';
+
+create function private.count_call(limit_name text, subject text default '') returns boolean
+language plpgsql volatile set search_path = '' as $$
+begin
+  return private.count_call_from(private.caller_networks(), count_call.limit_name, count_call.subject);
+end
+$$;
+comment on function private.count_call is 'private.count_call_from the caller''s networks. True without an IP address.';
 
 create function private.readable_phone(phone text) returns text
 language sql immutable

@@ -9,7 +9,8 @@ comment on table private.held_units is
 alter table private.held_units enable row level security;
 
 create table private.order_networks (
-  order_id uuid not null references public.orders (id) on delete cascade,
+  -- Without a foreign key, which would be checked for each network: rows end with their order in private.before_order_change.
+  order_id uuid not null,
   network text not null,
   is_open boolean not null default true,
   ended_at timestamptz,
@@ -21,8 +22,7 @@ comment on table private.order_networks is
 comment on column private.order_networks.phone is 'The customer''s phone. Null for orders placed before it was stored.';
 comment on column private.order_networks.ended_at is 'When its last hold, or the order itself, ended. Null while it holds units.';
 alter table private.order_networks enable row level security;
-create index order_networks_by_network on private.order_networks (network);
-create index order_networks_of_open_orders on private.order_networks (network, phone) where is_open;
+create index order_networks_by_network on private.order_networks (network, is_open, phone);
 
 create function private.units_held(product_id uuid) returns bigint
 language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
@@ -316,30 +316,42 @@ create function private.refuse_too_many_unpaid_orders(networks text[], phone tex
 language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
 #variable_conflict use_column
 declare
-  rule private.limits;
-  caller_network text;
+  crowded record;
   most integer;
 begin
-  select * into strict rule from private.limits as l where l.name = 'waiting_orders';
-  foreach caller_network in array networks loop
-    -- Only orders of the same network count, so that a stranger's orders with this phone do not block the customer.
-    most := settings.unpaid_orders_per_phone * private.allowance_factor(caller_network);
-    if (
-      select count(*) from (
-        select from private.order_networks as k
-        where k.network = caller_network and k.is_open and k.phone = refuse_too_many_unpaid_orders.phone
-        limit most
-      ) as of_phone
-    ) >= most then
+  for crowded in
+    select caller.network, rule, known.of_phone, most.of_phone as most_of_phone
+    from unnest(networks) with ordinality as caller (network, level)
+    join private.limits as rule on rule.name = 'waiting_orders'
+    cross join lateral (
+      select settings.unpaid_orders_per_phone * private.allowance_factor(caller.network) as of_phone,
+        rule.allowed * private.allowance_factor(caller.network) as of_network
+    ) as most
+    cross join lateral (
+      select
+        -- Only orders of the same network count, so that a stranger's orders with this phone do not block the customer.
+        (select count(*) from (
+          select from private.order_networks as k
+          where k.network = caller.network and k.is_open and k.phone = refuse_too_many_unpaid_orders.phone
+          limit most.of_phone
+        ) as of_phone) as of_phone,
+        (select count(*) from (
+          select from private.order_networks as k where k.network = caller.network and k.is_open limit most.of_network
+        ) as of_network) as of_network
+    ) as known
+    where known.of_phone >= most.of_phone or known.of_network >= most.of_network
+    order by caller.level
+  loop
+    if crowded.of_phone >= crowded.most_of_phone then
       perform private.refuse(429, 'too_many_unpaid_orders', format(
         '%s orders of this phone wait to be paid already. Please pay one of them first, or try again in %s minutes',
-        most, settings.reservation_minutes
+        crowded.most_of_phone, settings.reservation_minutes
       ));
     end if;
-    most := private.allowance(rule, caller_network);
+    most := private.allowance(crowded.rule, crowded.network);
     if (
       select count(*) from (
-        select from private.order_networks as k where k.network = caller_network and k.is_open limit most
+        select from private.order_networks as k where k.network = crowded.network and k.is_open limit most
       ) as of_network
     ) >= most and not private.has_paid(refuse_too_many_unpaid_orders.phone) then
       perform private.refuse(429, 'too_many_unpaid_orders', format(
@@ -353,22 +365,26 @@ $$;
 comment on function private.refuse_too_many_unpaid_orders is
   'Refuses an order when a network of its customer has as many unpaid orders as allowed: of its phone unpaid_orders_per_phone times private.allowance_factor, of all phones the allowance of the limit waiting_orders, unless its phone has paid before.';
 
-create function private.may_hold_units(networks text[], product_id uuid, quantity integer, units bigint, settings public.store_settings)
-returns boolean
-language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+create function private.units_to_hold(networks text[], product public.products, quantity integer, settings public.store_settings)
+returns bigint
+language plpgsql stable set search_path = '' as $$
+declare
+  held bigint := private.units_held(product.id);
+  units bigint := product.stock_quantity + held;
 begin
-  return cardinality(networks) = 0 or (
-    private.units_held(may_hold_units.product_id) + may_hold_units.quantity
-      <= ceil(may_hold_units.units * settings.reserved_share_percent / 100.0)
+  if cardinality(networks) = 0 or (
+    held + units_to_hold.quantity <= ceil(units * settings.reserved_share_percent / 100.0)
     and private.is_within_hold_time(
-      networks, may_hold_units.product_id, may_hold_units.quantity, may_hold_units.units,
-      make_interval(mins => settings.reservation_minutes), false
+      networks, product.id, units_to_hold.quantity, units, make_interval(mins => settings.reservation_minutes), false, settings
     )
-  );
+  ) then
+    return units;
+  end if;
+  return null;
 end
 $$;
-comment on function private.may_hold_units is
-  'Whether an order holds its units from placing: all unpaid orders together stay within the share of the product''s units (those left and those held), and private.is_within_hold_time. Always true without networks.';
+comment on function private.units_to_hold is
+  'The unsold units of the product (those left and those held) if an order may hold its units from placing, else null: all unpaid orders together stay within the share of these units, and private.is_within_hold_time. Without networks it always may.';
 
 create function private.reserve_for_prompt(order_id uuid) returns void
 language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
@@ -378,6 +394,7 @@ declare
   extended_until timestamptz;
   item record;
   networks text[];
+  settings public.store_settings;
   held_until timestamptz;
   may_hold boolean := true;
 begin
@@ -405,6 +422,7 @@ begin
   held_until := least(now() + private.prompt_hold(), waiting.expires_at);
   select coalesce(array_agg(k.network), '{}') into networks from private.order_networks as k where k.order_id = waiting.id;
   product_ids := array(select i.product_id from public.order_items as i where i.order_id = waiting.id);
+  select * into strict settings from public.store_settings;
   perform from public.products as p where p.id = any (product_ids) order by p.id for no key update;
   for item in
     select p.id as product_id, coalesce(p.stock_quantity, 0) as units_left, i.quantity,
@@ -422,7 +440,7 @@ begin
     end if;
     may_hold := may_hold and (
       cardinality(networks) = 0
-      or private.is_within_hold_time(networks, item.product_id, item.quantity, item.units, held_until - now(), true)
+      or private.is_within_hold_time(networks, item.product_id, item.quantity, item.units, held_until - now(), true, settings)
     );
   end loop;
   -- Beyond that the prompt is sent without a hold, so that others in the same network cannot block a payment. If the units are sold
@@ -434,7 +452,9 @@ begin
     where p.id = any (product_ids);
     update public.orders as o set reserved_until = held_until where o.id = waiting.id;
     -- Visitors' orders, which are counted, have one product.
-    perform private.begin_counted_hold(waiting.id, i.product_id, i.quantity, private.units_held(p.id) + p.stock_quantity, held_until, true)
+    perform private.begin_counted_hold(
+      networks, waiting.id, i.product_id, i.quantity, private.units_held(p.id) + p.stock_quantity, held_until, true
+    )
     from public.order_items as i
     cross join lateral (select * from public.products as p where p.id = i.product_id offset 0) as p
     where i.order_id = waiting.id;

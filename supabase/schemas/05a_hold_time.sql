@@ -1,7 +1,7 @@
 -- For how long unpaid orders hold units, per network and in all (docs/decisions/unpaid-orders.md).
 
-create table private.unpaid_holds (
-  order_id uuid primary key references public.orders (id) on delete cascade,
+create unlogged table private.unpaid_holds (
+  order_id uuid primary key,
   product_id uuid not null,
   share_of_units double precision not null,
   is_prompted boolean not null,
@@ -14,7 +14,7 @@ comment on column private.unpaid_holds.share_of_units is 'Units held, divided by
 comment on column private.unpaid_holds.is_prompted is 'Whether the hold began with a prompt. False: with the order.';
 alter table private.unpaid_holds enable row level security;
 
-create table private.hold_time (
+create unlogged table private.hold_time (
   subject text not null,
   product_id uuid not null,
   counts_until timestamptz not null,
@@ -26,7 +26,7 @@ comment on table private.hold_time is
 comment on column private.hold_time.subject is 'A network, or all networks together: placed (holds that began with the order) or prompts.';
 comment on column private.hold_time.counts_until is 'An hour after the end of the holds, in steps of five minutes.';
 alter table private.hold_time enable row level security;
-create index hold_time_by_end on private.hold_time (counts_until);
+create index hold_time_by_end on private.hold_time using brin (counts_until);
 
 create function private.prompt_hold() returns interval
 language sql immutable
@@ -34,33 +34,17 @@ return interval '5 minutes';
 comment on function private.prompt_hold is
   'For how long a prompt holds units: those it takes, and those of an order that would end sooner. A customer enters the PIN within a minute or two.';
 
-create function private.hold_time_of(subject text, product_id uuid) returns interval
-language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
-#variable_conflict use_column
-begin
-  return coalesce((
-    select sum(t.held) from private.hold_time as t
-    where t.subject = hold_time_of.subject and t.product_id = hold_time_of.product_id and t.counts_until > now()
-  ), interval '0');
-end
-$$;
-comment on function private.hold_time_of is 'For how long unpaid orders of a subject held a product within the last hour, planned time included.';
-
 create function private.is_within_hold_time(
-  networks text[], product_id uuid, quantity integer, units bigint, span interval, is_prompted boolean
+  networks text[], product_id uuid, quantity integer, units bigint, span interval, is_prompted boolean, settings public.store_settings
 ) returns boolean
-language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql stable set search_path = '' set enable_seqscan = off set plan_cache_mode = force_generic_plan set jit = off as $$
 #variable_conflict use_column
 declare
   -- Rounded down, so that parts never add up to more than the whole.
   added interval := date_trunc('milliseconds', span * (is_within_hold_time.quantity / units::double precision));
-  settings public.store_settings;
-  share double precision;
-  whole interval;
+  share double precision := ceil(units * settings.reserved_share_percent / 100.0) / units;
+  whole interval := make_interval(mins => settings.reservation_minutes);
 begin
-  select * into strict settings from public.store_settings;
-  share := ceil(units * settings.reserved_share_percent / 100.0) / units;
-  whole := make_interval(mins => settings.reservation_minutes);
   return not exists (
     select from (
       -- Wider networks have only twice as much, because units are few; an order without a hold can still be paid.
@@ -70,19 +54,26 @@ begin
       select case when is_prompted then 'prompts' else 'placed' end, case when is_prompted then private.prompt_hold() else whole end * share
     ) as bound (subject, allowed)
     -- One hold is always allowed, such as that of the last unit.
-    where private.hold_time_of(bound.subject, is_within_hold_time.product_id) + added > greatest(bound.allowed, added)
+    where added + coalesce((
+      select sum(t.held) from private.hold_time as t
+      where t.subject = bound.subject and t.product_id = is_within_hold_time.product_id and t.counts_until > now()
+    ), interval '0') > greatest(bound.allowed, added)
   );
 end
 $$;
 comment on function private.is_within_hold_time is
   'Whether units may be held for a time. In any hour each network may hold the share of the units (reserved_share_percent) for reservation_minutes, or fewer units for longer; a /56 and wider twice that. The same holds for all networks together at placing, and with private.prompt_hold at prompts. One hold is always allowed.';
 
+create function private.hold_counts_until(held_until timestamptz) returns timestamptz
+language sql immutable
+return date_bin('5 minutes', held_until, timestamptz '2000-01-01') + interval '1 hour 5 minutes';
+
 create function private.add_hold_time(counted private.unpaid_holds, span interval) returns void
-language sql set search_path = '' as $$
+language plpgsql set search_path = '' as $$
+begin
   insert into private.hold_time as known (subject, product_id, counts_until, held)
   select
-    counting.subject, counted.product_id,
-    date_bin('5 minutes', counted.held_until, timestamptz '2000-01-01') + interval '1 hour 5 minutes',
+    counting.subject, counted.product_id, private.hold_counts_until(counted.held_until),
     date_trunc('milliseconds', span * counted.share_of_units)
   from (
     select k.network as subject from private.order_networks as k where k.order_id = counted.order_id
@@ -90,32 +81,42 @@ language sql set search_path = '' as $$
     select case when counted.is_prompted then 'prompts' else 'placed' end
   ) as counting
   -- What counts no longer may be deleted at this moment.
-  where date_bin('5 minutes', counted.held_until, timestamptz '2000-01-01') + interval '1 hour 5 minutes' > now()
+  where private.hold_counts_until(counted.held_until) > now()
   on conflict (subject, product_id, counts_until) do update set held = known.held + excluded.held;
+end
 $$;
 comment on function private.add_hold_time is
   'Adds a time, or takes away a negative one, for the networks of a hold and all networks together. The caller has locked the product''s row of private.held_units.';
 
 create function private.begin_counted_hold(
-  order_id uuid, product_id uuid, quantity integer, units bigint, held_until timestamptz, is_prompted boolean
+  networks text[], order_id uuid, product_id uuid, quantity integer, units bigint, held_until timestamptz, is_prompted boolean
 ) returns void
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
-declare
-  begun private.unpaid_holds;
 begin
-  insert into private.unpaid_holds (order_id, product_id, share_of_units, is_prompted, held_until)
-  select begin_counted_hold.order_id, begin_counted_hold.product_id, begin_counted_hold.quantity / begin_counted_hold.units::double precision,
-    begin_counted_hold.is_prompted, begin_counted_hold.held_until
   -- Orders of staff and of the shop itself are not limited.
-  where exists (select from private.order_networks as k where k.order_id = begin_counted_hold.order_id)
-  returning * into begun;
-  if begun.order_id is not null then
-    perform private.add_hold_time(begun, begun.held_until - now());
+  if cardinality(networks) = 0 then
+    return;
   end if;
+  with begun as (
+    insert into private.unpaid_holds (order_id, product_id, share_of_units, is_prompted, held_until)
+    values (
+      begin_counted_hold.order_id, begin_counted_hold.product_id, begin_counted_hold.quantity / begin_counted_hold.units::double precision,
+      begin_counted_hold.is_prompted, begin_counted_hold.held_until
+    )
+    returning *
+  )
+  insert into private.hold_time as known (subject, product_id, counts_until, held)
+  select
+    counting.subject, begun.product_id, private.hold_counts_until(begun.held_until),
+    date_trunc('milliseconds', (begun.held_until - now()) * begun.share_of_units)
+  from begun
+  cross join unnest(networks || case when begin_counted_hold.is_prompted then 'prompts' else 'placed' end) as counting (subject)
+  on conflict (subject, product_id, counts_until) do update set held = known.held + excluded.held;
 end
 $$;
-comment on function private.begin_counted_hold is 'Counts the hold of an order until its planned end. units: unsold units of the product, with those held.';
+comment on function private.begin_counted_hold is
+  'Counts the hold of an order until its planned end, for its networks and all networks together. units: unsold units of the product, with those held.';
 
 create function private.extend_counted_hold(order_id uuid, held_until timestamptz) returns boolean
 language plpgsql set search_path = '' as $$
@@ -124,6 +125,7 @@ declare
   extended private.unpaid_holds;
   networks text[];
   units bigint;
+  settings public.store_settings;
 begin
   select * into extended from private.unpaid_holds as h where h.order_id = extend_counted_hold.order_id;
   if not found then
@@ -135,9 +137,10 @@ begin
   where h.product_id = extended.product_id
   for no key update of h;
   select array_agg(k.network) into networks from private.order_networks as k where k.order_id = extended.order_id;
+  select * into strict settings from public.store_settings;
   if not private.is_within_hold_time(
     networks, extended.product_id, (select sum(i.quantity)::integer from public.order_items as i where i.order_id = extended.order_id),
-    units, extend_counted_hold.held_until - extended.held_until, extended.is_prompted
+    units, extend_counted_hold.held_until - extended.held_until, extended.is_prompted, settings
   ) then
     return false;
   end if;

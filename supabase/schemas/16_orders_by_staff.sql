@@ -52,11 +52,15 @@ $$;
 create function private.record_order_event(order_id uuid, kind text, default_actor text, details jsonb default '{}') returns void
 language plpgsql set search_path = '' as $$
 declare
-  member uuid := (select a.user_id from public.admin_profiles as a where a.user_id = (select auth.uid()));
+  member uuid := auth.uid();
 begin
+  if member is not null then
+    select a.user_id into member from public.admin_profiles as a where a.user_id = member;
+  end if;
   insert into public.order_events (order_id, kind, actor, actor_id, actor_email, details)
   values (
-    order_id, kind, case when member is null then default_actor else 'staff' end, member, private.email_of(member),
+    order_id, kind, case when member is null then default_actor else 'staff' end, member,
+    case when member is not null then private.email_of(member) end,
     jsonb_strip_nulls(details || case
       when current_setting('private.is_undoing', true) = 'yes' then '{"reason": "undone"}'
       when current_setting('private.although_unpaid', true) = 'yes' and kind = 'status_changed'
@@ -72,13 +76,6 @@ comment on function private.record_order_event is
 create function private.record_order_events(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' as $$
 begin
-  if old.id is null then
-    perform private.record_order_event(new.id, 'order_placed', 'customer', jsonb_build_object(
-      'total_amount', new.total_amount,
-      'holds_no_units', case when new.payment_status = 'unpaid' and new.reserved_until is null then true end
-    ));
-    return;
-  end if;
   if old.payment_status <> new.payment_status then
     perform private.record_order_event(
       new.id, 'payment_status_changed', case when new.payment_status in ('paid', 'needs_review') then 'mpesa' else 'shop' end,

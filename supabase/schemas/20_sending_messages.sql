@@ -362,17 +362,22 @@ language plpgsql set search_path = '' as $$
 declare
   today date := private.nairobi_day(now());
   budget integer := private.daily_budget(take_from_budget.channel);
+  remaining integer := private.left_of_budget(take_from_budget.channel);
+  is_half_used boolean := false;
   parts constant integer := 8;
   taken smallint;
 begin
-  if not take_from_budget.has_priority then
+  -- While less than half of the budget is used, so is that of messages without priority. Fewer than 100 are counted at once.
+  if not take_from_budget.has_priority and remaining between 1 and budget / 2 + 100 then
     -- Until the end of the transaction no other message without priority of this channel is counted.
     perform pg_advisory_xact_lock(hashtext('messages without priority ' || take_from_budget.channel));
+    remaining := private.left_of_budget(take_from_budget.channel);
+    is_half_used := private.sent_without_priority(take_from_budget.channel) >= budget / 2;
   end if;
   -- The parts' shares cover this, except after the budget was lowered.
-  if private.left_of_budget(take_from_budget.channel) = 0 then
+  if remaining = 0 then
     return format('Not sent: today''s budget of %ss is used up', take_from_budget.channel);
-  elsif not take_from_budget.has_priority and private.sent_without_priority(take_from_budget.channel) >= budget / 2 then
+  elsif is_half_used then
     return format('Not sent: the half of today''s budget of %ss for visitors who have not paid is used up', take_from_budget.channel);
   end if;
   if not exists (select from private.messages_sent as m where m.day = today and m.channel = take_from_budget.channel) then

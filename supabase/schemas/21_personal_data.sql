@@ -202,7 +202,8 @@ declare
   retained_since timestamptz := now() - make_interval(months => (select s.order_details_months from public.store_settings as s));
   due uuid[] := array(
     select o.id from public.orders as o
-    where o.anonymised_at is null and o.created_at < retained_since and private.unsettled_money_reason(o.id) is null
+    where o.anonymised_at is null and (o.payment_status <> 'unpaid' or o.status = 'cancelled')
+      and o.created_at < retained_since and private.unsettled_money_reason(o.id) is null
     order by o.created_at limit 1000
     for no key update skip locked
   ) || array(

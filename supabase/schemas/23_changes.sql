@@ -125,7 +125,7 @@ begin
     perform private.update_product_search(old, new);
     perform private.count_active_products(old, new);
   end if;
-  if tg_op = 'UPDATE' then
+  if tg_op = 'UPDATE' and old.price <> new.price then
     perform private.record_price_change(new.id, new.name, old.price, new.price);
   end if;
   -- Of the stock, pages only show whether there is any.
@@ -203,6 +203,7 @@ language plpgsql security definer set search_path = '' as $$
 begin
   if tg_op = 'DELETE' then
     perform private.count_held_units(old, null);
+    delete from private.order_networks as k where k.order_id = old.id;
     return old;
   end if;
   if (old.payment_status in ('unpaid', 'needs_review') and new.payment_status = 'paid')
@@ -234,17 +235,15 @@ language plpgsql security definer set search_path = '' as $$
 begin
   perform private.count_change(private.figures_of(old), private.figures_of(new));
   if tg_op = 'INSERT' then
-    perform private.record_order_events(null, new);
+    perform private.record_order_event(new.id, 'order_placed', 'customer', jsonb_build_object(
+      'total_amount', new.total_amount,
+      'holds_no_units', case when new.payment_status = 'unpaid' and new.reserved_until is null then true end
+    ));
     return null;
   elsif tg_op = 'DELETE' then
     delete from public.order_events as e where e.order_id = old.id;
     delete from public.outbox_messages as m where m.order_id = old.id;
     return null;
-  end if;
-  if (old.status, old.payment_status, old.reserved_until is null)
-    is distinct from (new.status, new.payment_status, new.reserved_until is null)
-  then
-    perform private.count_held_units(old, new);
   end if;
   if old.payment_status in ('paid', 'needs_review') and new.payment_status = 'refunded' then
     perform private.record_refund_of_order(new);
@@ -258,6 +257,12 @@ begin
     and current_setting('private.is_undoing', true) is distinct from 'yes'
   then
     perform private.move_delivery_with_order(old, new);
+  end if;
+  -- Last: orders of the same products wait for these counters until the transaction ends.
+  if (old.status, old.payment_status, old.reserved_until is null)
+    is distinct from (new.status, new.payment_status, new.reserved_until is null)
+  then
+    perform private.count_held_units(old, new);
   end if;
   return null;
 end

@@ -783,6 +783,14 @@ describe.runIf(testDatabases().includes('postgresql'))('concurrently on PostgreS
       [unheld.map(({ id }) => id)],
     );
     expect(events).toEqual([{ kind: 'order_placed', holds_none: true, count: 54 }]);
+    // Also of those that were written again without a hold.
+    const { rows: keys } = await database.query<{ order_id: string; access_key: string }>(
+      'select order_id, access_key from private.order_keys where order_id = any ($1)',
+      [orders.map(({ id }) => id)],
+    );
+    expect(new Map(keys.map((key) => [key.order_id, key.access_key]))).toEqual(
+      new Map(orders.map(({ id, access_key }) => [id, access_key])),
+    );
     const prompted = await Promise.allSettled(unheld.map(prompt));
     expect(refusalsOf(prompted)).toEqual(Array(54 - 5).fill('out_of_stock'));
     expect(await stockOf(database, product)).toBe(0);

@@ -1,33 +1,33 @@
-// Sends short reads that begin in the same turn of the event loop over one connection, in one packet: for the process, writing to a
-// server and waking it up costs more than the rest of a short read.
+// Sends single statements over the connections of a pool. Short reads that begin in the same turn of the event loop share a connection
+// and a packet: writing to a server and waking it up costs this process more than the rest of a short read.
 import type { Socket } from 'node:net';
 import type pg from 'pg';
 import { asDatabaseError, isUnavailable } from './database.ts';
-import type { Read } from './postgresql-read.ts';
+import type { SingleStatement } from './postgresql-statement.ts';
 
 /** Reads of one packet: the server runs them one after another, so that each waits for those before it. */
 const maxTogether = 4;
 
-/** Sends a read. @param isShort whether other reads may wait for it */
-export type SendRead = (read: Read, isShort: boolean) => void;
+/** Sends a statement. @param isShort whether it is a read for which others may wait */
+export type SendStatement = (statement: SingleStatement, isShort: boolean) => void;
 
 /**
  * Creates the sender of a pool.
  * @param sharesConnections whether short reads may share a connection. Not with a pooler, which may lose count of pipelined transactions
  */
-export function createReadSender(pool: pg.Pool, sharesConnections: boolean): SendRead {
-  let collected: Read[] = [];
+export function createSender(pool: pg.Pool, sharesConnections: boolean): SendStatement {
+  let collected: SingleStatement[] = [];
   const sendCollected = () => {
     if (collected.length > 0) send(collected);
     collected = [];
   };
-  const send = (reads: readonly Read[]) =>
+  const send = (statements: readonly SingleStatement[]) =>
     pool.connect((failure, client, release) => {
       if (failure || !client) {
-        for (const read of reads) read.callback(asDatabaseError(failure), null);
+        for (const { callback } of statements) callback(asDatabaseError(failure), null);
         return;
       }
-      let unanswered = reads.length;
+      let unanswered = statements.length;
       let isBroken = false;
       const answered = (error: unknown) => {
         isBroken ||= isUnavailable(error);
@@ -35,29 +35,29 @@ export function createReadSender(pool: pg.Pool, sharesConnections: boolean): Sen
         if (unanswered === 0) release(isBroken);
       };
       const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
-      if (reads.length > 1) stream.cork();
-      for (const read of reads) {
-        const { callback } = read;
-        read.callback = (error, result) => {
+      if (statements.length > 1) stream.cork();
+      for (const statement of statements) {
+        const { callback } = statement;
+        statement.callback = (error, result) => {
           answered(error);
           callback(error, result);
         };
         try {
-          client.query(read);
+          client.query(statement);
         } catch (error) {
           // A value that cannot be written; nothing was sent.
           answered(null);
-          callback(error as Error, null);
+          callback(error, null);
         }
       }
-      if (reads.length > 1) stream.uncork();
+      if (statements.length > 1) stream.uncork();
     });
-  return (read, isShort) => {
+  return (statement, isShort) => {
     if (!isShort || !sharesConnections) {
-      send([read]);
+      send([statement]);
       return;
     }
-    collected.push(read);
+    collected.push(statement);
     if (collected.length === maxTogether) sendCollected();
     else if (collected.length === 1) setImmediate(sendCollected);
   };

@@ -1,19 +1,19 @@
-// One read on a server as one message: its settings and its statement precede the same Sync, which ends their transaction
-// (PostgreSQL's protocol, "Pipelining"). Neither begin nor commit are sent.
+// One statement on a server and its settings as one message (PostgreSQL's protocol, "Pipelining"): neither begin nor commit are sent.
+// The Sync that follows ends their transaction. It is part of the message, unless the result must be accepted first.
 import type { Socket } from 'node:net';
 import pg from 'pg';
 import { asDatabaseError, type QueryResult, settingsParameters, settingsStatement } from './database.ts';
 import { WireMessages } from './wire-message.ts';
 
 /** A statement and its values; `name` where connections prepare it once. */
-export interface ReadStatement {
+export interface NamedStatement {
   name: string | null;
   text: string;
   values: readonly unknown[];
 }
 
-/** Dependencies that reads share with the driver. */
-export interface ReadOptions {
+/** Dependencies that statements share with the driver. */
+export interface StatementOptions {
   /** The name under which every connection has prepared the settings' statement; null where statements have no names. */
   settingsName: string | null;
   /** Parser of a column's text, by the column's type. */
@@ -21,7 +21,8 @@ export interface ReadOptions {
 }
 
 type Row = Record<string, unknown>;
-type Callback = (error: Error | null, result: QueryResult<Row> | null) => void;
+type Accept = (result: QueryResult<Row>) => void;
+type Callback = (error: unknown, result: QueryResult<Row> | null) => void;
 interface Column {
   name: string;
   parse: (text: string) => unknown;
@@ -42,28 +43,33 @@ QueryKind.prototype = pg.Query.prototype;
 // A prepared statement's columns do not change: the server refuses it then.
 const columnsOfConnection = new WeakMap<WireConnection, Map<string, readonly Column[]>>();
 
-/** One read with its settings. The driver calls its methods as answers arrive. */
-export class Read extends QueryKind {
+/** One statement with its settings. The driver calls its methods as answers arrive. */
+export class SingleStatement extends QueryKind {
   /** The name that the driver records as prepared. */
   readonly name: string | null;
   readonly text: string;
   callback: Callback;
   readonly #settings: Readonly<Record<string, string>>;
   readonly #values: readonly unknown[];
-  readonly #options: ReadOptions;
+  readonly #options: StatementOptions;
+  readonly #accept: Accept | null;
   readonly #rows: Row[] = [];
   #columns: readonly Column[] = [];
   #connection: WireConnection | null = null;
   #failure: unknown = null;
+  #completed = 0;
+  #isSynced = true;
 
   /**
    * @param settings names of ours and their values, local to the transaction
+   * @param accept throws if the result is refused, so that the change is undone. Null: ends the transaction in the same message
    * @param callback receives a DatabaseError or the result
    */
   constructor(
-    { name, text, values }: ReadStatement,
+    { name, text, values }: NamedStatement,
     settings: Readonly<Record<string, string>>,
-    options: ReadOptions,
+    accept: Accept | null,
+    options: StatementOptions,
     callback: Callback,
   ) {
     super();
@@ -72,6 +78,7 @@ export class Read extends QueryKind {
     this.callback = callback;
     this.#values = values;
     this.#settings = settings;
+    this.#accept = accept;
     this.#options = options;
   }
 
@@ -91,10 +98,18 @@ export class Read extends QueryKind {
     const columns = name === null ? undefined : columnsOfConnection.get(connection)?.get(name);
     if (columns) this.#columns = columns;
     else messages.describePortal();
-    const message = messages.execute().sync().take();
+    messages.execute();
+    this.#isSynced = this.#accept === null;
+    const message = (this.#isSynced ? messages.sync() : messages.flush()).take();
     if (name !== null && !isPrepared) submittedNamedStatements[name] = text;
     if (stream.writable) stream.write(message);
     return null;
+  }
+
+  #end(message: WireMessages): void {
+    this.#isSynced = true;
+    const stream = this.#connection?.stream;
+    if (stream?.writable) stream.write(message.take());
   }
 
   handleRowDescription({ fields }: { fields: readonly { name: string; dataTypeID: number }[] }): void {
@@ -120,18 +135,33 @@ export class Read extends QueryKind {
       }
       this.#rows.push(row);
     } catch (error) {
-      this.#failure = error;
+      this.#failure = asDatabaseError(error);
     }
   }
 
-  handleCommandComplete(): void {}
+  handleCommandComplete(): void {
+    this.#completed += 1;
+    // The first command is that of the settings.
+    if (this.#isSynced || this.#completed < 2) return;
+    try {
+      if (!this.#failure) this.#accept?.(this.#result());
+    } catch (error) {
+      this.#failure = error;
+    }
+    this.#end(this.#failure ? new WireMessages().query('rollback') : new WireMessages().sync());
+  }
 
   handleError(error: Error): void {
+    if (!this.#isSynced) this.#end(new WireMessages().sync());
     this.callback(asDatabaseError(error), null);
   }
 
   handleReadyForQuery(): void {
-    if (this.#failure) this.callback(asDatabaseError(this.#failure), null);
-    else this.callback(null, { rows: this.#rows, rowCount: this.#rows.length });
+    if (this.#failure) this.callback(this.#failure, null);
+    else this.callback(null, this.#result());
+  }
+
+  #result(): QueryResult<Row> {
+    return { rows: this.#rows, rowCount: this.#rows.length };
   }
 }
