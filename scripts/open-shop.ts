@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { copyMigratedDatabase } from '../backend/database/throwaway.ts';
 import { freePort } from './free-port.ts';
 import { shopMigrations } from './shop-migrations.ts';
-import { startArguments } from './start-arguments.ts';
+import { startArgumentsOf } from './start-arguments.ts';
 
 export interface OpenShop {
   url: string;
@@ -34,10 +34,15 @@ export interface OpenShop {
  * @param options.fromNothing creates the embedded database in its own first start, as for every owner. This takes seconds:
  *   by default an empty, migrated database is copied
  * @param options.dataDir a folder shared by processes on one database, not deleted here. Default: its own
+ * @param options.root folder of another commit's project. Default: this one
  */
 export async function openShop(
   environment: Record<string, string> = {},
-  { fromNothing = false, dataDir }: { fromNothing?: boolean; dataDir?: string } = {},
+  {
+    fromNothing = false,
+    dataDir,
+    root = join(import.meta.dirname, '..'),
+  }: { fromNothing?: boolean; dataDir?: string; root?: string } = {},
 ): Promise<OpenShop> {
   const folder = dataDir ?? (await mkdtemp(join(tmpdir(), 'jani-shop-')));
   if (!fromNothing && !environment.DATABASE_URL)
@@ -49,7 +54,8 @@ export async function openShop(
   let exited: Promise<void> = Promise.resolve();
 
   const start = async () => {
-    const child = spawn(process.execPath, startArguments, {
+    const child = spawn(process.execPath, startArgumentsOf(root), {
+      cwd: root,
       env: {
         ...process.env,
         NODE_ENV: 'production',
