@@ -24,17 +24,24 @@ export async function measureGroup(
   other: BenchShop | null,
 ): Promise<Result[]> {
   const shops = other ? [shop, other] : [shop];
-  for (const each of shops) await prepare?.(each);
+  const count = rounds ?? usualRounds;
+  await Promise.all(shops.map((each) => prepare?.(each)));
   const measured = new Map<Row, Round[]>(rows.map((row) => [row, []]));
 
   const measureRounds = async (chosen: readonly Row[]) => {
-    for (let round = 0; round < (rounds ?? usualRounds); round += 1) {
+    for (let round = 0; round < count; round += 1) {
       const stick = await yardstick?.measure();
       for (const row of chosen) {
         const values = new Map<BenchShop, number>();
         // Neither is always the second one.
-        for (const each of round % 2 === 0 ? shops : shops.toReversed())
-          values.set(each, await row.measure(each));
+        for (const each of round % 2 === 0 ? shops : shops.toReversed()) {
+          // The other rows are still measured.
+          const value = await row.measure(each).catch((error: Error) => {
+            console.warn(`${each.build.name}, ${database}: ${row.name} failed: ${error.message}`);
+            return Number.NaN;
+          });
+          values.set(each, value);
+        }
         measured.get(row)?.push({
           value: values.get(shop) ?? Number.NaN,
           ...(stick === undefined ? {} : { yardstick: stick }),
@@ -47,7 +54,7 @@ export async function measureGroup(
     summarise(database, row, measured.get(row) ?? [], yardstick?.name, other?.build.name);
 
   await measureRounds(rows);
-  const fallen = rows.filter((row) => rounds !== 1 && hasFallen(resultOf(row)));
+  const fallen = count === 1 ? [] : rows.filter((row) => hasFallen(resultOf(row)));
   if (fallen.length > 0) await measureRounds(fallen);
   const results = rows.map(resultOf);
   for (const { row, value, unit, yardstick: stick, beside } of results) {
@@ -95,5 +102,8 @@ export function summarise(
   };
 }
 
-const median = (values: number[]) =>
-  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
+/** Of the rounds that did not fail. */
+function median(values: number[]): number {
+  const measured = values.filter((value) => !Number.isNaN(value)).sort((a, b) => a - b);
+  return measured[Math.floor(measured.length / 2)] ?? Number.NaN;
+}

@@ -82,20 +82,21 @@ const longestSeconds = 10;
 
 /**
  * Customers order and pay at the same moment, and poll their payment's status.
- * @returns the seconds until all know that they have paid, and the requests and callbacks that were refused
+ * @returns the seconds until all know that they have paid, and why requests and callbacks were refused
  */
 export async function payAtOnce(
   shop: BenchShop,
   customers: number,
-): Promise<{ seconds: number; refused: number }> {
+): Promise<{ seconds: number; refused: string[] }> {
   const total = await totalOf(shop);
   const begun = performance.now();
   const elapsed = () => (performance.now() - begun) / 1000;
-  let refused = 0;
+  const refused: string[] = [];
   const pay = async () => {
     const customer = newCustomer(shop);
     const checkoutRequestId = await orderAndPrompt(customer, total);
-    if ((await reportPaid(takePrompt(shop, checkoutRequestId))) !== 200) refused += 1;
+    const status = await reportPaid(takePrompt(shop, checkoutRequestId));
+    if (status !== 200) refused.push(`a callback: ${status}`);
     const question = { action: 'check-status', checkoutRequestId };
     while (elapsed() < longestSeconds) {
       const known = await shop.call('POST', '/functions/v1/mobile-money', customer.headers, question);
@@ -106,8 +107,8 @@ export async function payAtOnce(
   };
   const known = await Promise.all(
     Array.from({ length: customers }, () =>
-      pay().catch(() => {
-        refused += 1;
+      pay().catch((error: Error) => {
+        refused.push(error.message);
         return longestSeconds;
       }),
     ),

@@ -93,6 +93,8 @@ export function describeResults(results: readonly (Result | SavedResult)[]): str
 
 /** A number with three digits. */
 export function show(value: number): string {
+  // JSON has neither NaN nor infinity.
+  if (!Number.isFinite(value)) return 'not measured';
   const digits = Number(value.toPrecision(3));
   return digits >= 1000 ? digits.toLocaleString('en') : String(digits);
 }
