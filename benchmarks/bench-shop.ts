@@ -58,11 +58,14 @@ export async function openBenchShop(build: Build, dataDir: string, databaseUrl?:
   const asOwner = { apikey: secret };
 
   const request = async (method: string, path: string, headers: Record<string, string>, body?: unknown) => {
-    const answer = await fetch(`${shop.url}${path}`, {
-      method,
-      headers: { 'content-type': 'application/json', 'x-forwarded-for': customerAddress(), ...headers },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
+    const send = () =>
+      fetch(`${shop.url}${path}`, {
+        method,
+        headers: { 'content-type': 'application/json', 'x-forwarded-for': customerAddress(), ...headers },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+    // The shop may just have closed the idle connection.
+    const answer = await send().catch(send);
     if (!answer.ok) throw new Error(`${build.name}: ${path}: ${answer.status} ${await answer.text()}`);
     return answer;
   };

@@ -25,8 +25,16 @@ export async function measureGroup(
 ): Promise<Result[]> {
   const shops = other ? [shop, other] : [shop];
   const count = rounds ?? usualRounds;
-  await Promise.all(shops.map((each) => prepare?.(each)));
   const measured = new Map<Row, Round[]>(rows.map((row) => [row, []]));
+  const resultOf = (row: Row) =>
+    summarise(database, row, measured.get(row) ?? [], yardstick?.name, other?.build.name);
+  // The other groups are still measured.
+  try {
+    await Promise.all(shops.map((each) => prepare?.(each)));
+  } catch (error) {
+    console.warn(`${database}: ${rows.map(({ name }) => name).join(', ')} not prepared: ${error}`);
+    return rows.map(resultOf);
+  }
 
   const measureRounds = async (chosen: readonly Row[]) => {
     for (let round = 0; round < count; round += 1) {
@@ -50,9 +58,6 @@ export async function measureGroup(
       }
     }
   };
-  const resultOf = (row: Row) =>
-    summarise(database, row, measured.get(row) ?? [], yardstick?.name, other?.build.name);
-
   await measureRounds(rows);
   const fallen = count === 1 ? [] : rows.filter((row) => hasFallen(resultOf(row)));
   if (fallen.length > 0) await measureRounds(fallen);

@@ -148,7 +148,7 @@ export async function findCallbackRate(
     const callbacks = prompts.map(async (prompt, index) => {
       await wait((index * 1000) / rate);
       const sent = performance.now();
-      const status = await reportPaid(prompt);
+      const status = await reportPaid(prompt).catch(() => 0);
       return { isAccepted: status === 200, tookMs: performance.now() - sent };
     });
     const answers = await Promise.all(callbacks);
