@@ -1,4 +1,4 @@
-// The table that remembers: `results.json`, and the part of README.md that is written from it.
+// Saved results: `results.json`, and the table of README.md that is written from it.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -34,7 +34,7 @@ const markers = ['<!-- results -->', '<!-- end of results -->'] as const;
 
 export const readResults = (): SavedResult[] => JSON.parse(readFileSync(file, 'utf8'));
 
-/** Replaces the rows that were measured, keeps the others, and writes the table of README.md. */
+/** Stores measured rows in place of earlier ones of the same name, and writes the table of README.md. */
 export function saveResults(measured: readonly Result[], isTrial: boolean): void {
   const git = (...words: string[]) =>
     execFileSync('git', words, { cwd: import.meta.dirname, encoding: 'utf8' }).trim();
