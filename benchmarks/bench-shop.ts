@@ -113,10 +113,11 @@ export async function memoryOf(pid: number): Promise<{ residentMb: number; peakM
   return { residentMb: mb('VmRSS'), peakMb: mb('VmHWM') };
 }
 
-/** Processor seconds of all threads of a process; Linux counts in hundredths. */
-export async function processorSecondsOf(pid: number): Promise<number> {
+/** Processor seconds of all threads of a process, or of its children that have ended; Linux counts in hundredths. */
+export async function processorSecondsOf(pid: number, of: 'itself' | 'ended children' = 'itself') {
   const status = await readFile(`/proc/${pid}/stat`, 'utf8');
   // The program's name, in brackets before it, may contain spaces.
   const fields = status.slice(status.lastIndexOf(')') + 2).split(' ');
-  return (Number(fields[11]) + Number(fields[12])) / 100;
+  const first = of === 'itself' ? 11 : 13;
+  return (Number(fields[first]) + Number(fields[first + 1])) / 100;
 }

@@ -1,6 +1,6 @@
 // What one order costs on PostgreSQL, counted: it depends little on the machine and its load.
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -70,11 +70,11 @@ async function costOf(build: Build, orders: number): Promise<Cost> {
 
     const started = await positionOf(client);
     const roundTripsBefore = counter.roundTrips();
-    const processorBefore = await processorSeconds(shop, client);
+    const processorBefore = await processorSeconds(shop, client, folder);
     await client.query('select counters.pg_stat_statements_reset()');
     for (let placed = 0; placed < orders; placed += 1) await placeOrder(shop, total);
     const roundTrips = counter.roundTrips() - roundTripsBefore;
-    const processor = await processorSeconds(shop, client);
+    const processor = await processorSeconds(shop, client, folder);
     // Without the statements of jobs, which run between the orders.
     const { rows: statements } = await client.query(
       `select toplevel, sum(calls)::int as calls from counters.pg_stat_statements where calls >= $1 group by toplevel`,
@@ -109,14 +109,17 @@ async function positionOf(client: pg.Client): Promise<string> {
 }
 
 /** Processor time of the shop's process and of all processes of the cluster that serve it. */
-async function processorSeconds(shop: BenchShop, client: pg.Client) {
+async function processorSeconds(shop: BenchShop, client: pg.Client, dataFolder: string) {
   const { rows } = await client.query<{ pid: number }>(
     'select pid from pg_stat_activity where pid <> pg_backend_pid()',
   );
   const each = await Promise.all(rows.map(({ pid }) => processorSecondsOf(pid)));
+  const [postmaster] = (await readFile(join(dataFolder, 'postmaster.pid'), 'utf8')).split('\n');
+  // Connections may have been closed since.
+  const ended = await processorSecondsOf(Number(postmaster), 'ended children');
   return {
     node: await processorSecondsOf(shop.pid),
-    postgresql: each.reduce((sum, seconds) => sum + seconds, 0),
+    postgresql: each.reduce((sum, seconds) => sum + seconds, ended),
   };
 }
 
