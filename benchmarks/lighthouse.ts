@@ -13,6 +13,7 @@ import { requireBrowser } from '../scripts/ensure-programs.mjs';
 import { firstVisit } from '../scripts/first-visit.ts';
 import { openShop } from '../scripts/open-shop.ts';
 import { blockingByProcessorTime, type Trace } from './blocking-time.ts';
+import { describeResults, type Result, saveResults } from './results.ts';
 
 const run = promisify(execFile);
 const chromiumPath = requireBrowser();
@@ -43,16 +44,28 @@ const bare = createServer((_, response) => {
 await new Promise<void>((listening) => bare.listen(0, listening));
 const folder = await mkdtemp(join(tmpdir(), 'jani-lighthouse-'));
 try {
-  console.log(
-    '| page | performance | accessibility | best practices | SEO | LCP | blocking | of it by processor time | layout shift |',
-  );
-  console.log('|---|---|---|---|---|---|---|---|---|');
+  const yardstick = await measurePage(`http://localhost:${(bare.address() as AddressInfo).port}/`);
+  const results: Result[] = [];
   for (const page of pages) {
     // The first visit fills the page cache.
     await (await fetch(`${shop.url}${page}`)).text();
-    console.log(await row(page, `${shop.url}${page}`));
+    const measured = await measurePage(`${shop.url}${page}`);
+    for (const [name, value] of Object.entries(measured)) {
+      const isScore = name === 'lowest score';
+      const stick = yardstick[name] ?? Number.NaN;
+      results.push({
+        row: `on a phone, ${page}: ${name}`,
+        database: 'PGlite',
+        value,
+        unit: isScore ? 'of 100' : name === 'layout shift' ? '' : 'ms',
+        ...(isScore ? {} : { isCost: true }),
+        // Most pages shift nothing, and a page with one heading blocks nothing.
+        ...(name === 'largest paint'
+          ? { yardstick: { name: 'a page with one heading', value: stick, ratio: stick / value } }
+          : {}),
+      });
+    }
   }
-  console.log(await row('one heading', `http://localhost:${(bare.address() as AddressInfo).port}/`));
 
   const browser = await chromium.launch({
     executablePath: chromiumPath,
@@ -60,11 +73,17 @@ try {
   });
   const visit = await firstVisit(browser, `${shop.url}/shop`);
   await browser.close();
-  const kB = (bytes: number) => `${(bytes / 1000).toFixed(1)} kB`;
-  console.log('\n| first visit to /shop | bytes |\n|---|---|');
-  console.log(`| total | ${kB(visit.total)} |`);
-  console.log(`| until the largest image is painted | ${kB(visit.beforeLargestPaint)} |`);
-  console.log(`| scripts, under gzip | ${kB(visit.scripts)} |`);
+  const bytes = {
+    total: visit.total,
+    'until the largest image is painted': visit.beforeLargestPaint,
+    'scripts, under gzip': visit.scripts,
+  };
+  for (const [name, value] of Object.entries(bytes)) {
+    const row = `first visit to /shop: ${name}`;
+    results.push({ row, database: 'PGlite', value: value / 1000, unit: 'kB', isCost: true });
+  }
+  console.log(describeResults(results));
+  if (process.argv.includes('--save')) saveResults(results, runs < 3);
   if (repeated.length > 0) console.log(`\nFailed and repeated, at most twice: ${repeated.join(', ')}`);
 } finally {
   await rm(folder, { recursive: true });
@@ -72,7 +91,8 @@ try {
   await shop.close();
 }
 
-async function row(name: string, url: string): Promise<string> {
+/** Medians of the runs. */
+async function measurePage(url: string): Promise<Record<string, number>> {
   const reports: Report[] = [];
   for (let turn = 0; turn < runs; turn += 1) {
     const report = await measure(url);
@@ -80,21 +100,17 @@ async function row(name: string, url: string): Promise<string> {
   }
   const middle = (of: (report: Report) => number) =>
     reports.map(of).sort((a, b) => a - b)[Math.floor(reports.length / 2)] ?? Number.NaN;
-  const scores = categories.map((category) =>
-    Math.round(100 * middle((report) => report.categories[category].score)),
-  );
-  const [paint = 0, blocking = 0, shift = 0] = figures.map((figure) =>
-    middle((report) => report.audits[figure].numericValue),
-  );
-  const cells = [
-    name,
-    ...scores,
-    `${(paint / 1000).toFixed(2)} s`,
-    `${Math.round(blocking)} ms`,
-    `${Math.round(middle((report) => report.blockingCpuMs))} ms`,
-    shift.toFixed(3),
-  ];
-  return `| ${cells.join(' | ')} |`;
+  return {
+    'lowest score': Math.min(
+      ...categories.map((category) =>
+        Math.round(100 * middle((report) => report.categories[category].score)),
+      ),
+    ),
+    'largest paint': middle((report) => report.audits['largest-contentful-paint'].numericValue),
+    blocking: middle((report) => report.audits['total-blocking-time'].numericValue),
+    'blocking by processor time': middle((report) => report.blockingCpuMs),
+    'layout shift': middle((report) => report.audits['cumulative-layout-shift'].numericValue),
+  };
 }
 
 /** Returns nothing when every attempt failed, so that the other pages are still measured. */

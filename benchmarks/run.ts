@@ -1,129 +1,143 @@
-// `npm run bench`: each row measures the shop and a yardstick alternately and prints their ratio.
-import { fork } from 'node:child_process';
-import { openShop } from '../scripts/open-shop.ts';
+// `npm run bench`: measures the shop beside yardsticks and, with `compare COMMIT`, beside another commit (README.md).
+import { cp, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
 import { startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
+import { type BenchShop, type Build, openBenchShop } from './bench-shop.ts';
 import { benchGrowth, type GrowthRow, growthSetups } from './growth.ts';
-import { benchLite } from './lite.ts';
-import { compare, type Load, load, type Row } from './load.ts';
-import { benchOrderSearch } from './order-search.ts';
-import { benchProductSearch } from './product-search.ts';
-import { benchStart, type StartRow } from './start.ts';
-import { benchWork, type MemoryRow } from './work-per-request.ts';
+import { hasFallen, lowestRatio, measureGroup } from './measure.ts';
+import { measureOrderCost } from './order-cost.ts';
+import { buildCommit, buildWorkTree } from './other-commit.ts';
+import { describeResults, type Result, saveResults } from './results.ts';
+import { cachedPages, efforts, idleRows, listRows, type RowGroup } from './rows.ts';
+import { measureStarts } from './start.ts';
+import { createDatabase, prepareTpcB, startBareServer } from './yardsticks.ts';
 
-const rows: Row[] = [];
-const starts: StartRow[] = [];
-const growth: GrowthRow[] = [];
-const memory: MemoryRow[] = [];
-const parts = process.argv.slice(2);
-if (parts.length === 0 || parts.includes('storefront')) await benchStorefront();
-if (parts.length === 0 || parts.includes('lite')) rows.push(...(await benchLite()));
-if (parts.length === 0 || parts.includes('orders')) {
-  // Shorter rounds, because this part has many rows.
-  const isTrial = parts.includes('trial');
-  rows.push(
-    ...(await benchOrderSearch(isTrial ? [1_000, 10_000] : [1_000, 10_000, 100_000], {
-      rounds: isTrial ? 1 : 3,
-      seconds: 1,
-    })),
+const { values: options, positionals: words } = parseArgs({
+  allowPositionals: true,
+  options: { save: { type: 'boolean', default: false }, only: { type: 'string', default: '' } },
+});
+const isTrial = words.includes('trial');
+const effort = isTrial ? efforts.trial : efforts.full;
+/** Whether a row, or one of several, is chosen. */
+const isChosen = (names: string) => names.includes(options.only);
+const results: Result[] = [];
+
+if (words.includes('growth')) {
+  results.push(...(await measureGrowth()));
+} else {
+  const commit = words[0] === 'compare' ? words[1] : undefined;
+  if (words[0] === 'compare' && !commit) throw new Error('npm run bench -- compare COMMIT');
+  await measureShops(buildWorkTree(), commit ? buildCommit(commit) : null);
+}
+console.log(`\n${describeResults(results)}`);
+if (options.save) saveResults(results, isTrial);
+const fallen = results.filter(hasFallen);
+if (fallen.length > 0) {
+  console.error(
+    `\nBelow ${lowestRatio}:\n${fallen.map(({ row, database }) => `${database}: ${row}`).join('\n')}`,
   );
-}
-if (parts.length === 0 || parts.includes('search')) {
-  const isTrial = parts.includes('trial');
-  rows.push(
-    ...(await benchProductSearch(isTrial ? [10_000] : [1_000, 10_000], {
-      rounds: isTrial ? 1 : 3,
-      seconds: 1,
-    })),
-  );
-}
-if (parts.length === 0 || parts.includes('work')) {
-  const isTrial = parts.includes('trial');
-  const work = await benchWork(isTrial ? 1 : 3, isTrial ? 2 : 8, isTrial ? 500 : 20_000);
-  rows.push(...work.rows);
-  memory.push(...work.memory);
-}
-if (parts.length === 0 || parts.includes('start')) {
-  starts.push(...(await benchStart(parts.includes('trial') ? 1 : 5)));
-}
-if (parts.length === 0 || parts.includes('growth')) {
-  const isTrial = parts.includes('trial');
-  const setups = growthSetups.filter((setup) => parts.includes(setup));
-  growth.push(
-    ...(await benchGrowth(
-      {
-        small: { orders: 3_000, products: 30 },
-        large: isTrial ? { orders: 9_000, products: 300 } : { orders: 100_000, products: 10_000 },
-      },
-      isTrial ? 3 : 60,
-      setups.length > 0 ? setups : growthSetups,
-    )),
-  );
+  process.exitCode = 1;
 }
 
-async function benchStorefront(): Promise<void> {
+async function measureShops(build: Build, other: Build | null): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'jani-bench-'));
   const cluster = await startThrowawayPostgresql({});
-  const shop = await openShop({ DATABASE_URL: cluster.url });
   try {
-    const { publishable } = await shop.keys();
-
-    const plain = await yardstick('yardstick-pg.mjs', 4701, { DATABASE_URL: cluster.url });
-    const list = `${shop.url}/rest/v1/products?select=*&is_active=eq.true&order=created_at.desc`;
-    const products = await compare(
-      () => load(list, { apikey: publishable }),
-      () => load(plain.url),
-    );
-    rows.push({ name: 'products list: /rest/v1 over pg behind node:http (PostgreSQL)', ...products });
-    plain.stop();
-
-    const bytes = await yardstick('yardstick-static.mjs', 4702, { SOURCE_URL: `${shop.url}/shop` });
-    const page = await compare(
-      () => load(`${shop.url}/shop`, { 'accept-encoding': 'br' }),
-      () => load(bytes.url, { 'accept-encoding': 'br' }),
-    );
-    rows.push({ name: 'shop page: cached page over a bare node:http with the same bytes', ...page });
-    bytes.stop();
+    const tpcb = await prepareTpcB(cluster.url);
+    for (const database of ['PostgreSQL', 'PGlite'] as const) {
+      results.push(...(await measureOn(database, build, other, folder, cluster.url, tpcb)));
+    }
+    if (isChosen('ready after a start, processor time of a start'))
+      results.push(...(await measureStarts(effort.rounds, cluster.url, build, other)));
   } finally {
-    await shop.close();
     await cluster.stop();
+    await rm(folder, { recursive: true, force: true });
+  }
+  if (isChosen('one order')) results.push(...(await measureOrderCost(isTrial ? 200 : 1000, build, other)));
+}
+
+/** Measures all rows on one of the databases, while both shops are open. */
+async function measureOn(
+  database: 'PostgreSQL' | 'PGlite',
+  build: Build,
+  other: Build | null,
+  folder: string,
+  clusterUrl: string,
+  tpcb: (seconds: number) => Promise<number>,
+): Promise<Result[]> {
+  const isEmbedded = database === 'PGlite';
+  const closers: (() => unknown)[] = [];
+  const open = async (opened: Build, name: string) => {
+    const dataDir = join(folder, `${database}-${name}`);
+    const url = isEmbedded ? undefined : await createDatabase(clusterUrl, name);
+    // The first start adds catalogue and account; memory and bare PGlite begin with what it leaves.
+    await (await openBenchShop(opened, dataDir, url)).close();
+    if (isEmbedded) await cp(join(dataDir, 'database'), join(dataDir, 'copy'), { recursive: true });
+    const shop = await openBenchShop(opened, dataDir, url);
+    closers.push(() => shop.close());
+    return { shop, url, copy: join(dataDir, 'copy') };
+  };
+  const bare = async (...given: Parameters<typeof startBareServer>) => {
+    const server = await startBareServer(...given);
+    closers.push(() => server.stop());
+    return server.url;
+  };
+  try {
+    const now = await open(build, 'now');
+    const before: BenchShop | null = other ? (await open(other, 'before')).shop : null;
+    const measured: Result[] = [];
+    const measure = async (group: RowGroup) => {
+      const rows = group.rows.filter(({ name }) => isChosen(name));
+      if (rows.length === 0) return;
+      measured.push(...(await measureGroup(database, { ...group, rows }, effort.rounds, now.shop, before)));
+    };
+    await measure(idleRows(effort));
+
+    const sameBytes: Record<string, string> = {};
+    for (const path of cachedPages)
+      await fetch(`${now.shop.url}${path}`, { headers: { 'accept-encoding': 'br' } });
+    // A cached page is compressed better after its first answer.
+    await wait(2000);
+    for (const path of cachedPages) {
+      sameBytes[path] = await bare('yardstick-http.mjs', { SOURCE_URL: `${now.shop.url}${path}` });
+    }
+    const yardsticks = {
+      listName: `bare ${isEmbedded ? 'PGlite' : 'pg'} behind node:http`,
+      listUrl: await bare(
+        'yardstick-list.mjs',
+        now.url ? { DATABASE_URL: now.url } : { DATABASE_FOLDER: now.copy },
+      ),
+      httpUrl: await bare('yardstick-http.mjs', {}),
+      sameBytes,
+      tpcb,
+    };
+    for (const group of listRows(effort, yardsticks)) await measure(group);
+    return measured;
+  } finally {
+    for (const close of closers.reverse()) await close();
   }
 }
 
-if (starts.length > 0) {
-  console.log(
-    '\n| row | shop, processor (wall) | yardstick, processor (wall) | ratio by processor |\n|---|---|---|---|',
+/** Ratios of the large shop to the small one. */
+async function measureGrowth(): Promise<Result[]> {
+  const setups = growthSetups.filter((setup) => words.includes(setup));
+  const rows: GrowthRow[] = await benchGrowth(
+    {
+      small: { orders: 3_000, products: 30 },
+      large: isTrial ? { orders: 9_000, products: 300 } : { orders: 100_000, products: 10_000 },
+    },
+    isTrial ? 3 : 60,
+    setups.length > 0 ? setups : growthSetups,
   );
-  const cost = ({ seconds, processorSeconds }: StartRow['subject']) =>
-    `${processorSeconds.toFixed(2)} s (${seconds.toFixed(2)} s)`;
-  for (const { name, subject, yardstick: stick } of starts) {
-    const ratio = subject.processorSeconds / stick.processorSeconds;
-    console.log(`| ${name} | ${cost(subject)} | ${cost(stick)} | ${ratio.toFixed(2)} |`);
-  }
-}
-if (memory.length > 0) console.log('\n| memory | idle | after the load |\n|---|---|---|');
-for (const { name, idleMb, afterMb } of memory) {
-  console.log(`| ${name} | ${idleMb.toFixed(0)} MB | ${afterMb.toFixed(0)} MB |`);
-}
-if (growth.length > 0) console.log('\n| point | small shop | large shop | ratio |\n|---|---|---|---|');
-for (const { name, smallMs, largeMs } of growth) {
-  console.log(
-    `| ${name} | ${smallMs.toFixed(2)} ms | ${largeMs.toFixed(2)} ms | ${(largeMs / smallMs).toFixed(2)} |`,
-  );
-}
-const cell = ({ requestsPerSecond, p50Ms, p99Ms }: Load) =>
-  `${Math.round(requestsPerSecond)}/s, p50 ${p50Ms.toFixed(2)} ms${Number.isNaN(p99Ms) ? '' : `, p99 ${p99Ms.toFixed(2)} ms`}`;
-if (rows.length > 0) console.log('\n| row | shop | yardstick | ratio |\n|---|---|---|---|');
-for (const { name, subject, yardstick: stick, ratio } of rows) {
-  console.log(`| ${name} | ${cell(subject)} | ${cell(stick)} | ${ratio.toFixed(ratio < 0.01 ? 5 : 2)} |`);
-}
-
-/** Starts a yardstick in its own process. */
-function yardstick(file: string, port: number, environment: Record<string, string>) {
-  const child = fork(new URL(file, import.meta.url), {
-    execArgv: [],
-    env: { ...process.env, ...environment, NODE_ENV: 'production', PORT: String(port) },
-  });
-  return new Promise<{ url: string; stop(): void }>((done, fail) => {
-    child.once('exit', (code) => fail(new Error(`${file} ended with ${code}`)));
-    child.once('message', () => done({ url: `http://127.0.0.1:${port}/`, stop: () => void child.kill() }));
-  });
+  return rows.map(({ name, smallMs, largeMs }) => ({
+    row: `growth: ${name}`,
+    database: '',
+    value: largeMs,
+    unit: 'ms',
+    isCost: true,
+    yardstick: { name: 'small shop', value: smallMs, ratio: smallMs / largeMs },
+  }));
 }

@@ -139,7 +139,7 @@ const rules: Record<string, Rule> = {
   scripts: { modules: ['backend', 'supabase', 'domain', 'web', 'server', 'simulators'], packages: 'any' },
   e2e: development,
   conformance: { ...development, inTests: ['backend'] },
-  benchmarks: development,
+  benchmarks: { modules: ['scripts', 'simulators', 'torture'], packages: 'any' },
   torture: { modules: ['scripts', 'simulators'], packages: 'any', inTests: ['backend/database'] },
 };
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { copyMigratedDatabase } from '../backend/database/throwaway.ts';
 import { freePort } from './free-port.ts';
 import { shopMigrations } from './shop-migrations.ts';
-import { startArguments } from './start-arguments.ts';
+import { startArgumentsOf } from './start-arguments.ts';
 
 export interface OpenShop {
   url: string;
@@ -35,6 +35,7 @@ export interface OpenShop {
  *   by default an empty, migrated database is copied
  * @param options.dataDir a folder shared by processes on one database, not deleted here. Default: its own
  * @param options.node the program. Default: this process's Node
+ * @param options.root folder of another commit's project. Default: this one
  */
 export async function openShop(
   environment: Record<string, string> = {},
@@ -42,7 +43,8 @@ export async function openShop(
     fromNothing = false,
     dataDir,
     node = process.execPath,
-  }: { fromNothing?: boolean; dataDir?: string; node?: string } = {},
+    root = join(import.meta.dirname, '..'),
+  }: { fromNothing?: boolean; dataDir?: string; node?: string; root?: string } = {},
 ): Promise<OpenShop> {
   const folder = dataDir ?? (await mkdtemp(join(tmpdir(), 'jani-shop-')));
   if (!fromNothing && !environment.DATABASE_URL)
@@ -54,7 +56,8 @@ export async function openShop(
   let exited: Promise<void> = Promise.resolve();
 
   const start = async () => {
-    const child = spawn(node, startArguments, {
+    const child = spawn(node, startArgumentsOf(root), {
+      cwd: root,
       env: {
         ...process.env,
         NODE_ENV: 'production',

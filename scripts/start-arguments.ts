@@ -2,7 +2,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-const { scripts } = JSON.parse(readFileSync(join(import.meta.dirname, '../package.json'), 'utf8'));
+/** V8's options, then the program, of the project in a folder. */
+export const startArgumentsOf = (root: string): string[] =>
+  JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+    .scripts.start.split(' ')
+    .slice(1);
 
-/** V8's options, then the program. */
-export const startArguments: string[] = scripts.start.split(' ').slice(1);
+export const startArguments = startArgumentsOf(join(import.meta.dirname, '..'));
