@@ -18,8 +18,9 @@ export type SendStatement = (statement: SingleStatement, isShort: boolean) => vo
 export function createSender(pool: pg.Pool, sharesConnections: boolean): SendStatement {
   let collected: SingleStatement[] = [];
   const sendCollected = () => {
-    if (collected.length > 0) send(collected);
+    const statements = collected;
     collected = [];
+    if (statements.length > 0) send(statements);
   };
   const send = (statements: readonly SingleStatement[]) =>
     pool.connect((failure, client, release) => {
