@@ -154,9 +154,12 @@ test('handshakes of WebSockets wait in the share of their client, and one that d
     return socket;
   };
   let release = () => {};
-  const busy = fairShare.entry.run(
-    ['visitors', '192.0.2.0/24', '192.0.2.1'],
-    () => new Promise<void>((done) => (release = done)),
+  const released = new Promise<void>((done) => {
+    release = done;
+  });
+  // All places of visitors.
+  const busy = Array.from({ length: 3 }, () =>
+    fairShare.entry.run(['visitors', '192.0.2.0/24', '192.0.2.1'], () => released),
   );
   handshake('192.0.2.1');
   const impatient = handshake('192.0.2.1');
@@ -166,7 +169,7 @@ test('handshakes of WebSockets wait in the share of their client, and one that d
   await expect.poll(() => fairShare.entry.queued).toBe(2);
   expect(upgraded).toEqual([]);
   release();
-  await busy;
+  await Promise.all(busy);
   await expect.poll(() => upgraded.toSorted()).toEqual(['192.0.2.1', '198.51.100.1']);
   realtime.closeAllConnections();
   await new Promise((done) => realtime.close(done));

@@ -1,5 +1,5 @@
 // Runs the payment function's database queries in the fair queue.
-import type { FairQueue } from '../backend/fair-queue.ts';
+import { ClientDisconnected, type FairQueue } from '../backend/fair-queue.ts';
 import { visitorAt } from '../backend/fair-share.ts';
 import { visitorHeaders } from '../supabase/functions/mobile-money/caller-address.ts';
 
@@ -14,6 +14,7 @@ const queryCost = 3;
 export function createPaymentFetch(work: FairQueue, serviceFetch: typeof fetch): typeof fetch {
   return (input, init) => {
     const request = new Request(input, init);
+    if (request.signal.aborted) return Promise.reject(new ClientDisconnected());
     const address = request.headers.get(visitorHeaders.address);
     const client = address === null ? (['secret key'] as const) : visitorAt(address);
     return work.run(client, () => serviceFetch(request), { cost: queryCost, signal: () => request.signal });

@@ -32,7 +32,7 @@ export async function readRows<Row>(query: string): Promise<Row[]> {
 }
 
 /**
- * Replaces the response to the next request whose URL contains `part`.
+ * Replaces the response to the next request whose URL or JSON contains `part`.
  * @param answer receives a function that sends the request
  */
 export function interceptNext(
@@ -44,7 +44,8 @@ export function interceptNext(
     globalThis.fetch = fetch;
   };
   globalThis.fetch = (input, init) => {
-    if (!String(input instanceof Request ? input.url : input).includes(part)) return fetch(input, init);
+    const url = String(input instanceof Request ? input.url : input);
+    if (![url, String(init?.body)].some((text) => text.includes(part))) return fetch(input, init);
     restore();
     return answer(() => fetch(input, init));
   };
