@@ -1,7 +1,9 @@
 // Creates staff accounts for the stories and signs them in.
+
 import type { Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { type OpenShop, until } from '../scripts/open-shop.ts';
+import { staffSessionKey } from '../web/lib/early-requests.ts';
 
 /** The URL and keys of a shop. */
 export type Shop = Pick<OpenShop, 'url' | 'keys'>;
@@ -91,12 +93,16 @@ export async function sessionOf(shop: Shop, { email, password }: Account): Promi
 export async function enterAsStaff(shop: Shop, page: Page, path?: string): Promise<Account> {
   const account = await makeAccount(shop);
   const session = await sessionOf(shop, account);
-  await page.addInitScript((session) => {
+  const stored = {
+    'jani.staff': JSON.stringify(session),
+    [staffSessionKey]: session.access_token.slice(-32),
+  };
+  await page.addInitScript((texts) => {
     // Only on the first page, because the panel may change or remove the stored session.
     if (sessionStorage.getItem('entered')) return;
     sessionStorage.setItem('entered', 'yes');
-    localStorage.setItem('jani.staff', session);
-  }, JSON.stringify(session));
+    for (const [key, text] of Object.entries(texts)) localStorage.setItem(key, text);
+  }, stored);
   if (path) await page.goto(`${shop.url}${path}`);
   return account;
 }

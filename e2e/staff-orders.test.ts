@@ -228,7 +228,7 @@ describe.each(
       expect(requests).toBeLessThan(4);
       await page.unroute('**/rest/v1/rpc/search_orders*');
       await page.getByRole('button', { name: 'Show more' }).click();
-      await rowOf(page, 'OLD-1050').waitFor();
+      await rowOf(page, 'OLD-1090').waitFor();
     },
   );
 
@@ -399,7 +399,9 @@ describe.each(
     'reports each failed request when the connection breaks on the first screen',
     async ({ newVisitor }) => {
       const order = await place('Offline Otieno');
-      const { page, context } = await newVisitor({ expectedFailures: /Failed to|could not be loaded/ });
+      const { page, context } = await newVisitor({
+        expectedFailures: /Failed to|could not be loaded|WebSocket .*ERR_INTERNET_DISCONNECTED/,
+      });
       await enterAsStaff(shop, page);
       // The code of messages must not wait for a timer.
       await page.clock.install();
@@ -410,6 +412,7 @@ describe.each(
       await page.clock.resume();
       const dialog = dialogOf(page, order);
       await dialog.getByRole('button', { name: 'Print Packing slip' }).waitFor();
+      await page.waitForLoadState('networkidle');
 
       await context.setOffline(true);
       await dialog.getByRole('button', { name: 'Print Packing slip' }).click();

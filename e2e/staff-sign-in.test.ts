@@ -157,6 +157,9 @@ inLongRun(describe)('the panel', () => {
     await second.getByRole('link', { name: 'Skip to content' }).focus();
     await second.keyboard.press('Enter');
     await second.waitForURL('**/admin/orders#main');
+    // A WebSocket that is closed while it opens is reported in the console.
+    const isLive = () => second.getByTitle('Live: changes appear by themselves').waitFor();
+    await isLive();
     await signOut(page);
     const ended = second.getByRole('dialog', { name: 'Your session has ended' });
     await ended.waitFor();
@@ -168,6 +171,7 @@ inLongRun(describe)('the panel', () => {
     await second.goto(`${shop.url}/admin/products?new=1`);
     const name = second.getByLabel(/^Product Name/);
     await name.fill('Half typed');
+    await isLive();
     await signOut(page);
     await ended.waitFor();
     await signIn(shop, page, account);

@@ -1,5 +1,7 @@
 // Sends the first requests of a staff page while its scripts are loading: on a slow line they would otherwise follow seconds later.
 
+import { staffSessionKey } from '../lib/early-requests.ts';
+
 interface ScreenRequest {
   path: string;
   body: string;
@@ -16,7 +18,7 @@ const script = (orders: ScreenRequest | undefined): string =>
   "send('GET','/auth/v1/user','',t);" +
   "send('GET','/rest/v1/admin_profiles?select=is_active&user_id=eq.'+s.user.id+'&is_active=eq.true','',t);" +
   (orders
-    ? `if(location.pathname=='/admin/orders'&&!location.search)send('POST',${JSON.stringify(orders.path)},${JSON.stringify(orders.body)},t)`
+    ? `if(location.pathname=='/admin/orders'&&!location.search&&localStorage.getItem('${staffSessionKey}')==t.slice(-32))send('POST',${JSON.stringify(orders.path)},${JSON.stringify(orders.body)},t)`
     : '') +
   '})()}catch(e){}';
 

@@ -1,5 +1,7 @@
 // Requests that a staff page sends while its scripts are loading (`web/admin/early-requests.tsx`), so that a slow line carries both.
 
+import { writeStored } from './browser-storage.ts';
+
 interface EarlyRequest {
   /** Access token of the session, or ''. */
   token: string;
@@ -12,6 +14,12 @@ declare global {
     earlyRequests?: Record<string, EarlyRequest>;
   }
 }
+
+/** Stores that a session is a staff member's: another one's requests would be refused. */
+export const noteStaffSession = (token: string): void => writeStored(staffSessionKey, token.slice(-32));
+
+/** Where the end of a staff session's access token is stored. */
+export const staffSessionKey = 'jani.staff-session';
 
 /** Identifies a request. */
 export const earlyKey = (method: string, url: string, body: string): string => `${method} ${url} ${body}`;

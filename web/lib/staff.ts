@@ -13,7 +13,7 @@ import type { RealtimeClient } from '@supabase/realtime-js';
 import type { StorageClient } from '@supabase/storage-js';
 import type { Database } from '../../supabase/types.ts';
 import { type DeviceStorage, deviceStorageOrMemory, onStoredElsewhere } from './browser-storage.ts';
-import { fetchUnlessSent } from './early-requests.ts';
+import { fetchUnlessSent, noteStaffSession } from './early-requests.ts';
 import { type SettledWrite, withLostAnswers } from './lost-answers.ts';
 import { ShownError } from './shown-error.ts';
 import { type StoreAddress, servicesOrigin } from './store.ts';
@@ -303,9 +303,10 @@ async function readStaffStatus(auth: GoTrueClient, tables: PostgrestClient<Datab
     return { is: 'not staff', email };
   }
   const factors = (user.factors ?? []).filter(({ status }) => status === 'verified');
-  return factors.length > 0 && assurance.data?.currentLevel !== 'aal2'
-    ? { is: 'second step', email, factors }
-    : { is: 'staff', id: user.id, email };
+  if (factors.length > 0 && assurance.data?.currentLevel !== 'aal2')
+    return { is: 'second step', email, factors };
+  noteStaffSession(session.access_token);
+  return { is: 'staff', id: user.id, email };
 }
 
 /**
