@@ -3,7 +3,6 @@
 import type { Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { type OpenShop, until } from '../scripts/open-shop.ts';
-import { staffSessionKey } from '../web/lib/early-requests.ts';
 
 /** The URL and keys of a shop. */
 export type Shop = Pick<OpenShop, 'url' | 'keys'>;
@@ -95,7 +94,7 @@ export async function enterAsStaff(shop: Shop, page: Page, path?: string): Promi
   const session = await sessionOf(shop, account);
   const stored = {
     'jani.staff': JSON.stringify(session),
-    [staffSessionKey]: session.access_token.slice(-32),
+    'jani.staff-session': session.access_token.slice(-32),
   };
   await page.addInitScript((texts) => {
     // Only on the first page, because the panel may change or remove the stored session.
