@@ -222,7 +222,7 @@ test('starts jobs that block the event loop one per iteration', async () => {
   expect(new Set(iterations).size).toBe(3);
 });
 
-test('a job starts at once while nobody waits', () => {
+test('a job starts at once while no other one waits', () => {
   const { add, started } = openQueue({ concurrency: 4, maxRunningPerShare: 2, startsPerTurn: 3 });
   for (const network of ['a', 'a', 'a', 'b']) add(visitor(network), network);
   // The third waits for a place of its network, and therefore the fourth for its turn.

@@ -1,5 +1,5 @@
-// Fair queue: a few jobs run concurrently, the others wait per share. A client with many heavy jobs delays only itself. While nobody
-// waits, a job starts at once, and only counters change.
+// Fair queue: a few jobs run concurrently, the others wait per share. A client with many heavy jobs delays only itself. While no job
+// waits, a new one starts at once, and only counters change.
 
 /**
  * The owner of a job as names of nested shares, widest first, such as `['visitors', '192.0.2.0/24', '192.0.2.1']`. Shares within a

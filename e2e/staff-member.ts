@@ -1,5 +1,4 @@
 // Creates staff accounts for the stories and signs them in.
-
 import type { Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { type OpenShop, until } from '../scripts/open-shop.ts';

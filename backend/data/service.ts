@@ -169,6 +169,7 @@ export async function createDataService(
       }
       addCost(cost);
       const isRolledBack = wantsRollback(parsed);
+      const isUndone = !plan.isReadOnly && (isRolledBack ?? rollsBack);
       // The embedded database has one session: no client may hold it while a response is sent.
       const mayStream = database.kind === 'postgresql' && plan.kind === 'read' && isStreamable(plan);
       const ofRole = cache.roleSettings.get(caller.claims.role) ?? null;
@@ -187,7 +188,6 @@ export async function createDataService(
           plans.store(shape.key, cache, { parsed, plan, statement, cost });
         }
         const isShort = plan.kind === 'read' && cost <= shortCost;
-        const isUndone = !plan.isReadOnly && (isRolledBack ?? rollsBack);
         if (isOneStatement(plan) && !callBefore && !settings.isolation && !isUndone) {
           const run = async (filled: Statement, check: (result: { rows: Answer[] }) => void) => {
             if (plan.kind !== 'read' && !plan.isReadOnly && isCheckedFirst(plan)) {
@@ -212,7 +212,7 @@ export async function createDataService(
       const work = (deliver: Deliver | null) => async (session: Session) => {
         if (callBefore) await session.query(callBefore);
         const response = await answer(session, deliver);
-        if (!plan.isReadOnly && (isRolledBack ?? rollsBack)) {
+        if (isUndone) {
           // Reports violations of deferred constraints, as a commit would.
           await session.query('set constraints all immediate');
           throw new RolledBack(response);

@@ -1,5 +1,4 @@
 // Sends the first requests of a staff page while its scripts are loading: on a slow line they would otherwise follow seconds later.
-
 import { staffSessionKey } from '../lib/early-requests.ts';
 
 interface ScreenRequest {
