@@ -7,6 +7,8 @@ import pg from 'pg';
 import { startThrowawayPgbouncer } from '../scripts/throwaway-pgbouncer.ts';
 import { startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
 import { startDarajaSimulator } from '../simulators/daraja/simulator.ts';
+import { openCallbackProxy } from './callback-proxy.ts';
+import { type DarajaAction, type DarajaMessage, openDarajaProxy } from './daraja-proxy.ts';
 import { findViolations, type LedgerPage, type Violation } from './money-invariants.ts';
 import { makeShopProcess, type ShopProcess } from './shop-process.ts';
 
@@ -34,10 +36,15 @@ const units = 100_000;
  * Starts the processes and waits until they are ready.
  * @param logs folder for their logs
  * @param isListening whether they have a direct connection for notifications. Default: true
+ * @param decide returns the action for each message to and from M-PESA. Default: all are forwarded
  */
 export async function openPooledShops(
   logs: string,
-  { processes, isListening = true }: { processes: number; isListening?: boolean },
+  {
+    processes,
+    isListening = true,
+    decide,
+  }: { processes: number; isListening?: boolean; decide?: (message: DarajaMessage) => DarajaAction },
 ): Promise<PooledShops> {
   const serverConnections = 8;
   const publishableKey = `sb_publishable_${randomBytes(24).toString('base64url')}`;
@@ -60,6 +67,13 @@ export async function openPooledShops(
     });
     closers.push(() => simulator.close());
     const shops: ShopProcess[] = [];
+    // As behind a load balancer: callbacks reach a running process, whichever sent the prompt.
+    const callbacks = await openCallbackProxy(() =>
+      shops.filter((one) => one.isUp()).map(({ port }) => port),
+    );
+    closers.push(() => callbacks.close());
+    const toDaraja = await openDarajaProxy(simulator.url, () => callbacks.url, decide);
+    closers.push(() => toDaraja.close());
     for (let number = 1; number <= processes; number += 1) {
       const shop = await makeShopProcess(`shop ${number}`, join(logs, `shop-${number}.log`), {
         DATABASE_URL: pooler.url,
@@ -68,7 +82,7 @@ export async function openPooledShops(
         BACKUPS: 'off',
         TRUSTED_PROXIES: '1',
         MPESA_ENV: 'simulator',
-        SIMULATOR_PORT: new URL(simulator.url).port,
+        SIMULATOR_PORT: String(toDaraja.port),
         MPESA_QUERIES_PER_MINUTE: '1200',
         SUPABASE_PUBLISHABLE_KEY: publishableKey,
         SUPABASE_SECRET_KEY: `sb_secret_${publishableKey.slice('sb_publishable_'.length)}`,

@@ -4,7 +4,7 @@ import { createCallerAddress } from './caller-address.ts';
 import type { MobileMoneyContext } from './context.ts';
 import { connectDaraja } from './daraja/client.ts';
 import { openTokenStore } from './database/access-tokens.ts';
-import { connectDatabase } from './database/client.ts';
+import { connectDatabase, DatabaseUnavailable } from './database/client.ts';
 import { openPaymentStore } from './database/payments.ts';
 import { openRefundStore } from './database/refunds.ts';
 import { openTillStore } from './database/till.ts';
@@ -116,12 +116,16 @@ export function createMobileMoney(settings: MobileMoneySettings): (request: Requ
         ? await answerAction(context, request)
         : await answerSecretUrl(context, request, purpose, secret, part);
     } catch (error) {
-      // A client that disconnects while sending is not an error.
-      const level = String(error) === 'Error: aborted' ? 'info' : 'error';
-      context.log({ level, event: 'request failed', detail: String(error) });
+      context.log({ level: levelOf(error), event: 'request failed', detail: String(error) });
       return refuse(503, 'The payment service is not available right now', { 'retry-after': '5' });
     }
   };
+}
+
+function levelOf(error: unknown): MobileMoneyEvent['level'] {
+  // A client that disconnects while sending is not an error.
+  if (String(error) === 'Error: aborted') return 'info';
+  return error instanceof DatabaseUnavailable && error.isOutage ? 'warn' : 'error';
 }
 
 /** Answers requests to the secret URLs, which only M-PESA and the shop have. */

@@ -25,8 +25,14 @@ export class ProcedureError extends Error {
 }
 
 /** The database did not answer, or with an unexpected error. */
-class DatabaseUnavailable extends Error {
+export class DatabaseUnavailable extends Error {
   override readonly name = 'DatabaseUnavailable';
+  /** The services answered that the database is down: they have logged its cause. */
+  readonly isOutage: boolean;
+  constructor(message: string, isOutage: boolean) {
+    super(message);
+    this.isOutage = isOutage;
+  }
 }
 
 export interface DatabaseClient {
@@ -67,7 +73,7 @@ export function connectDatabase(settings: DatabaseSettings): DatabaseClient {
       if (!error) return data;
       // Procedures refuse with SQLSTATEs PT4xx.
       if (/^PT4\d\d$/.test(error.code ?? '')) throw new ProcedureError(error.message, status, error.details);
-      throw new DatabaseUnavailable(`${status} ${error.code ?? ''} ${error.message}`.trim());
+      throw new DatabaseUnavailable(`${status} ${error.code ?? ''} ${error.message}`.trim(), status === 503);
     },
     async isStaff(accessToken) {
       const { data, error } = await connect(accessToken).rpc('is_admin');
