@@ -13,8 +13,8 @@ import { createDataService } from './data/service.ts';
 import type { Claims } from './database/as-role.ts';
 import { type Database, isUnavailable, retryAfterSeconds } from './database/database.ts';
 import { isQueueRejection, queueRejectionStatus, type Turn } from './fair-queue.ts';
-import { clientOf, type FairShare } from './fair-share.ts';
-import { createFunctionsService, type DeployedFunction } from './functions/service.ts';
+import { clientOf, type FairShare, partners } from './fair-share.ts';
+import { createFunctionsService, type DeployedFunction, knowsSender } from './functions/service.ts';
 import { networksOf } from './network.ts';
 import { addressOf, PlainRequest } from './plain-request.ts';
 import { PlainResponse } from './plain-response.ts';
@@ -68,6 +68,8 @@ export interface Backend {
   answer(request: Request | PlainRequest, signal: () => AbortSignal): Promise<Response | PlainResponse>;
   /** Whether a path belongs to the services. */
   serves(path: string): boolean;
+  /** Whether a function knows the sender of a request by its path, and treats it before visitors. */
+  knowsSender(path: string): Promise<boolean>;
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   /** Open WebSockets. */
   readonly sockets: number;
@@ -189,7 +191,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
           const release = queue === 'work' ? fairShare.unread.reserve(networks) : () => {};
           return job(addCost).finally(release);
         };
-        return fairShare[queue].run(client, run, { cost, signal });
+        return fairShare[queue].run(queue === 'partners' ? partners : client, run, { cost, signal });
       };
       return { ...caller, inShare };
     };
@@ -244,6 +246,7 @@ export async function createBackend(options: BackendOptions): Promise<Backend> {
       return answered instanceof PlainResponse ? answered.toResponse() : answered;
     },
     serves: (path) => serviceOf(path) !== undefined,
+    knowsSender: (path) => knowsSender(functions, path),
     get sockets() {
       return realtime.sockets;
     },

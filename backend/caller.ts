@@ -21,8 +21,8 @@ export interface Caller {
   inShare?: <T>(queue: SharedQueue, cost: number, job: JobOf<T>) => Promise<T>;
 }
 
-/** The queues that services choose from (see FairShare). */
-export type SharedQueue = 'work' | 'outbound' | 'messages';
+/** The queues that services choose from (see FairShare). In `partners` all callers have one share. */
+export type SharedQueue = 'work' | 'outbound' | 'messages' | 'partners';
 
 /** A job that may add to its cost while it runs. */
 export type JobOf<T> = (addCost: (cost: number) => void) => Promise<T>;

@@ -14,6 +14,10 @@ export interface FairShare {
   work: FairQueue;
   /** Requests that may wait for a third party, such as functions. */
   outbound: FairQueue;
+  /** Requests whose sender a function knows by its URL, such as M-PESA's callbacks. Visitors have no place in it. */
+  partners: FairQueue;
+  /** Work that follows after the answer to such a request, those of one subject one after another. */
+  aftermath: FairQueue;
   /** Requests that send a message to a given address: each is heavy, and none is urgent. */
   messages: FairQueue;
   /** The process that decodes and encodes images, one at a time (storage/image-process.ts). */
@@ -108,6 +112,20 @@ export function createFairShare(database: Database['kind']): FairShare {
       // A flood of calls that fail immediately rests most of the time; calls that wait for a third party rest hardly at all.
       maxRestMs: 50,
     }),
+    partners: createFairQueue({
+      concurrency: isEmbedded ? 2 : 8,
+      maxRunningPerShare: Number.POSITIVE_INFINITY,
+      startsPerTurn: 4,
+      maxQueued: 5000,
+      maxQueuedPerShare: Number.POSITIVE_INFINITY,
+    }),
+    aftermath: createFairQueue({
+      concurrency: isEmbedded ? 1 : 4,
+      maxRunningPerShare: 1,
+      startsPerTurn: 1,
+      maxQueued: 5000,
+      maxQueuedPerShare: 50,
+    }),
     // All networks together get only a small part of the machine.
     messages: createFairQueue({
       concurrency: 2,
@@ -147,6 +165,9 @@ export function clientOf({ claims, address }: Pick<Caller, 'claims' | 'address'>
   if (claims.role !== 'anon') return ['signed in', claims.sub ?? ''];
   return visitorAt(address ?? '');
 }
+
+/** The one share of all known senders. */
+export const partners: Client = ['partners'];
 
 /** The shares of a visitor's jobs: networks of the IP address, widest first. */
 export function visitorAt(address: string): Client {

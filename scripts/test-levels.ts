@@ -6,6 +6,7 @@ const root = join(import.meta.dirname, '..');
 
 /** Run by `npm run test:long` alone. */
 export const longTests = [
+  'benchmarks/payments.test.ts',
   'torture/torture.test.ts',
   'torture/pooled.test.ts',
   'backend/database/kill.test.ts',

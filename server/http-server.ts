@@ -19,7 +19,7 @@ import {
   queueRejectionStatus,
   type Turn,
 } from '../backend/fair-queue.ts';
-import { type FairShare, visitorAt } from '../backend/fair-share.ts';
+import { type FairShare, partners, visitorAt } from '../backend/fair-share.ts';
 import { networksOf } from '../backend/network.ts';
 import type { PlainRequest } from '../backend/plain-request.ts';
 import { PlainResponse } from '../backend/plain-response.ts';
@@ -46,7 +46,7 @@ import { giveRequestId, requestIdHeader, requestIdOf } from './request-id.ts';
 import type { ShareImages } from './share-images/share-images.ts';
 
 export interface HttpServerOptions {
-  backend: Pick<Backend, 'answer' | 'serves' | 'upgrade'> | null;
+  backend: Pick<Backend, 'answer' | 'serves' | 'knowsSender' | 'upgrade'> | null;
   pages: PageCache;
   renderPage: PageRenderer;
   /** The files for browsers: the build's output folder, or a handler that serves them in development. */
@@ -321,16 +321,17 @@ export function createHttpServer(options: HttpServerOptions): Server {
   );
 
   /** Handles a request in its client's share of the queue. */
-  const enter = (request: IncomingMessage, response: ServerResponse) => {
+  const enter = async (request: IncomingMessage, response: ServerResponse) => {
     const begin = async () => void web(request, response);
-    fairShare.entry
-      .run(visitorAt(addressOf(request)), begin, { signal: signalOf(response) })
-      .catch((error) => {
-        if (error instanceof ClientDisconnected) return;
-        const status = queueRejectionStatus(error);
-        noteRefusal(request, status, 'queue full');
-        response.writeHead(status, { 'retry-after': '5', connection: 'close', 'content-length': 0 }).end();
-      });
+    const path = request.url?.split('?', 1)[0] ?? '/';
+    const isPartner = path.startsWith('/functions/v1/') && (await backend?.knowsSender(path));
+    const client = isPartner ? partners : visitorAt(addressOf(request));
+    fairShare.entry.run(client, begin, { signal: signalOf(response) }).catch((error) => {
+      if (error instanceof ClientDisconnected) return;
+      const status = queueRejectionStatus(error);
+      noteRefusal(request, status, 'queue full');
+      response.writeHead(status, { 'retry-after': '5', connection: 'close', 'content-length': 0 }).end();
+    });
   };
 
   /** Starts a request that need not wait in `entry`; in its client's share while there are too many. */

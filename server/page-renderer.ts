@@ -1,12 +1,13 @@
 // Renders pages with React Router, and adds the content security policy, headers and encodings.
 import { createRequestHandler, RouterContextProvider, type ServerBuild } from 'react-router';
+import { settingsTag } from '../web/lib/cache-tags.ts';
 import type { PublicConfig, shopContext } from '../web/lib/shop-context.ts';
 import { createStore } from '../web/lib/store.ts';
 import { contentSecurityPolicy } from './content-security-policy.ts';
 import { deferScripts } from './defer-scripts.ts';
 import { gateScripts, startScripts } from './gate-scripts.ts';
 import type { Log } from './log.ts';
-import { type CachedPage, finishPage } from './page-cache.ts';
+import { type CachedPage, finishPage, type PageCache } from './page-cache.ts';
 import { preloadFirstImage } from './preload-image.ts';
 import { requestIdHeader, showRequestId } from './request-id.ts';
 
@@ -19,6 +20,8 @@ export interface PageRendererOptions {
   servicesUrl: string;
   /** Reaches the services without the network. Absent: over HTTP. */
   serviceFetch?: typeof fetch;
+  /** Keeps the settings, which every page reads, until they change. */
+  pages: PageCache;
   /** Headers that report a visitor's IP address to the services. */
   nameVisitor: (address: string) => Record<string, string>;
   log: Log;
@@ -40,7 +43,16 @@ export type PageRenderer = (
  * @returns a function that renders whole pages, and the data of pages that the browser navigates to
  */
 export function createPageRenderer(options: PageRendererOptions): PageRenderer {
-  const { build, mode, config, servicesUrl, serviceFetch, nameVisitor, log } = options;
+  const { build, mode, config, servicesUrl, serviceFetch, pages, nameVisitor, log } = options;
+  const settingsUrl = `${servicesUrl}/rest/v1/${settingsTag}?`;
+  const readSettings = async (url: string, read: () => Promise<Response>) => {
+    const { status, headers, bodies } = await pages.getOrRender(url, 'identity', async () => {
+      const answer = await read();
+      const body = Buffer.from(await answer.arrayBuffer());
+      return finishPage(answer.status, Object.fromEntries(answer.headers), body, [settingsTag]);
+    });
+    return new Response(new Uint8Array(bodies.identity), { status, headers });
+  };
   const handle = createRequestHandler(build, mode);
   const connectTo = connectOrigins(config);
   return async (request, use, callFunction = (call) => call()) => {
@@ -57,7 +69,9 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
           if (table) tables.add(table);
           reads += 1;
           const call = () => (serviceFetch ?? fetch)(input, init);
-          return addressOf(input).startsWith(`${servicesUrl}/functions/`) ? callFunction(call) : call();
+          const url = addressOf(input);
+          if (url.startsWith(settingsUrl)) return readSettings(url, call);
+          return url.startsWith(`${servicesUrl}/functions/`) ? callFunction(call) : call();
         },
         // A cached page must not depend on the client that requested it first.
         headers:

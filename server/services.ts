@@ -13,6 +13,7 @@ import type { OutgoingMessages } from './messages.ts';
 import { createPaymentFetch } from './payment-queries.ts';
 import { openFiles } from './persistence.ts';
 import { requestIdHeader } from './request-id.ts';
+import { createSecretUrls } from './secret-urls.ts';
 import { shopRealtime } from './shop-realtime.ts';
 import { convertInvitations } from './staff-invitation.ts';
 import { staffSignIn } from './staff-sign-in.ts';
@@ -37,26 +38,34 @@ interface ServiceDependencies {
 export async function startServices(dependencies: ServiceDependencies): Promise<Backend> {
   const { config, database, keys, messages, fairShare, imageProcess, simulatorUrl, ownUrl, log, onError } =
     dependencies;
+  const secretUrls = createSecretUrls(keys.secret);
+  const answer = createMobileMoney({
+    database: {
+      url: config.publicUrl,
+      secretKey: keys.secret,
+      fetch: createPaymentFetch(fairShare.work, (input, init) => backend.fetch(new Request(input, init))),
+    },
+    daraja: darajaSettings(config.mpesa, config.mpesaQueriesPerMinute, simulatorUrl),
+    callbackBaseUrl: () => callbackUrl(simulatorUrl === null ? config.publicUrl : ownUrl()),
+    publicCallbackBaseUrl: () => callbackUrl(config.port === 0 ? ownUrl() : config.publicUrl),
+    requestIdOf: ({ headers }) => headers.get(requestIdHeader),
+    // One that finds no place is settled by a job.
+    afterAnswer: (paymentId, work) =>
+      void fairShare.aftermath.run(['payments', paymentId], work).catch(() => {}),
+    log: ({ level, ...event }) => log[level](event, 'mobile money'),
+  });
   // The function calls the services, and they run the function.
   const backend: Backend = await createBackend({
     database,
     keys,
     functions: {
       'mobile-money': {
-        handler: createMobileMoney({
-          database: {
-            url: config.publicUrl,
-            secretKey: keys.secret,
-            fetch: createPaymentFetch(fairShare.work, (input, init) =>
-              backend.fetch(new Request(input, init)),
-            ),
-          },
-          daraja: darajaSettings(config.mpesa, config.mpesaQueriesPerMinute, simulatorUrl),
-          callbackBaseUrl: () => callbackUrl(simulatorUrl === null ? config.publicUrl : ownUrl()),
-          publicCallbackBaseUrl: () => callbackUrl(config.port === 0 ? ownUrl() : config.publicUrl),
-          requestIdOf: ({ headers }) => headers.get(requestIdHeader),
-          log: ({ level, ...event }) => log[level](event, 'mobile money'),
-        }),
+        async handler(request) {
+          const response = await answer(request);
+          if (response.ok) secretUrls.remember(new URL(request.url).pathname);
+          return response;
+        },
+        knowsSender: secretUrls.isKnown,
         // M-PESA sends its callbacks without a token.
         verifyJwt: 'when-sent',
       },

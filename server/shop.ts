@@ -248,6 +248,7 @@ async function wire(
       config: publicConfig,
       servicesUrl,
       ...transport,
+      pages,
       nameVisitor: (address) =>
         storefrontToken === null
           ? { 'x-forwarded-for': address }

@@ -23,6 +23,11 @@ export interface DeployedFunction {
    * a call whose token is not ours runs as `anon`, for third parties that send their own tokens. Default: `always`.
    */
   verifyJwt?: 'always' | 'signature' | 'when-sent' | 'never';
+  /**
+   * Whether the path of a call proves its sender, as a secret URL does. Such calls wait in a share of their own. Must be cheap: anyone
+   * may send any path. Default: none does.
+   */
+  knowsSender?: (path: string) => Promise<boolean>;
 }
 
 /** Dependencies of the service. */
@@ -60,7 +65,8 @@ export function createFunctionsService(options: FunctionsOptions): Service {
       const isPreflight =
         request.method === 'OPTIONS' && request.headers.has('access-control-request-method');
       if (isPreflight) return preflightAnswer(request);
-      const name = nameIn(request.url);
+      const { pathname } = new URL(request.url);
+      const name = nameIn(pathname);
       const deployed = name !== null && Object.hasOwn(functions, name) ? functions[name] : undefined;
       if (name === null || !deployed) return refusal(404, 'NOT_FOUND', 'Requested function was not found');
       const { handler, verifyJwt = 'always' } = deployed;
@@ -74,7 +80,8 @@ export function createFunctionsService(options: FunctionsOptions): Service {
       if (!bounded) {
         return refusal(413, 'PAYLOAD_TOO_LARGE', `Request body is larger than ${maxBytes} bytes`);
       }
-      return inShareOf(caller, 'outbound', 1, () => run(name, handler, bounded, caller));
+      const queue = (await knowsSender(functions, pathname)) ? 'partners' : 'outbound';
+      return inShareOf(caller, queue, 1, () => run(name, handler, bounded, caller));
     },
   };
 
@@ -124,8 +131,18 @@ function isRefused(
   }
 }
 
-function nameIn(url: string): string | null {
-  const encoded = path.exec(new URL(url).pathname)?.[1];
+/** Whether a function knows the sender of a call by its path, without a query. */
+export async function knowsSender(
+  functions: Readonly<Record<string, DeployedFunction>>,
+  pathname: string,
+): Promise<boolean> {
+  const name = nameIn(pathname);
+  const deployed = name !== null && Object.hasOwn(functions, name) ? functions[name] : undefined;
+  return (await deployed?.knowsSender?.(pathname)) ?? false;
+}
+
+function nameIn(pathname: string): string | null {
+  const encoded = path.exec(pathname)?.[1];
   if (!encoded) return null;
   try {
     return decodeURIComponent(encoded);

@@ -404,12 +404,6 @@ $$;
 comment on function public.find_payment is
   'An attempt by M-PESA''s checkout request id or its own id, for clients that poll its status. Null: none. Only unknown references count for the caller''s networks, and only they are refused.';
 
-create function public.find_payment_by_secret(callback_secret text) returns uuid
-language sql stable security definer set search_path = '' as $$
-  select s.payment_id from private.payment_secrets as s where s.callback_secret = find_payment_by_secret.callback_secret;
-$$;
-comment on function public.find_payment_by_secret is 'The payment with this secret in its callback URL. Null: none.';
-
 -- M-PESA allows few queries per minute. Prompts of one network must not delay the payments of others.
 create function public.lease_payment_queries(at_most integer default 1, per_minute integer default 5)
 returns setof public.payments
@@ -482,4 +476,4 @@ comment on function public.lease_payment_queries is
 
 -- Execution rights
 grant execute on function public.begin_payment, public.begin_payment_test, public.record_push, public.find_payment,
-  public.find_payment_by_secret, public.lease_payment_queries to service_role;
+  public.lease_payment_queries to service_role;

@@ -32,7 +32,7 @@ create function public.settle_payment(
   payment_id uuid, source text, body text, result text, result_code text default null,
   result_description text default null, received_cents integer default null, receipt text default null,
   merchant_request_id text default null, checkout_request_id text default null, source_address text default null,
-  unreadable text[] default '{}', ended_by text default null
+  unreadable text[] default '{}', ended_by text default null, message_id bigint default null
 ) returns public.settled_payment
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -70,9 +70,20 @@ begin
   if attempt.id is null then
     perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
   end if;
-  insert into public.payment_messages (payment_id, source, source_address, body, receipt)
-  values (attempt.id, report.source, settle_payment.source_address, settle_payment.body, report.receipt)
-  returning id into stored_message;
+  if settle_payment.message_id is null then
+    insert into public.payment_messages (payment_id, source, source_address, body, receipt)
+    values (attempt.id, report.source, settle_payment.source_address, settle_payment.body, report.receipt)
+    returning id into stored_message;
+  else
+    update public.payment_messages as m set receipt = report.receipt
+    where m.id = settle_payment.message_id and m.payment_id = attempt.id and m.outcome is null
+    returning m.id into stored_message;
+    if stored_message is null then
+      -- Another process has settled it.
+      select m.outcome into message_outcome from public.payment_messages as m where m.id = settle_payment.message_id;
+      return (coalesce(message_outcome, 'unknown'), attempt)::public.settled_payment;
+    end if;
+  end if;
 
   if reported_receipt = private.receipt_of_contradiction(attempt.id) then
     report.receipt := reported_receipt;
@@ -136,7 +147,7 @@ begin
 end
 $$;
 comment on function public.settle_payment is
-  'Settles a payment attempt by a message of M-PESA: stores the message, decides what it means (decide_settlement) and applies it in the same transaction. Idempotent. A success supersedes a failure, never the reverse; a failure that names money needs review; every receipt stays in the books; an amount other than the charge needs review. unreadable: what the message has but cannot be read (code, receipt, amount): it waits for staff in messages_to_check.';
+  'Settles a payment attempt by a message of M-PESA: stores the message, decides what it means (decide_settlement) and applies it in the same transaction. Idempotent. A success supersedes a failure, never the reverse; a failure that names money needs review; every receipt stays in the books; an amount other than the charge needs review. message_id: the message is stored already (store_callback), and is settled once. unreadable: what the message has but cannot be read (code, receipt, amount): it waits for staff in messages_to_check.';
 
 create function private.mark_order_paid(order_id uuid) returns text
 language plpgsql set search_path = '' as $$

@@ -25,37 +25,35 @@ grant select on public.payment_messages to authenticated;
 create policy "staff read every payment message" on public.payment_messages
   for select to authenticated using ((select public.is_admin()));
 create index payment_messages_by_payment on public.payment_messages (payment_id);
-create index payment_messages_unprocessed on public.payment_messages (id) where source = 'confirmation' and outcome is null;
-create index payment_messages_not_settled on public.payment_messages (id) where outcome = 'error';
+create index payment_messages_unprocessed on public.payment_messages (id)
+  where source in ('callback', 'confirmation') and outcome is null;
 create index payment_messages_by_refund on public.payment_messages (refund_id) where refund_id is not null;
 create index payment_messages_latest_by_source on public.payment_messages (source, id desc);
 create index payment_messages_with_bodies on public.payment_messages (received_at) where body <> '{}';
 create index payment_messages_that_decided_nothing on public.payment_messages (received_at)
   where source = 'query' and outcome = 'pending';
 
-create function public.store_failed_callback(payment_id uuid, body text, source_address text default null) returns bigint
+create function public.store_callback(callback_secret text, body text, source_address text default null)
+returns table (message_id bigint, payment_id uuid)
 language sql volatile security definer set search_path = '' as $$
-  insert into public.payment_messages (payment_id, source, body, source_address, outcome)
-  values (payment_id, 'callback', body, source_address, 'error')
-  returning id;
+  insert into public.payment_messages (payment_id, source, body, source_address)
+  select s.payment_id, 'callback', store_callback.body, store_callback.source_address
+  from private.payment_secrets as s where s.callback_secret = store_callback.callback_secret
+  returning id, payment_id;
 $$;
-comment on function public.store_failed_callback is
-  'Stores a callback that could not be settled, to process it again later: M-PESA sends it once.';
+comment on function public.store_callback is
+  'Stores a callback before it is settled: M-PESA sends it once. No row: no payment has this secret in its callback URL.';
 
-create function public.list_failed_callbacks(at_most integer default 50) returns table (id bigint, payment_id uuid, body text)
+create function public.list_unsettled_callbacks(at_most integer default 50) returns table (id bigint, payment_id uuid, body text)
 language sql stable security definer set search_path = '' as $$
   select m.id, m.payment_id, m.body from public.payment_messages as m
-  where m.outcome = 'error' and m.received_at < now() - interval '30 seconds'
+  where m.source in ('callback', 'confirmation') and m.outcome is null
+    and m.source = 'callback' and m.received_at < now() - interval '30 seconds'
   order by m.id
-  limit list_failed_callbacks.at_most;
+  limit list_unsettled_callbacks.at_most;
 $$;
-comment on function public.list_failed_callbacks is 'Stored callbacks that could not be settled yet.';
-
-create function public.finish_failed_callback(message_id bigint) returns void
-language sql volatile security definer set search_path = '' as $$
-  update public.payment_messages as m set outcome = 'settled_later' where m.id = finish_failed_callback.message_id and m.outcome = 'error';
-$$;
-comment on function public.finish_failed_callback is 'Marks a failed callback as settled; its settlement stored another message.';
+comment on function public.list_unsettled_callbacks is
+  'Stored callbacks that were not settled, because a process ended or the database was unavailable.';
 
 -- Manual payments, confirmed by their receipt
 
@@ -151,7 +149,8 @@ comment on function public.store_confirmation is
 create function public.list_unprocessed_confirmations(at_most integer default 50) returns table (id bigint, body text)
 language sql stable security definer set search_path = '' as $$
   select m.id, m.body from public.payment_messages as m
-  where m.source = 'confirmation' and m.outcome is null and m.received_at < now() - interval '30 seconds'
+  where m.source in ('callback', 'confirmation') and m.outcome is null
+    and m.source = 'confirmation' and m.received_at < now() - interval '30 seconds'
   order by m.id
   limit list_unprocessed_confirmations.at_most;
 $$;
@@ -452,7 +451,7 @@ begin
   );
   select count(*) into status.unsettled_messages
   from public.payment_messages as m
-  where (m.outcome = 'error' or (m.source = 'confirmation' and m.outcome is null)) and m.received_at < now() - interval '5 minutes';
+  where m.source in ('callback', 'confirmation') and m.outcome is null and m.received_at < now() - interval '5 minutes';
   select count(*) into status.unmatched
   from public.mpesa_transactions as t where t.payment_id is null and t.resolution is null;
   select count(*) into status.to_check from public.messages_to_check as m where m.resolution is null;
@@ -465,7 +464,6 @@ comment on function public.statement_status is
 -- Execution rights
 grant execute on function public.confirm_till_payment, public.correct_till_payment, public.statement_status
   to authenticated, service_role;
-grant execute on function public.store_failed_callback, public.list_failed_callbacks, public.finish_failed_callback,
-  public.store_confirmation, public.list_unprocessed_confirmations, public.validate_till_payment,
+grant execute on function public.store_callback, public.list_unsettled_callbacks, public.store_confirmation, public.list_unprocessed_confirmations, public.validate_till_payment,
   public.read_till_secret, public.lease_statement_pull, public.extend_statement_pull, public.finish_statement_pull
   to service_role;

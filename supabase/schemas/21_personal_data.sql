@@ -172,7 +172,7 @@ begin
   set body = '{}', source_address = null
   where m.id in (
     select old.id from public.payment_messages as old
-    where old.received_at < retained_since and old.body <> '{}' and old.outcome is not null and old.outcome <> 'error'
+    where old.received_at < retained_since and old.body <> '{}' and old.outcome is not null
     order by old.received_at limit 5000
     for update skip locked
   );

@@ -351,8 +351,8 @@ language sql stable security definer set search_path = '' set enable_seqscan = o
   union all
   select 'payment_messages_unprocessed', null, (
     select count(*) from public.payment_messages as m
-    where m.source = 'confirmation' and m.outcome is null and m.received_at < now() - interval '30 seconds'
-  ) + (select count(*) from public.payment_messages as m where m.outcome = 'error')
+    where m.source in ('callback', 'confirmation') and m.outcome is null and m.received_at < now() - interval '30 seconds'
+  )
   union all
   select 'payment_message_last_timestamp_seconds', known.source, coalesce(extract(epoch from (
     -- Not where source = known.source: with statistics the planner would read all messages backwards for one of a rare source.

@@ -23,10 +23,7 @@ begin
     )
     when 'take-up-till' then exists (
       select from public.payment_messages as m
-      where m.source = 'confirmation' and m.outcome is null and m.received_at < now() - interval '30 seconds'
-    ) or exists (
-      select from public.payment_messages as m
-      where m.outcome = 'error' and m.received_at < now() - interval '30 seconds'
+      where m.source in ('callback', 'confirmation') and m.outcome is null and m.received_at < now() - interval '30 seconds'
     )
     when 'pull-statement' then exists (
       select from private.mpesa_registrations as registered where registered.kind = 'statement'

@@ -526,22 +526,41 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  test('a callback that could not be settled is stored and listed until it is settled', async () => {
+  test('a stored callback is listed until it is settled, once', async () => {
     const payment = await prompt();
-    const messageId = await service<string>('store_failed_callback', {
-      payment_id: payment.id,
-      body: '{"messageId":1}',
-    });
+    const { rows } = await database.query<{ message_id: string }>(
+      `select stored.message_id::text
+       from private.payment_secrets as s, public.store_callback(s.callback_secret, '{"messageId":1}') as stored
+       where s.payment_id = $1`,
+      [payment.id],
+    );
+    const messageId = rows[0]?.message_id;
     await database.query(
       `update public.payment_messages set received_at = now() - interval '10 minutes' where id = $1`,
       [messageId],
     );
     const left = async () =>
-      (await database.query<{ id: string }>('select id::text from public.list_failed_callbacks(50)')).rows;
+      (await database.query<{ id: string }>('select id::text from public.list_unsettled_callbacks(50)')).rows;
     expect(await left()).toEqual([{ id: String(messageId) }]);
     expect(await staff('statement_status')).toMatchObject({ unsettled_messages: 1 });
-    await service('finish_failed_callback', { message_id: messageId });
+    const settle = (result: string) =>
+      service<{ outcome: string; payment: { status: string } }>('settle_payment', {
+        payment_id: payment.id,
+        message_id: messageId,
+        source: 'callback',
+        body: '{"messageId":1}',
+        result,
+        result_code: '1032',
+      });
+    expect(await settle('failed')).toMatchObject({ outcome: 'failed', payment: { status: 'failed' } });
     expect(await left()).toEqual([]);
+    // A second process that has listed it, too.
+    expect(await settle('pending')).toMatchObject({ outcome: 'failed', payment: { status: 'failed' } });
+    const stored = await database.query(
+      'select from public.payment_messages where payment_id = $1 and source = $2',
+      [payment.id, 'callback'],
+    );
+    expect(stored.rowCount).toBe(1);
   });
 
   describe('the payment of a KSh 1 test', () => {

@@ -897,8 +897,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       const { payment } = await begin(order, { callback_secret });
       const find = (reference: string) =>
         call<Payment | null>(database, 'service', 'find_payment', { reference });
-      const bySecret = (given: string) =>
-        call<string | null>(database, 'service', 'find_payment_by_secret', { callback_secret: given });
+      const bySecret = async (given: string) => {
+        const { rows } = await database.query<{ payment_id: string }>(
+          'select payment_id from public.store_callback($1, $2)',
+          [given, '{}'],
+        );
+        return rows[0]?.payment_id ?? null;
+      };
       expect((await find(payment.id))?.id).toBe(payment.id);
       await recordPush(payment, { checkout_request_id: `ws_CO_${payment.id}` });
       expect((await find(`ws_CO_${payment.id}`))?.id).toBe(payment.id);

@@ -19,8 +19,10 @@ export interface MobileMoneyContext {
   noteSettings(): Promise<void>;
   /** Fetches our own public URL. */
   fetch: typeof fetch;
-  /** Signs the codes of the reachability check. */
+  /** Signs callback secrets and the codes of the reachability check. */
   secretKey: string;
+  /** See MobileMoneySettings. */
+  afterAnswer(paymentId: string, work: () => Promise<void>): void | Promise<void>;
   /** Whether a request has a secret key of the project, as `apikey` or as bearer token. */
   hasSecretKey(request: Request): Promise<boolean>;
   /** The caller's IP address; null if unknown. */

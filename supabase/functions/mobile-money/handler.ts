@@ -97,6 +97,7 @@ export function createMobileMoney(settings: MobileMoneySettings): (request: Requ
     },
     fetch: settings.fetch ?? fetch,
     secretKey,
+    afterAnswer: settings.afterAnswer ?? ((_payment, work) => work()),
     hasSecretKey: createSecretKeyCheck(secretKeys),
     callerAddress: createCallerAddress(secretKeys),
     log: (event) => settings.log?.({ ...event, ...(event.detail ? { detail: redact(event.detail) } : {}) }),

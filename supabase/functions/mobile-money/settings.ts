@@ -67,6 +67,10 @@ export interface MobileMoneySettings {
   /** Fetches Daraja and our own public URL. Default: the global fetch. */
   fetch?: typeof fetch;
   now?: () => Date;
+  /**
+   * Runs the settlement of a stored callback after its answer, those of one payment in their order. Default: before the answer.
+   */
+  afterAnswer?: (paymentId: string, work: () => Promise<void>) => void | Promise<void>;
   log?: (event: MobileMoneyEvent) => void;
   /** Reads the request id from a header that clients cannot set. Default: no request ids. */
   requestIdOf?: (request: Request) => string | null;

@@ -1,6 +1,13 @@
 // The database's procedures for payments by prompt.
 import type { DatabaseClient, Payment, Procedures } from './client.ts';
 
+/** A callback as it was received. */
+export interface StoredCallback {
+  id: number;
+  paymentId: string;
+  body: string;
+}
+
 export interface PaymentStore {
   /** Begins a payment, or returns the order's open or completed one. `trackingNumber` is set only for a new payment. */
   begin(attempt: {
@@ -22,21 +29,24 @@ export interface PaymentStore {
   noteSettings(digest: string): Promise<void>;
   recordPush(push: Procedures['record_push']['Args']): Promise<Payment>;
   settle(settlement: Procedures['settle_payment']['Args']): Promise<{ outcome: string; payment: Payment }>;
-  /** Stores the body of a callback that could not be settled. */
-  storeFailedCallback(paymentId: string, body: string, sourceAddress: string | null): Promise<void>;
-  listFailedCallbacks(atMost: number): Promise<{ id: number; paymentId: string; body: string }[]>;
-  finishFailedCallback(id: number): Promise<void>;
+  /**
+   * Stores a callback before it is settled.
+   * @param address IP address of the caller, which may be any client unless the secret `isSigned`; null if unknown
+   * @returns null if no payment has this secret
+   */
+  storeCallback(
+    callbackSecret: string,
+    body: string,
+    address: string | null,
+    options: { isSigned: boolean },
+  ): Promise<Pick<StoredCallback, 'id' | 'paymentId'> | null>;
+  listUnsettledCallbacks(atMost: number): Promise<StoredCallback[]>;
   /**
    * Finds a payment.
    * @param reference M-PESA's checkout request id or the payment's own id
    * @param address IP address of the customer, whose unknown references are limited; null if unknown
    */
   find(reference: string, address: string | null): Promise<Payment | null>;
-  /**
-   * Returns the id of the payment with this callback secret.
-   * @param address IP address of the caller, which may be any client; null if unknown
-   */
-  findBySecret(callbackSecret: string, address: string | null): Promise<string | null>;
   /** Leases open payments whose state is to be queried now, each to one caller. */
   leaseQueries(atMost: number, perMinute: number): Promise<Payment[]>;
 }
@@ -75,20 +85,21 @@ export function openPaymentStore({ call }: DatabaseClient): PaymentStore {
     },
     recordPush: (push) => call('record_push', push),
     settle: (settlement) => call('settle_payment', settlement),
-    async storeFailedCallback(paymentId, body, sourceAddress) {
-      await call('store_failed_callback', { payment_id: paymentId, body, source_address: sourceAddress });
+    async storeCallback(callbackSecret, body, address, { isSigned }) {
+      const stored = await call(
+        'store_callback',
+        { callback_secret: callbackSecret, body, ...(address === null ? {} : { source_address: address }) },
+        isSigned ? null : address,
+      );
+      const [message] = stored;
+      return message ? { id: message.message_id, paymentId: message.payment_id } : null;
     },
-    async listFailedCallbacks(atMost) {
-      const callbacks = await call('list_failed_callbacks', { at_most: atMost });
+    async listUnsettledCallbacks(atMost) {
+      const callbacks = await call('list_unsettled_callbacks', { at_most: atMost });
       return callbacks.map(({ id, payment_id, body }) => ({ id, paymentId: payment_id, body }));
-    },
-    async finishFailedCallback(id) {
-      await call('finish_failed_callback', { message_id: id });
     },
     find: async (reference, address) =>
       (await call('find_payment', { reference }, address)) as Payment | null,
-    findBySecret: (callbackSecret, address) =>
-      call('find_payment_by_secret', { callback_secret: callbackSecret }, address),
     leaseQueries: (atMost, perMinute) =>
       call('lease_payment_queries', { at_most: atMost, per_minute: perMinute }),
   };

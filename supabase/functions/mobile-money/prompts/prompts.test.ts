@@ -4,7 +4,17 @@ import { readFile } from 'node:fs/promises';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createAdaptorServer } from '@hono/node-server';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  onTestFinished,
+  test,
+  vi,
+} from 'vitest';
 import { createDataService } from '../../../../backend/data/service.ts';
 import { asRole } from '../../../../backend/database/as-role.ts';
 import type { Database } from '../../../../backend/database/database.ts';
@@ -59,6 +69,7 @@ async function openPayments(kind: Database['kind'], changes: Partial<MobileMoney
   });
   const logged: MobileMoneyEvent[] = [];
   let isStoreDown = false;
+  let afterAnswer: MobileMoneySettings['afterAnswer'];
   let onRefused = () => {};
 
   const handle = createMobileMoney({
@@ -88,6 +99,7 @@ async function openPayments(kind: Database['kind'], changes: Partial<MobileMoney
       ...changes,
     },
     callbackBaseUrl: () => `${url}/functions/v1/mobile-money/notice`,
+    afterAnswer: (paymentId, work) => (afterAnswer ? afterAnswer(paymentId, work) : work()),
     log: (event) => logged.push(event),
   });
   const server = createAdaptorServer({ fetch: handle, overrideGlobalObjects: false }) as Server;
@@ -131,6 +143,10 @@ async function openPayments(kind: Database['kind'], changes: Partial<MobileMoney
     post,
     control,
     ledger,
+    /** Undefined: before the answer. */
+    setAfterAnswer(given: MobileMoneySettings['afterAnswer']) {
+      afterAnswer = given;
+    },
     setStoreDown(isDown: boolean) {
       isStoreDown = isDown;
       onRefused = () => {};
@@ -794,7 +810,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
     expect(await shop.books(order)).toMatchObject({ money: 'unpaid' });
     await shop.database.query(
-      `update public.payment_messages set received_at = now() - interval '1 minute' where outcome = 'error'`,
+      `update public.payment_messages set received_at = now() - interval '1 minute' where outcome is null`,
     );
     expect((await shop.post({ action: 'take-up-till' }, { apikey: secretKey })).body).toEqual({
       found: 1,
@@ -804,6 +820,28 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect((await shop.post({ action: 'take-up-till' }, { apikey: secretKey })).body).toEqual({
       found: 0,
       taken: 0,
+    });
+  });
+
+  test('a callback is answered before it is settled, those of one payment in their order', async () => {
+    const settlements: { paymentId: string; settle: () => Promise<void> }[] = [];
+    shop.setAfterAnswer((paymentId, settle) => void settlements.push({ paymentId, settle }));
+    onTestFinished(() => shop.setAfterAnswer(undefined));
+    const prompt = await paidUnheard(order);
+    const cancelled = JSON.stringify({
+      Body: { stkCallback: { CheckoutRequestID: prompt.checkoutRequestId, ResultCode: 1032 } },
+    });
+    expect((await shop.notify(prompt.callbackUrl, cancelled)).status).toBe(200);
+    expect((await shop.notify(prompt.callbackUrl, callback(prompt))).status).toBe(200);
+    expect(await shop.books(order)).toMatchObject({
+      money: 'unpaid',
+      messages: ['push accepted', 'callback -', 'callback -'],
+    });
+    expect(new Set(settlements.map(({ paymentId }) => paymentId)).size).toBe(1);
+    for (const { settle } of settlements) await settle();
+    expect(await shop.books(order)).toMatchObject({
+      money: 'paid',
+      messages: ['push accepted', 'callback failed', 'callback paid'],
     });
   });
 

@@ -1,13 +1,14 @@
-// STK callbacks: each is stored as received, then settled.
+// STK callbacks: each is stored as received and answered, then settled.
 
 import { adviseOnResult } from '../../../../domain/result-advice.ts';
 import { unknownUrl } from '../callback-urls.ts';
 import type { MobileMoneyContext } from '../context.ts';
 import { flagUnknownSource } from '../daraja/known-sources.ts';
 import { readStkCallback } from '../daraja/stk-callback.ts';
-import { ProcedureError, withRetries } from '../database/client.ts';
+import { withRetries } from '../database/client.ts';
+import type { StoredCallback } from '../database/payments.ts';
 import { readText, storableText } from '../request-body.ts';
-import { isCallbackSecret } from '../secrets.ts';
+import { isCallbackSecret, isSignedSecret } from '../secrets.ts';
 
 const MAX_CALLBACK_BYTES = 64 * 1024;
 const BATCH_SIZE = 50;
@@ -35,59 +36,53 @@ export async function receiveCallback(
   callbackSecret: string,
 ): Promise<Response> {
   if (!isCallbackSecret(callbackSecret)) return unknownUrl();
-  let paymentId: string | null = null;
   try {
     const address = await context.callerAddress(request);
-    paymentId = await withRetries(() => context.payments.findBySecret(callbackSecret, address));
-    if (!paymentId) return unknownUrl();
-    flagUnknownSource(context, address, 'callback');
     const { text, isCut } = await readText(request, MAX_CALLBACK_BYTES);
     const body = storableText(text, MAX_CALLBACK_BYTES) ?? '';
-    const outcome = await settleOrStore(context, paymentId, body, isCut, address);
-    const level = outcomesToCheck.has(outcome) ? 'warn' : 'info';
-    context.log({ level, event: 'callback received', paymentId, detail: outcome });
+    const isSigned = await isSignedSecret(context.secretKey, callbackSecret);
+    const message = await withRetries(() =>
+      context.payments.storeCallback(callbackSecret, body, address, { isSigned }),
+    );
+    if (!message) return unknownUrl();
+    flagUnknownSource(context, address, 'callback');
+    await context.afterAnswer(message.paymentId, async () => {
+      await settle(context, { ...message, body }, 'callback received');
+    });
     if (isCut) return Response.json({ ResultCode: 1, ResultDesc: 'Too large' }, { status: 413 });
     return Response.json({ ResultCode: 0, ResultDesc: 'Accepted' });
   } catch (error) {
-    if (error instanceof ProcedureError && error.status === 404) return unknownUrl();
-    context.log({
-      level: 'error',
-      event: 'callback not stored',
-      ...(paymentId ? { paymentId } : {}),
-      detail: String(error),
-    });
+    context.log({ level: 'error', event: 'callback not stored', detail: String(error) });
     return Response.json({ ResultCode: 1, ResultDesc: 'Try again later' }, { status: 503 });
   }
 }
 
-/** Settles a callback. If that fails, it is only stored: a job settles it later. */
-async function settleOrStore(
+/** Settles a stored callback. If that fails, a job settles it later. @returns whether it is settled */
+async function settle(
   context: MobileMoneyContext,
-  paymentId: string,
-  body: string,
-  isCut: boolean,
-  address: string | null,
-): Promise<string> {
-  const settlement = settlementOf(paymentId, isCut ? '' : body, body, address);
+  { id, paymentId, body }: StoredCallback,
+  event: string,
+): Promise<boolean> {
   try {
-    return (await withRetries(() => context.payments.settle(settlement))).outcome;
+    const { outcome } = await withRetries(() => context.payments.settle(settlementOf(id, paymentId, body)));
+    context.log({ level: outcomesToCheck.has(outcome) ? 'warn' : 'info', event, paymentId, detail: outcome });
+    return true;
   } catch (error) {
-    if (error instanceof ProcedureError && error.status === 404) throw error;
-    await context.payments.storeFailedCallback(paymentId, body, address);
     context.log({
       level: 'error',
       event: 'callback stored but not settled',
       paymentId,
       detail: String(error),
     });
-    return 'error';
+    return false;
   }
 }
 
-function settlementOf(paymentId: string, text: string, body: string, address: string | null) {
-  const callback = readStkCallback(text);
+function settlementOf(id: number, paymentId: string, body: string) {
+  const callback = readStkCallback(body);
   return {
     payment_id: paymentId,
+    message_id: id,
     source: 'callback',
     body,
     result: callback.result,
@@ -101,34 +96,19 @@ function settlementOf(paymentId: string, text: string, body: string, address: st
     unreadable: callback.unreadable,
     merchant_request_id: callback.merchantRequestId,
     checkout_request_id: callback.checkoutRequestId,
-    source_address: address,
   };
 }
 
 /**
- * Settles stored callbacks whose first settlement failed.
+ * Settles stored callbacks whose first settlement failed or did not take place.
  * @returns how many there were, and how many are settled now
  * @throws DatabaseUnavailable
  */
 export async function settleStoredCallbacks(
   context: MobileMoneyContext,
 ): Promise<{ found: number; taken: number }> {
-  const stored = await context.payments.listFailedCallbacks(BATCH_SIZE);
-  let settled = 0;
-  for (const { id, paymentId, body } of stored) {
-    try {
-      const { outcome } = await context.payments.settle(settlementOf(paymentId, body, body, null));
-      await context.payments.finishFailedCallback(id);
-      context.log({ level: 'info', event: 'stored callback settled', paymentId, detail: outcome });
-      settled += 1;
-    } catch (error) {
-      context.log({
-        level: 'error',
-        event: 'stored callback not settled',
-        paymentId,
-        detail: String(error),
-      });
-    }
-  }
-  return { found: stored.length, taken: settled };
+  const stored = await context.payments.listUnsettledCallbacks(BATCH_SIZE);
+  let taken = 0;
+  for (const message of stored) if (await settle(context, message, 'stored callback settled')) taken += 1;
+  return { found: stored.length, taken };
 }

@@ -1,0 +1,32 @@
+// What the benchmark's customers see on a busy machine, too. How fast it is, the benchmark itself says.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { testDatabases } from '../backend/database/throwaway.ts';
+import { withEmptyDatabase } from '../scripts/empty-database.ts';
+import { openBenchShop } from './bench-shop.ts';
+import { buildWorkTree } from './other-commit.ts';
+import { payAtOnce } from './payments.ts';
+
+/** Seconds within which all must know that they have paid, on any machine. */
+const within = 120;
+
+test.each(testDatabases())(
+  'no order and no callback of 100 customers who pay at once is refused, on %s',
+  async (kind) => {
+    const pay = async (databaseUrl?: string) => {
+      const folder = await mkdtemp(join(tmpdir(), 'jani-payments-'));
+      const shop = await openBenchShop(buildWorkTree(), folder, databaseUrl);
+      try {
+        const { seconds, refused } = await payAtOnce(shop, 100, within);
+        expect(refused).toEqual([]);
+        expect(seconds).toBeLessThan(within);
+      } finally {
+        await shop.close();
+        await rm(folder, { recursive: true, force: true });
+      }
+    };
+    await (kind === 'pglite' ? pay() : withEmptyDatabase(pay));
+  },
+);
