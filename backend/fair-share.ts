@@ -14,7 +14,7 @@ export interface FairShare {
   work: FairQueue;
   /** Requests that may wait for a third party, such as functions. */
   outbound: FairQueue;
-  /** Requests whose sender a function knows by its URL, such as M-PESA's callbacks. Visitors have no place in it. */
+  /** Requests whose sender a function knows by its URL, as a payment service's callbacks. Visitors have no place in it. */
   partners: FairQueue;
   /** Work that follows after the answer to such a request, those of one subject one after another. */
   aftermath: FairQueue;

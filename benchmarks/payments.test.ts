@@ -3,7 +3,6 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { testDatabases } from '../backend/database/throwaway.ts';
 import { withEmptyDatabase } from '../scripts/empty-database.ts';
 import { openBenchShop } from './bench-shop.ts';
 import { buildWorkTree } from './other-commit.ts';
@@ -12,7 +11,7 @@ import { payAtOnce } from './payments.ts';
 /** Seconds within which all must know that they have paid, on any machine. */
 const within = 120;
 
-test.each(testDatabases())(
+test.each(process.env.TEST_POSTGRESQL_URL ? ['PGlite', 'PostgreSQL'] : ['PGlite'])(
   'no order and no callback of 100 customers who pay at once is refused, on %s',
   async (kind) => {
     const pay = async (databaseUrl?: string) => {
@@ -27,6 +26,6 @@ test.each(testDatabases())(
         await rm(folder, { recursive: true, force: true });
       }
     };
-    await (kind === 'pglite' ? pay() : withEmptyDatabase(pay));
+    await (kind === 'PGlite' ? pay() : withEmptyDatabase(pay));
   },
 );

@@ -321,17 +321,22 @@ export function createHttpServer(options: HttpServerOptions): Server {
   );
 
   /** Handles a request in its client's share of the queue. */
-  const enter = async (request: IncomingMessage, response: ServerResponse) => {
+  const enter = (request: IncomingMessage, response: ServerResponse) => {
     const begin = async () => void web(request, response);
+    senderOf(request)
+      .then((client) => fairShare.entry.run(client, begin, { signal: signalOf(response) }))
+      .catch((error) => {
+        if (error instanceof ClientDisconnected) return;
+        const status = queueRejectionStatus(error);
+        noteRefusal(request, status, 'queue full');
+        response.writeHead(status, { 'retry-after': '5', connection: 'close', 'content-length': 0 }).end();
+      });
+  };
+
+  const senderOf = async (request: IncomingMessage) => {
     const path = request.url?.split('?', 1)[0] ?? '/';
     const isPartner = path.startsWith('/functions/v1/') && (await backend?.knowsSender(path));
-    const client = isPartner ? partners : visitorAt(addressOf(request));
-    fairShare.entry.run(client, begin, { signal: signalOf(response) }).catch((error) => {
-      if (error instanceof ClientDisconnected) return;
-      const status = queueRejectionStatus(error);
-      noteRefusal(request, status, 'queue full');
-      response.writeHead(status, { 'retry-after': '5', connection: 'close', 'content-length': 0 }).end();
-    });
+    return isPartner ? partners : visitorAt(addressOf(request));
   };
 
   /** Starts a request that need not wait in `entry`; in its client's share while there are too many. */

@@ -168,7 +168,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['callback', 'paid', '13 months'],
       ['callback', 'paid', '11 months'],
       // Not settled yet.
-      ['callback', 'error', '13 months'],
+      ['callback', null, '13 months'],
       ['confirmation', null, '13 months'],
       ['query', 'pending', '91 days'],
       ['query', 'pending', '89 days'],
@@ -190,7 +190,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await words()).toEqual([
       { body: '{}', source_address: null, age: 'paid' },
       { ...whole, age: 'paid' },
-      { ...whole, age: 'error' },
+      { ...whole, age: null },
       { ...whole, age: null },
       { ...whole, age: 'pending' },
       { ...whole, age: 'failed' },

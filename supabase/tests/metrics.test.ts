@@ -50,7 +50,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
     await database.query(
       `insert into public.payment_messages (source, body, outcome, received_at)
-       values ('callback', '{}', 'settled', now()), ('callback', '{}', 'error', now()),
+       values ('callback', '{}', 'settled', now()), ('callback', '{}', null, now() - interval '1 hour'),
          ('confirmation', '{}', null, now() - interval '1 hour'), ('confirmation', '{}', null, now())`,
     );
     await database.query(
