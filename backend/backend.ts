@@ -69,7 +69,7 @@ export interface Backend {
   /** Whether a path belongs to the services. */
   serves(path: string): boolean;
   /** Whether a function knows the sender of a request by its path, and treats it before visitors. */
-  knowsSender(path: string): Promise<boolean>;
+  knowsSender(path: string): boolean;
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   /** Open WebSockets. */
   readonly sockets: number;

@@ -354,6 +354,23 @@ test('counts the waiting jobs of a share', async () => {
   expect(queue.queuedOf('visitors', 'flood')).toBe(2);
 });
 
+test('tells when no job waits or runs, or after a time', async () => {
+  const { queue, add, endOne } = openQueue();
+  await queue.idle(60_000);
+  add(visitor('A'), 'first');
+  add(visitor('A'), 'second');
+  await queue.idle(1);
+  let isIdle = false;
+  const idle = queue.idle(60_000).then(() => {
+    isIdle = true;
+  });
+  await endOne();
+  expect(isIdle).toBe(false);
+  await endOne();
+  expect(isIdle).toBe(true);
+  await idle;
+});
+
 test('a share without competitors does not rest', async () => {
   let time = 0;
   const { add, started, endOne } = openQueue({

@@ -76,6 +76,8 @@ export interface FairQueue {
   queuedOf(group: string, share: string): number;
   /** The number of all waiting jobs. */
   readonly queued: number;
+  /** Resolves once no job waits or runs, at the latest after some milliseconds: for work that should not delay them. */
+  idle(atMostMs: number): Promise<void>;
 }
 
 /** The job was refused: too many wait. */
@@ -150,6 +152,8 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
   let accepted = 0;
   let acceptingSince: number | null = null;
 
+  const waitingForIdle = new Set<() => void>();
+  const isIdle = () => root.queued === 0 && root.running === 0;
   const hasPlace = ({ depth, running }: Share) => running < (maxRunningAt[depth] ?? Number.POSITIVE_INFINITY);
   const isFlooding = ({ parent, name, queued }: Share) => {
     const allowed = restAbove[parent?.name ?? ''];
@@ -244,6 +248,7 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
     count(share, 0, -1);
     startWaiting();
     dispatchSoon();
+    if (isIdle()) for (const proceed of waitingForIdle) proceed();
   };
 
   const refuseNewest = (within: Share, isOwn: boolean) => {
@@ -329,6 +334,18 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
     queuedOf: (group, share) => root.children.get(group)?.children.get(share)?.queued ?? 0,
     get queued() {
       return root.queued;
+    },
+    async idle(atMostMs) {
+      if (isIdle()) return;
+      await new Promise<void>((resolve) => {
+        const proceed = () => {
+          clearTimeout(timer);
+          waitingForIdle.delete(proceed);
+          resolve();
+        };
+        const timer = setTimeout(proceed, atMostMs);
+        waitingForIdle.add(proceed);
+      });
     },
   };
 }

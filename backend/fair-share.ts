@@ -16,8 +16,8 @@ export interface FairShare {
   outbound: FairQueue;
   /** Requests whose sender a function knows by its URL, as a payment service's callbacks. Visitors have no place in it. */
   partners: FairQueue;
-  /** Work that follows after the answer to such a request, those of one subject one after another. */
-  aftermath: FairQueue;
+  /** Runs work that follows the answer to such a request, one after another and while few of them wait. */
+  afterPartners(work: () => Promise<void>): Promise<void>;
   /** Requests that send a message to a given address: each is heavy, and none is urgent. */
   messages: FairQueue;
   /** The process that decodes and encodes images, one at a time (storage/image-process.ts). */
@@ -73,6 +73,20 @@ export function createFairShare(database: Database['kind']): FairShare {
     maxQueued: Number.POSITIVE_INFINITY,
     maxQueuedPerShare: Number.POSITIVE_INFINITY,
   });
+  const known = createFairQueue({
+    concurrency: isEmbedded ? 2 : 8,
+    maxRunningPerShare: Number.POSITIVE_INFINITY,
+    startsPerTurn: 4,
+    maxQueued: 5000,
+    maxQueuedPerShare: Number.POSITIVE_INFINITY,
+  });
+  const aftermath = createFairQueue({
+    concurrency: 1,
+    maxRunningPerShare: 1,
+    startsPerTurn: 1,
+    maxQueued: 5000,
+    maxQueuedPerShare: 5000,
+  });
   let startsOfTurn = 0;
   const endTurn = () => {
     startsOfTurn = 0;
@@ -112,20 +126,12 @@ export function createFairShare(database: Database['kind']): FairShare {
       // A flood of calls that fail immediately rests most of the time; calls that wait for a third party rest hardly at all.
       maxRestMs: 50,
     }),
-    partners: createFairQueue({
-      concurrency: isEmbedded ? 2 : 8,
-      maxRunningPerShare: Number.POSITIVE_INFINITY,
-      startsPerTurn: 4,
-      maxQueued: 5000,
-      maxQueuedPerShare: Number.POSITIVE_INFINITY,
-    }),
-    aftermath: createFairQueue({
-      concurrency: isEmbedded ? 1 : 4,
-      maxRunningPerShare: 1,
-      startsPerTurn: 1,
-      maxQueued: 5000,
-      maxQueuedPerShare: 50,
-    }),
+    partners: known,
+    afterPartners: (work) =>
+      aftermath.run(partners, async () => {
+        await known.idle(100);
+        await work();
+      }),
     // All networks together get only a small part of the machine.
     messages: createFairQueue({
       concurrency: 2,

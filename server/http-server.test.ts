@@ -125,7 +125,7 @@ test('handshakes of WebSockets wait in the share of their client, and one that d
   const realtime = createHttpServer({
     backend: {
       serves: () => true,
-      knowsSender: async () => false,
+      knowsSender: () => false,
       answer: async () => new Response(),
       upgrade: (request, socket) => {
         upgraded.push(String(request.headers['x-forwarded-for']));
@@ -240,7 +240,7 @@ test('answers reads of tables whole or streamed, as plain or as web requests', a
   const services = createHttpServer({
     backend: {
       serves: (path) => path.startsWith('/rest/v1/'),
-      knowsSender: async () => false,
+      knowsSender: () => false,
       upgrade: () => {},
       async answer(request) {
         const { pathname, search } = addressOf(request);
@@ -406,7 +406,7 @@ test('closes a connection whose request body was not read to its end', async () 
   const impatient = createHttpServer({
     backend: {
       serves: () => true,
-      knowsSender: async () => false,
+      knowsSender: () => false,
       upgrade: () => {},
       async answer(request) {
         for await (const _ of (request as Request).body ?? []) break;
@@ -623,7 +623,7 @@ test('logs no value of a refused or failed request, whatever service it is for',
   const refusing = createHttpServer({
     backend: {
       serves: (path) => /^\/(rest|auth|storage|functions|realtime)\/v1/.test(path),
-      knowsSender: async () => false,
+      knowsSender: () => false,
       answer: async () => new PlainResponse(403, {}, `Key (phone)=(${phone})`),
       upgrade: () => {},
     },

@@ -323,20 +323,14 @@ export function createHttpServer(options: HttpServerOptions): Server {
   /** Handles a request in its client's share of the queue. */
   const enter = (request: IncomingMessage, response: ServerResponse) => {
     const begin = async () => void web(request, response);
-    senderOf(request)
-      .then((client) => fairShare.entry.run(client, begin, { signal: signalOf(response) }))
-      .catch((error) => {
-        if (error instanceof ClientDisconnected) return;
-        const status = queueRejectionStatus(error);
-        noteRefusal(request, status, 'queue full');
-        response.writeHead(status, { 'retry-after': '5', connection: 'close', 'content-length': 0 }).end();
-      });
-  };
-
-  const senderOf = async (request: IncomingMessage) => {
-    const path = request.url?.split('?', 1)[0] ?? '/';
-    const isPartner = path.startsWith('/functions/v1/') && (await backend?.knowsSender(path));
-    return isPartner ? partners : visitorAt(addressOf(request));
+    const isPartner = backend?.knowsSender(request.url?.split('?', 1)[0] ?? '/') ?? false;
+    const client = isPartner ? partners : visitorAt(addressOf(request));
+    fairShare.entry.run(client, begin, { signal: signalOf(response) }).catch((error) => {
+      if (error instanceof ClientDisconnected) return;
+      const status = queueRejectionStatus(error);
+      noteRefusal(request, status, 'queue full');
+      response.writeHead(status, { 'retry-after': '5', connection: 'close', 'content-length': 0 }).end();
+    });
   };
 
   /** Starts a request that need not wait in `entry`; in its client's share while there are too many. */

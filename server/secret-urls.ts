@@ -7,7 +7,7 @@ const maxRemembered = 100;
 
 export interface SecretUrls {
   /** Whether the secret of a path is ours. */
-  isKnown(path: string): Promise<boolean>;
+  isKnown(path: string): boolean;
   /** Remembers the secret of a path that the payment function has accepted. */
   remember(path: string): void;
 }
@@ -17,9 +17,9 @@ export function createSecretUrls(secretKey: string): SecretUrls {
   const remembered = new Set<string>();
   const secretIn = (path: string) => secretUrl.exec(path)?.[1];
   return {
-    async isKnown(path) {
+    isKnown(path) {
       const secret = secretIn(path);
-      return secret !== undefined && (remembered.has(secret) || (await isSignedSecret(secretKey, secret)));
+      return secret !== undefined && (remembered.has(secret) || isSignedSecret(secretKey, secret));
     },
     remember(path) {
       const secret = secretIn(path);

@@ -10,10 +10,10 @@ import type { Config } from './config.ts';
 import { darajaSettings } from './daraja-settings.ts';
 import type { Log } from './log.ts';
 import type { OutgoingMessages } from './messages.ts';
-import { createPaymentFetch } from './payment-queries.ts';
 import { openFiles } from './persistence.ts';
 import { requestIdHeader } from './request-id.ts';
 import { createSecretUrls } from './secret-urls.ts';
+import { createSharedFetch, paymentCalls } from './shared-calls.ts';
 import { shopRealtime } from './shop-realtime.ts';
 import { convertInvitations } from './staff-invitation.ts';
 import { staffSignIn } from './staff-sign-in.ts';
@@ -43,15 +43,16 @@ export async function startServices(dependencies: ServiceDependencies): Promise<
     database: {
       url: config.publicUrl,
       secretKey: keys.secret,
-      fetch: createPaymentFetch(fairShare.work, (input, init) => backend.fetch(new Request(input, init))),
+      fetch: createSharedFetch(fairShare.work, paymentCalls, (input, init) =>
+        backend.fetch(new Request(input, init)),
+      ),
     },
     daraja: darajaSettings(config.mpesa, config.mpesaQueriesPerMinute, simulatorUrl),
     callbackBaseUrl: () => callbackUrl(simulatorUrl === null ? config.publicUrl : ownUrl()),
     publicCallbackBaseUrl: () => callbackUrl(config.port === 0 ? ownUrl() : config.publicUrl),
     requestIdOf: ({ headers }) => headers.get(requestIdHeader),
     // One that finds no place is settled by a job.
-    afterAnswer: (paymentId, work) =>
-      void fairShare.aftermath.run(['payments', paymentId], work).catch(() => {}),
+    afterAnswer: (work) => void fairShare.afterPartners(work).catch(() => {}),
     log: ({ level, ...event }) => log[level](event, 'mobile money'),
   });
   // The function calls the services, and they run the function.

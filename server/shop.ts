@@ -11,7 +11,7 @@ import { createRenderedImages } from '../backend/storage/rendered-images.ts';
 import { WrongSetting } from '../backend/wrong-setting.ts';
 import { visitorHeaders, visitorToken } from '../supabase/functions/mobile-money/caller-address.ts';
 import type { PublicConfig } from '../web/lib/shop-context.ts';
-import { createStore } from '../web/lib/store.ts';
+import { createStore, type Store } from '../web/lib/store.ts';
 import type { Middleware } from './browser-files.ts';
 import { packBuild } from './build-files/archive.ts';
 import { createBuildFiles } from './build-files/build-files.ts';
@@ -38,6 +38,7 @@ import { prepareDatabase } from './prepare-database.ts';
 import { createReadiness } from './readiness.ts';
 import { startServices } from './services.ts';
 import { createShareImages } from './share-images/share-images.ts';
+import { createSharedFetch, jobCalls } from './shared-calls.ts';
 import { shopJobs } from './shop-jobs.ts';
 import { startSimulator } from './simulator.ts';
 
@@ -147,9 +148,14 @@ async function wire(
   const serviceFetch: typeof fetch | null =
     backend && ((input, init) => backend.fetch(new Request(input, init)));
   const transport = serviceFetch ? { serviceFetch } : {};
-  const storeWith = (key: string) =>
-    createStore({ url: servicesUrl, key }, serviceFetch ? { fetch: serviceFetch } : {});
-  const secretStore = storeWith(keys.secret);
+  const storeWith = (key: string, fetchServices = serviceFetch) =>
+    createStore({ url: servicesUrl, key }, fetchServices ? { fetch: fetchServices } : {});
+  const secretStore: Store = {
+    // Functions may wait for M-PESA, and have no place of this queue.
+    functions: storeWith(keys.secret).functions,
+    tables: storeWith(keys.secret, serviceFetch && createSharedFetch(fairShare.work, jobCalls, serviceFetch))
+      .tables,
+  };
   const visitorTables = storeWith(keys.publishable).tables;
 
   // Pages, cached until the database changes. In development a page may change without the database knowing.
@@ -229,7 +235,7 @@ async function wire(
     },
     database ? 0 : hostedReadinessMs,
   );
-  const storefrontToken = database ? null : await visitorToken(keys.secret);
+  const storefrontToken = database ? null : visitorToken(keys.secret);
   const publicConfig: PublicConfig = {
     url: config.supabase?.url ?? '',
     key: keys.publishable,

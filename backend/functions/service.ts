@@ -27,7 +27,7 @@ export interface DeployedFunction {
    * Whether the path of a call proves its sender, as a secret URL does. Such calls wait in a share of their own. Must be cheap: anyone
    * may send any path. Default: none does.
    */
-  knowsSender?: (path: string) => Promise<boolean>;
+  knowsSender?: (path: string) => boolean;
 }
 
 /** Dependencies of the service. */
@@ -80,7 +80,7 @@ export function createFunctionsService(options: FunctionsOptions): Service {
       if (!bounded) {
         return refusal(413, 'PAYLOAD_TOO_LARGE', `Request body is larger than ${maxBytes} bytes`);
       }
-      const queue = (await knowsSender(functions, pathname)) ? 'partners' : 'outbound';
+      const queue = knowsSender(functions, pathname) ? 'partners' : 'outbound';
       return inShareOf(caller, queue, 1, () => run(name, handler, bounded, caller));
     },
   };
@@ -132,13 +132,13 @@ function isRefused(
 }
 
 /** Whether a function knows the sender of a call by its path, without a query. */
-export async function knowsSender(
+export function knowsSender(
   functions: Readonly<Record<string, DeployedFunction>>,
   pathname: string,
-): Promise<boolean> {
+): boolean {
   const name = nameIn(pathname);
   const deployed = name !== null && Object.hasOwn(functions, name) ? functions[name] : undefined;
-  return (await deployed?.knowsSender?.(pathname)) ?? false;
+  return deployed?.knowsSender?.(pathname) ?? false;
 }
 
 function nameIn(pathname: string): string | null {

@@ -22,11 +22,11 @@ export interface MobileMoneyContext {
   /** Signs callback secrets and the codes of the reachability check. */
   secretKey: string;
   /** See MobileMoneySettings. */
-  afterAnswer(paymentId: string, work: () => Promise<void>): void | Promise<void>;
+  afterAnswer(work: () => Promise<void>): void | Promise<void>;
   /** Whether a request has a secret key of the project, as `apikey` or as bearer token. */
-  hasSecretKey(request: Request): Promise<boolean>;
+  hasSecretKey(request: Request): boolean;
   /** The caller's IP address; null if unknown. */
-  callerAddress(request: Request): Promise<string | null>;
+  callerAddress(request: Request): string | null;
   /** Logs an event, redacted. */
   log(event: MobileMoneyEvent): void;
 }

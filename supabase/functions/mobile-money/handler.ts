@@ -16,7 +16,7 @@ import { startPaymentTest } from './prompts/start-test.ts';
 import { type RefundResultKind, receiveRefundResult } from './refunds/receive-result.ts';
 import { sendRefunds } from './refunds/send.ts';
 import { parseObject, readText } from './request-body.ts';
-import { createRedactor, createSecretKeyCheck, sha256, toHex } from './secrets.ts';
+import { createRedactor, createSecretKeyCheck, sha256 } from './secrets.ts';
 import type { MobileMoneyEvent, MobileMoneySettings } from './settings.ts';
 import { answerReachability, checkPublicAddress, describeSetup } from './setup-check.ts';
 import { staffCaller } from './staff-caller.ts';
@@ -87,8 +87,8 @@ export function createMobileMoney(settings: MobileMoneySettings): (request: Requ
     publicCallbackBaseUrl:
       typeof publicCallbackBaseUrl === 'string' ? () => publicCallbackBaseUrl : publicCallbackBaseUrl,
     noteSettings() {
-      noted ??= sha256(JSON.stringify([daraja, shared.callbackBaseUrl()]))
-        .then((digest) => payments.noteSettings(toHex(digest)))
+      noted ??= payments
+        .noteSettings(sha256(JSON.stringify([daraja, shared.callbackBaseUrl()])))
         .catch((error) => {
           noted = null;
           throw error;
@@ -97,7 +97,7 @@ export function createMobileMoney(settings: MobileMoneySettings): (request: Requ
     },
     fetch: settings.fetch ?? fetch,
     secretKey,
-    afterAnswer: settings.afterAnswer ?? ((_payment, work) => work()),
+    afterAnswer: settings.afterAnswer ?? ((work) => work()),
     hasSecretKey: createSecretKeyCheck(secretKeys),
     callerAddress: createCallerAddress(secretKeys),
     log: (event) => settings.log?.({ ...event, ...(event.detail ? { detail: redact(event.detail) } : {}) }),
@@ -170,17 +170,17 @@ async function answerAction(context: MobileMoneyContext, request: Request): Prom
       ? serviceActions[fields.action]
       : undefined;
   if (serviceAction) {
-    if (!(await context.hasSecretKey(request))) return refuse(401, 'This needs the secret key');
+    if (!context.hasSecretKey(request)) return refuse(401, 'This needs the secret key');
     return Response.json(await serviceAction(context));
   }
   switch (fields.action) {
     case 'initiate':
-      return Response.json(await initiatePayment(context, fields, await context.callerAddress(request)));
+      return Response.json(await initiatePayment(context, fields, context.callerAddress(request)));
     case 'check-status':
-      return checkStatus(context, fields, await context.callerAddress(request));
+      return checkStatus(context, fields, context.callerAddress(request));
     case 'describe-setup':
       // With the secret key, too: the server checks the setup of a hosted project at its start.
-      return (await context.hasSecretKey(request))
+      return context.hasSecretKey(request)
         ? Response.json({ setup: await describeSetup(context) })
         : forStaff(context, request, async () => ({ setup: await describeSetup(context) }));
     case 'check-address':

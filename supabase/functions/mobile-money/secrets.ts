@@ -1,4 +1,5 @@
 // Secrets: creating and comparing them, and redacting them in the log.
+import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 
 const CALLBACK_SECRET = /^[0-9a-f]{64}$/;
 
@@ -6,9 +7,9 @@ const CALLBACK_SECRET = /^[0-9a-f]{64}$/;
  * Creates the secret part of a callback URL: 16 random bytes and the first 16 of their signature, so that a server recognises its own
  * callbacks before it asks the database. Lower-case hex, as Daraja rejects mixed case.
  */
-export async function createCallbackSecret(secretKey: string): Promise<string> {
-  const random = toHex(crypto.getRandomValues(new Uint8Array(16)));
-  return random + (await signatureOf(secretKey, random));
+export function createCallbackSecret(secretKey: string): string {
+  const random = randomBytes(16).toString('hex');
+  return random + signatureOf(secretKey, random);
 }
 
 export function isCallbackSecret(text: string): boolean {
@@ -16,35 +17,28 @@ export function isCallbackSecret(text: string): boolean {
 }
 
 /** Whether a callback secret was created with this key. Secrets of the till and of refunds are not: the database creates them. */
-export async function isSignedSecret(secretKey: string, secret: string): Promise<boolean> {
+export function isSignedSecret(secretKey: string, secret: string): boolean {
   return (
-    isCallbackSecret(secret) &&
-    isSameSecret(secret.slice(32), await signatureOf(secretKey, secret.slice(0, 32)))
+    isCallbackSecret(secret) && isSameSecret(secret.slice(32), signatureOf(secretKey, secret.slice(0, 32)))
   );
 }
 
-const signatureOf = async (secretKey: string, random: string) =>
-  (await sign(secretKey, `callback ${random}`)).slice(0, 32);
+const signatureOf = (secretKey: string, random: string) => sign(secretKey, `callback ${random}`).slice(0, 32);
 
 /** Compares two texts in constant time. */
-export async function isSameSecret(actual: string, expected: string): Promise<boolean> {
-  const [left, right] = await Promise.all([actual, expected].map(sha256));
-  if (!left || !right) return false;
-  return left.reduce((difference, byte, index) => difference | (byte ^ (right[index] ?? 0)), 0) === 0;
+export function isSameSecret(actual: string, expected: string): boolean {
+  return timingSafeEqual(digestOf(actual), digestOf(expected));
 }
 
 /**
  * Creates the check whether a request has a secret key, as `apikey` or as bearer token.
  * @param secretKeys the valid keys; empty ones are ignored
  */
-export function createSecretKeyCheck(secretKeys: readonly string[]): (request: Request) => Promise<boolean> {
+export function createSecretKeyCheck(secretKeys: readonly string[]): (request: Request) => boolean {
   const configured = secretKeys.filter((key) => key !== '');
-  return async ({ headers }) => {
+  return ({ headers }) => {
     const candidates = [headers.get('apikey') ?? '', bearerTokenOf(headers) ?? ''];
-    const matches = await Promise.all(
-      configured.flatMap((key) => candidates.map((candidate) => isSameSecret(candidate, key))),
-    );
-    return matches.includes(true);
+    return configured.some((key) => candidates.some((candidate) => isSameSecret(candidate, key)));
   };
 }
 
@@ -54,22 +48,17 @@ export function bearerTokenOf(headers: Headers): string | undefined {
 }
 
 /** Signs a text with HMAC-SHA-256. Returns lower-case hex. */
-export async function sign(secretKey: string, text: string): Promise<string> {
-  const bytes = new TextEncoder();
-  const algorithm = { name: 'HMAC', hash: 'SHA-256' };
-  const key = await crypto.subtle.importKey('raw', bytes.encode(secretKey), algorithm, false, ['sign']);
-  return toHex(new Uint8Array(await crypto.subtle.sign('HMAC', key, bytes.encode(text))));
+export function sign(secretKey: string, text: string): string {
+  return createHmac('sha256', secretKey).update(text).digest('hex');
 }
 
-/** Returns the SHA-256 digest of a text. */
-export async function sha256(text: string): Promise<Uint8Array> {
-  return new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text)));
+/** Returns the SHA-256 digest of a text as lower-case hex. */
+export function sha256(text: string): string {
+  return digestOf(text).toString('hex');
 }
 
-/** Returns bytes as lower-case hex. */
-export function toHex(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
-}
+// Without `crypto.subtle`, whose work waits for the threads that write files.
+const digestOf = (text: string) => createHash('sha256').update(text).digest();
 
 /**
  * Creates a function that redacts text for the log.

@@ -68,9 +68,9 @@ export interface MobileMoneySettings {
   fetch?: typeof fetch;
   now?: () => Date;
   /**
-   * Runs the settlement of a stored callback after its answer, those of one payment in their order. Default: before the answer.
+   * Runs the settlement of a stored callback after its answer, in the order of these calls. Default: before the answer.
    */
-  afterAnswer?: (paymentId: string, work: () => Promise<void>) => void | Promise<void>;
+  afterAnswer?: (work: () => Promise<void>) => void | Promise<void>;
   log?: (event: MobileMoneyEvent) => void;
   /** Reads the request id from a header that clients cannot set. Default: no request ids. */
   requestIdOf?: (request: Request) => string | null;

@@ -1,5 +1,5 @@
 // The access token that all processes share in the database, and the lease of the process that renews it.
-import { sha256, toHex } from '../secrets.ts';
+import { sha256 } from '../secrets.ts';
 import type { DarajaSettings } from '../settings.ts';
 import type { DatabaseClient } from './client.ts';
 
@@ -28,15 +28,11 @@ export interface TokenStore {
  * @param account the Daraja account of the token: other credentials have another token
  */
 export function openTokenStore({ call }: DatabaseClient, account: DarajaSettings): TokenStore {
-  let digest: Promise<string> | null = null;
-  const accountKey = () => {
-    digest ??= sha256(`${account.baseUrl} ${account.consumerKey} ${account.consumerSecret}`).then(toHex);
-    return digest;
-  };
+  const accountKey = sha256(`${account.baseUrl} ${account.consumerKey} ${account.consumerSecret}`);
   return {
     async lease(stale) {
       const { state, token, fresh_for_ms, lease } = await call('lease_daraja_token', {
-        account: await accountKey(),
+        account: accountKey,
         stale_token: stale,
       });
       if (state === 'fresh') return { kind: 'fresh', token: { value: token, freshForMs: fresh_for_ms } };
@@ -44,7 +40,7 @@ export function openTokenStore({ call }: DatabaseClient, account: DarajaSettings
     },
     async store(lease, token) {
       await call('store_daraja_token', {
-        account: await accountKey(),
+        account: accountKey,
         lease,
         // The generated types do not mark parameters as nullable.
         token: (token?.value ?? null) as string,

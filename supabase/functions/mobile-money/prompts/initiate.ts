@@ -43,7 +43,7 @@ export async function initiatePayment(
 ): Promise<InitiateAnswer> {
   const requested = readRequest(fields);
   if ('error' in requested) return { success: false, ...requested };
-  const callbackSecret = await createCallbackSecret(context.secretKey);
+  const callbackSecret = createCallbackSecret(context.secretKey);
   let begun: Awaited<ReturnType<typeof context.payments.begin>>;
   try {
     await context.noteSettings();

@@ -37,16 +37,16 @@ export async function receiveCallback(
 ): Promise<Response> {
   if (!isCallbackSecret(callbackSecret)) return unknownUrl();
   try {
-    const address = await context.callerAddress(request);
+    const address = context.callerAddress(request);
     const { text, isCut } = await readText(request, MAX_CALLBACK_BYTES);
     const body = storableText(text, MAX_CALLBACK_BYTES) ?? '';
-    const isSigned = await isSignedSecret(context.secretKey, callbackSecret);
+    const isSigned = isSignedSecret(context.secretKey, callbackSecret);
     const message = await withRetries(() =>
       context.payments.storeCallback(callbackSecret, body, address, { isSigned }),
     );
     if (!message) return unknownUrl();
     flagUnknownSource(context, address, 'callback');
-    await context.afterAnswer(message.paymentId, async () => {
+    await context.afterAnswer(async () => {
       await settle(context, { ...message, body }, 'callback received');
     });
     if (isCut) return Response.json({ ResultCode: 1, ResultDesc: 'Too large' }, { status: 413 });

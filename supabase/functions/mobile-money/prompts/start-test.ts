@@ -24,7 +24,7 @@ export async function startPaymentTest(
 ): Promise<{ test: Payment } | { error: string; code: string }> {
   const phone = typeof fields.phoneNumber === 'string' ? normalisePhone(fields.phoneNumber) : null;
   if (!phone) return { error: 'Please enter a valid phone number', code: 'phone_invalid' };
-  const callbackSecret = await createCallbackSecret(context.secretKey);
+  const callbackSecret = createCallbackSecret(context.secretKey);
   let test: Payment;
   try {
     test = await context.payments.beginTest({ phone, callbackSecret, requestedBy: staffId });

@@ -37,7 +37,7 @@ export async function receiveRefundResult(
 ): Promise<Response> {
   if (!isCallbackSecret(secret)) return unknownUrl();
   try {
-    const address = await context.callerAddress(request);
+    const address = context.callerAddress(request);
     const refundId = await withRetries(() => context.refunds.findBySecret(secret, address));
     if (!refundId) return unknownUrl();
     flagUnknownSource(context, address, 'refund callback');

@@ -44,9 +44,9 @@ export async function receiveTillMessage(
 ): Promise<Response> {
   if (!isCallbackSecret(secret)) return unknownUrl();
   try {
-    const address = await context.callerAddress(request);
+    const address = context.callerAddress(request);
     const storedSecret = await withRetries(() => context.till.readSecret(address));
-    if (!(await isSameSecret(secret, storedSecret))) return unknownUrl();
+    if (!isSameSecret(secret, storedSecret)) return unknownUrl();
     flagUnknownSource(context, address, 'till message');
     const { text, isCut } = await readText(request, MAX_MESSAGE_BYTES);
     if (purpose === 'validation') return Response.json(await validate(context, text));

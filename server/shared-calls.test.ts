@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { createFairShare } from '../backend/fair-share.ts';
-import { createPaymentFetch } from './payment-queries.ts';
+import { createSharedFetch, jobCalls, paymentCalls } from './shared-calls.ts';
 
 test('queries of one network use at most half of the places and do not delay other networks or the shop', async () => {
   const { work } = createFairShare('pglite');
@@ -9,7 +9,7 @@ test('queries of one network use at most half of the places and do not delay oth
   const released = new Promise<void>((done) => {
     release = done;
   });
-  const fetchPayment = createPaymentFetch(work, async (request) => {
+  const fetchPayment = createSharedFetch(work, paymentCalls, async (request) => {
     started.push(new Request(request).headers.get('x-visitor-address') ?? 'the shop');
     await released;
     return new Response('done');
@@ -31,7 +31,7 @@ test('queries of one network use at most half of the places and do not delay oth
 test('a query of a disconnected client does not run', async () => {
   const { work } = createFairShare('pglite');
   let queries = 0;
-  const fetchPayment = createPaymentFetch(work, async () => {
+  const fetchPayment = createSharedFetch(work, paymentCalls, async () => {
     queries += 1;
     return new Response();
   });
@@ -40,4 +40,23 @@ test('a query of a disconnected client does not run', async () => {
   expect(queries).toBe(0);
   await fetchPayment(url, { signal: new AbortController().signal });
   expect(queries).toBe(1);
+});
+
+test('calls of jobs leave others most starts', async () => {
+  const { work } = createFairShare('pglite');
+  const started: string[] = [];
+  const fetchAs = (name: string, calls: typeof jobCalls) =>
+    createSharedFetch(work, calls, async () => {
+      started.push(name);
+      await new Promise((done) => setImmediate(done));
+      return new Response();
+    });
+  const [asJob, asPayment] = [fetchAs('job', jobCalls), fetchAs('payment', paymentCalls)];
+  const url = 'http://shop.example/rest/v1/rpc/begin_message';
+  await Promise.all([
+    ...Array.from({ length: 100 }, () => asJob(url)),
+    ...Array.from({ length: 50 }, () => asPayment(url)),
+  ]);
+  const lastPayment = started.lastIndexOf('payment');
+  expect(started.slice(0, lastPayment).filter((name) => name === 'job').length).toBeLessThan(20);
 });
