@@ -9,6 +9,8 @@ try {
 } catch {
   // The system may not allow it.
 }
+// The shop's end of the pipe closes with the shop, however it ends. Without it, this program would go on in the next one's folder.
+process.stdin.resume().once('close', () => process.exit(1));
 await watchLoop(openLog('silent'));
 try {
   const task = JSON.parse(process.argv[2] ?? '') as BackupTask;

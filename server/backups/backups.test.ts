@@ -1,4 +1,8 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -213,8 +217,34 @@ describe.each(testDatabases())('on %s', { timeout: 400_000 }, (kind) => {
     await backups.close();
     expect(await running).toBeNull();
     expect(await readdir(join(dataDir, 'backups')).catch(() => [])).toEqual([]);
+
+    const later = backupsOf(database);
+    const verifying = later.run();
+    await expect.poll(() => existsSync(join(dataDir, 'backups/work/check')), { timeout: 30_000 }).toBe(true);
+    await later.close();
+    expect(await verifying).toBeNull();
+    expect(await readdir(join(dataDir, 'backups'))).toEqual([]);
     expect(await backupsOf(database).run()).toMatchObject({ outcome: 'verified' });
   });
+});
+
+test('the program ends with the process that started it', async () => {
+  const silent = createServer().listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  const { port } = silent.address() as AddressInfo;
+  const program = spawn(
+    process.execPath,
+    ['--import', 'tsx', 'server/backups/backup-program.ts', '{"copy":null}'],
+    {
+      env: { ...process.env, BACKUP_DATABASE_URL: `postgres://127.0.0.1:${port}/shop` },
+      stdio: ['pipe', 'ignore', 'inherit'],
+    },
+  );
+  await once(silent, 'connection');
+  expect(program.exitCode).toBeNull();
+  program.stdin.end();
+  expect((await once(program, 'exit'))[0]).toBe(1);
+  silent.close();
 });
 
 describe('the embedded database', () => {

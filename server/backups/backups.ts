@@ -146,8 +146,7 @@ async function makeBackup(options: BackupOptions, startedAt: Date, signal: Abort
     await deleteOldArchives(folder);
     return { outcome: 'verified', fileName, size };
   } finally {
-    // A program that was just aborted may still be writing there.
-    await rm(work, { recursive: true, force: true, maxRetries: 5 });
+    await rm(work, { recursive: true, force: true });
   }
 }
 
@@ -178,7 +177,7 @@ async function copyEmbedded(
 }
 
 /**
- * Writes and verifies the archive in a process of its own.
+ * Writes and verifies the archive in a process of its own, which has ended when this resolves or rejects.
  * @param databaseUrl in the environment, which other users cannot read
  */
 function runBackupProgram(task: BackupTask, databaseUrl: string | null, signal: AbortSignal): Promise<void> {
@@ -189,14 +188,18 @@ function runBackupProgram(task: BackupTask, databaseUrl: string | null, signal: 
   return new Promise((done, fail) => {
     const child = spawn(process.execPath, [...loader, program, JSON.stringify(task)], {
       env: { ...process.env, BACKUP_DATABASE_URL: databaseUrl ?? '' },
-      stdio: ['ignore', 'ignore', 'pipe'],
+      stdio: ['pipe', 'ignore', 'pipe'],
       signal,
+      killSignal: 'SIGKILL',
     });
     let errorOutput = '';
     child.stderr.on('data', (chunk: Buffer) => {
       errorOutput = (errorOutput + chunk.toString()).slice(-2000);
     });
-    child.once('error', fail);
+    // After an abort, `close` follows.
+    child.once('error', (error) => {
+      if (!signal.aborted) fail(error);
+    });
     child.once('close', (code, killedBy) => {
       if (code === 0) done();
       else
