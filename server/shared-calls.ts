@@ -11,8 +11,8 @@ interface Calls {
 
 /** Calls that follow from a prompt that was sent or a callback that was accepted, and do not wait for visitors. */
 export const paymentCalls: Calls = { client: ['secret key'], cost: 3 };
-/** Calls of jobs, for which nobody waits: others start five times as often. */
-export const jobCalls: Calls = { client: ['jobs'], cost: 15 };
+/** Calls of jobs, for which nobody waits: others start five times as often, and few run at a time, as of one network. */
+export const jobCalls: Calls = { client: ['jobs', 'all'], cost: 15 };
 
 /**
  * Creates a `fetch` for a client of the services. A call with the IP address of its caller waits in the share of that network.
