@@ -220,7 +220,7 @@ describe.each(testDatabases())('on %s', { timeout: 400_000 }, (kind) => {
 
     const later = backupsOf(database);
     const verifying = later.run();
-    await expect.poll(() => existsSync(join(dataDir, 'backups/work/check')), { timeout: 30_000 }).toBe(true);
+    await expect.poll(() => existsSync(join(dataDir, 'backups/work/check')), { timeout: 300_000 }).toBe(true);
     await later.close();
     expect(await verifying).toBeNull();
     expect(await readdir(join(dataDir, 'backups'))).toEqual([]);
