@@ -354,7 +354,7 @@ test('counts the waiting jobs of a share', async () => {
   expect(queue.queuedOf('visitors', 'flood')).toBe(2);
 });
 
-test('tells when no job waits or runs, or after a time', async () => {
+test('`idle` resolves when all jobs have ended, or after the given time', async () => {
   const { queue, add, endOne } = openQueue();
   await queue.idle(60_000);
   add(visitor('A'), 'first');

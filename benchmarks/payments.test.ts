@@ -2,21 +2,26 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { withEmptyDatabase } from '../scripts/empty-database.ts';
-import { openBenchShop } from './bench-shop.ts';
+import { type Build, openBenchShop } from './bench-shop.ts';
 import { buildWorkTree } from './other-commit.ts';
 import { payAtOnce } from './payments.ts';
 
 /** Seconds within which all must know that they have paid, on any machine. */
 const within = 120;
 
+let build: Build;
+beforeAll(() => {
+  build = buildWorkTree();
+}, 300_000);
+
 test.each(process.env.TEST_POSTGRESQL_URL ? ['PGlite', 'PostgreSQL'] : ['PGlite'])(
   'no order and no callback of 100 customers who pay at once is refused, on %s',
   async (kind) => {
     const pay = async (databaseUrl?: string) => {
       const folder = await mkdtemp(join(tmpdir(), 'jani-payments-'));
-      const shop = await openBenchShop(buildWorkTree(), folder, databaseUrl);
+      const shop = await openBenchShop(build, folder, databaseUrl);
       try {
         const { seconds, refused } = await payAtOnce(shop, 100, within);
         expect(refused).toEqual([]);

@@ -11,7 +11,7 @@ interface Calls {
 
 /** Calls that follow from a prompt that was sent or a callback that was accepted, and do not wait for visitors. */
 export const paymentCalls: Calls = { client: ['secret key'], cost: 3 };
-/** Calls of jobs, for which nobody waits: others start five times as often, and few run at a time, as of one network. */
+/** Calls of background jobs. Nobody waits for them: other calls start five times as often. All are one share, so that few run at once. */
 export const jobCalls: Calls = { client: ['jobs', 'all'], cost: 15 };
 
 /**

@@ -151,8 +151,8 @@ async function wire(
   const storeWith = (key: string, fetchServices = serviceFetch) =>
     createStore({ url: servicesUrl, key }, fetchServices ? { fetch: fetchServices } : {});
   const secretStore: Store = {
-    // Functions may wait for M-PESA, and have no place of this queue.
-    functions: storeWith(keys.secret).functions,
+    ...storeWith(keys.secret),
+    // Not its functions: they may wait for M-PESA, and would keep a place of the queue.
     tables: storeWith(keys.secret, serviceFetch && createSharedFetch(fairShare.work, jobCalls, serviceFetch))
       .tables,
   };

@@ -83,8 +83,8 @@ export async function pooled({ orders, logs }: Pooled): Promise<Outcome> {
     await Promise.all(Array.from({ length: CUSTOMERS }, customer));
     pages.push(await changePage(shop, 'after the kill'));
 
-    // What the killed process had begun without asking M-PESA stays open until it is known that nobody pays it: each customer
-    // waits for at most one such request.
+    // The killed process may have stored a payment and not yet sent its prompt. Such an order stays unpaid for the length of this
+    // scenario. There are fewer of them than customers, because each customer has one request at a time.
     const prompted = placed.filter(({ phone }) => promptedPhones.has(phone));
     if (placed.length - prompted.length >= CUSTOMERS)
       violate('every running process sends its prompts', 'orders', `${prompted.length} of ${placed.length}`);
