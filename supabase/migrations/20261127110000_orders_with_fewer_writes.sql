@@ -221,6 +221,7 @@ declare
   total integer;
   refusal jsonb;
   new_order public.orders;
+  number text;
   new_id uuid := gen_random_uuid();
   access_key text;
   -- Empty for staff and the shop itself, whose unpaid orders are not limited.
@@ -284,11 +285,12 @@ begin
   units := private.units_to_hold(networks, product, place_order.quantity, settings);
   expires_at := now() + make_interval(mins => settings.reservation_minutes);
   for attempt in 1 .. 10 loop
+    number := coalesce(number, private.draw_tracking_number());
     insert into public.orders (
       id, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_notes,
       delivery_fee, total_amount, reserved_until, expires_at, expiry_limit, terms_accepted_at, accepted_terms
     ) values (
-      new_id, private.draw_tracking_number(), customer.name, customer.email, customer.phone, customer.address, customer.notes,
+      new_id, number, customer.name, customer.email, customer.phone, customer.address, customer.notes,
       settings.delivery_fee, total, case when units is not null then expires_at end, expires_at,
       now() + 2 * make_interval(mins => settings.reservation_minutes),
       case when place_order.accepts_terms then now() end,
@@ -300,7 +302,10 @@ begin
     )
     on conflict (tracking_number) do nothing
     returning * into new_order;
-    continue when not found;
+    if not found then
+      number := null;
+      continue;
+    end if;
     -- Orders of one product wait for each other from here to their end, so that the costly part comes before. Another order may have
     -- changed what is left.
     select * into product from public.products as p where p.id = place_order.product_id and p.is_active for no key update;
@@ -308,7 +313,8 @@ begin
     exit when units is null;
     units := private.units_to_hold(networks, product, place_order.quantity, settings);
     exit when units is not null;
-    -- Placed again without a hold, under another id: the key would be deleted with its order.
+    -- Placed again without a hold, under another id: the key would be deleted with its order. It keeps its number: a
+    -- new one could wait for an order that waits for this product.
     new_id := gen_random_uuid();
     update private.order_keys as k set order_id = new_id where k.idempotency_key = place_order.idempotency_key;
     delete from public.orders as o where o.id = new_order.id;

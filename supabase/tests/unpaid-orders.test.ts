@@ -797,6 +797,23 @@ describe.runIf(testDatabases().includes('postgresql'))('concurrently on PostgreS
     await expectBalancedBooks(database, new Map([[product, 11]]));
   });
 
+  test('orders that draw the same number never deadlock, also when they are written again without a hold', async () => {
+    const product = await makeProduct(database, 11);
+    const drawing = `pg_get_functiondef('private.draw_tracking_number'::regproc)`;
+    const { rows } = await database.query<{ definition: string }>(`select ${drawing} as definition`);
+    await database.execute(
+      `create or replace function private.draw_tracking_number() returns text language sql volatile as $$
+         select 'JJ-20260101-' || (1000 + floor(random() * 80))
+       $$`,
+    );
+    const orders = await Promise.allSettled(Array.from({ length: 60 }, (_, n) => place(product, 500 + n)));
+    await database.execute(rows[0]?.definition ?? '');
+    const placed = orders.filter(({ status }) => status === 'fulfilled');
+    expect(placed.length).toBeGreaterThan(40);
+    expect(refusalsOf(orders).filter((refusal) => refusal !== 'no_tracking_number')).toEqual([]);
+    await expectBalancedBooks(database, new Map([[product, 11]]));
+  });
+
   test('placing, prompts, payments, failures and expiry never deadlock', async () => {
     const stock = new Map<string, number>();
     for (let n = 0; n < 4; n += 1) stock.set(await makeProduct(database, 60), 60);
