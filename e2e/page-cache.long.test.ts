@@ -186,9 +186,11 @@ describe.skipIf(!hasPostgresql)('pages cached by two processes on one PostgreSQL
       );
       for (const path of paths.filter((one) => one !== signal && !passed.has(one))) {
         const before = line.trips();
-        await (await fetch(`${shop.url}${path}`, { redirect: 'manual' })).text();
+        const page = await (await fetch(`${shop.url}${path}`, { redirect: 'manual' })).text();
         const trips = line.trips() - before;
-        if (trips > 0 && trips <= (path === '/' ? 2 : 3)) passed.set(path, trips);
+        // A page of the settings alone asks nothing: the process has read them for the signal's page.
+        const isUncached = trips > 0 || page.includes(name);
+        if (isUncached && trips <= (path === '/' ? 2 : 3)) passed.set(path, trips);
       }
     }
     expect(paths.filter((path) => !passed.has(path))).toEqual([]);

@@ -317,6 +317,9 @@ describe('offline', () => {
       () => page.evaluate(async (own) => (await caches.match(own)) !== undefined, path),
       `${path} is cached`,
     );
+  /** Without a network its registration would fail, which the console reports. */
+  const waitForWorker = (page: Page) =>
+    page.waitForFunction(() => navigator.serviceWorker.controller !== null);
   const notice = (page: Page) => page.getByRole('status').filter({ hasText: 'You are offline.' });
 
   story('the visited catalogue can be read, and nothing else is stored', async ({ newVisitor }) => {
@@ -329,7 +332,7 @@ describe('offline', () => {
     await page.getByRole('heading', { level: 1 }).waitFor();
     await waitUntilCached(page, '/shop/mango-can');
     for (const path of ['/', '/shop']) await waitUntilCached(page, path);
-    await page.waitForFunction(() => navigator.serviceWorker.controller !== null);
+    await waitForWorker(page);
     // With a network, pages are current.
     await asOwner(shop, '/rest/v1/products?slug=eq.mango-can', 'PATCH', { price: 88_800 });
     await until(
@@ -418,7 +421,7 @@ describe('offline', () => {
         await waitForHydration(page);
         await page.locator('a[href="/shop/mango-can"]').first().click();
         await waitUntilCached(page, '/shop/mango-can');
-        await page.waitForFunction(() => navigator.serviceWorker.controller !== null);
+        await waitForWorker(page);
         const filesOfTheOldOne = () =>
           page.evaluate(
             () =>
@@ -458,7 +461,7 @@ describe('offline', () => {
     const { pathname } = new URL(page.url());
     await waitUntilCached(page, pathname);
     await waitUntilCached(page, '/art/mango-can-240.avif');
-    await page.waitForFunction(() => navigator.serviceWorker.controller !== null);
+    await waitForWorker(page);
     expect(await page.evaluate(async (path) => (await caches.match(path))?.text(), pathname)).not.toContain(
       'Mpaka',
     );
@@ -483,7 +486,7 @@ describe('offline', () => {
       const number = await trackingNumberIn(page);
       await payButton(page).click();
       await dialogOf(page).getByText('Payment received').waitFor();
-      await page.waitForFunction(() => navigator.serviceWorker.controller !== null);
+      await waitForWorker(page);
       await until(
         () =>
           page.evaluate(
@@ -534,6 +537,7 @@ describe('offline', () => {
       page.on('request', (request) => {
         if (request.postData()?.includes('"initiate"')) requests++;
       });
+      await waitForWorker(page);
       await context.setOffline(true);
       await payButton(page).click();
       await dialogOf(page).getByText('No prompt was sent.').waitFor();
