@@ -366,6 +366,7 @@ describe.each(
       await page.goto(`${shop.url}${route}`);
       const first = firstAction[route]?.(page) ?? page.getByRole('heading', { level: 1 });
       await expectWhole(page, route, first);
+      expect(await page.evaluate(() => document.compatMode), route).toBe('CSS1Compat');
     }
     await openOrderDialog(page, shop.url, 'ginger-lemon-bottle');
     const expectInside = async (what: string, action: Locator) => {
