@@ -5,7 +5,9 @@ import type { Socket } from 'node:net';
 import { Backlog, type Reader } from '../backend/backlog.ts';
 import { networksOf } from '../backend/network.ts';
 import { NetworkQuota, NetworkRate } from '../backend/network-limits.ts';
+import { clientAddressOf } from './client-address.ts';
 import { maxConnections } from './file-limit.ts';
+import { rawHeader } from './raw-header.ts';
 
 export interface ConnectionLimits {
   /**
@@ -234,8 +236,8 @@ class Connection {
   readonly giveBack: () => void;
   readonly #socket: Socket;
 
-  /** @param isProxys whether the connection is a proxy's, and carries requests of many clients */
-  constructor(socket: Socket, networks: readonly string[], giveBack: () => void, isProxys: boolean) {
+  /** @param trustedProxies number of proxies in front. With any, the connection carries requests of many clients */
+  constructor(socket: Socket, networks: readonly string[], giveBack: () => void, trustedProxies: number) {
     this.#socket = socket;
     this.networks = networks;
     this.giveBack = giveBack;
@@ -248,11 +250,13 @@ class Connection {
       terminate: () => this.terminate(),
     };
     const bytesUnread = () => this.#unreadBytes();
-    const clientAddress = () => this.request?.headers['x-forwarded-for']?.toString();
+    const networksOfReader = () =>
+      trustedProxies > 0 && this.request
+        ? networksOf(clientAddressOf(this.request, trustedProxies))
+        : networks;
     this.reader = {
       get networks() {
-        const address = isProxys ? clientAddress() : undefined;
-        return address === undefined ? networks : networksOf(address);
+        return networksOfReader();
       },
       get queuedBytes() {
         return bytesUnread();
@@ -382,7 +386,7 @@ export function limitConnections(
       socket.destroy();
       return;
     }
-    const connection = new Connection(socket, networks, giveBack, trustedProxies > 0);
+    const connection = new Connection(socket, networks, giveBack, trustedProxies);
     connections.set(socket, connection);
     byNetwork.add(connection);
     socket.once('close', () => {
@@ -436,7 +440,7 @@ export function limitConnections(
       if (!socket.destroyed) waiting.shift()?.();
     });
     // Responses are sent in the order of the requests: work on the next one would only wait, or be lost when the client disconnects.
-    const begin = request.headers['transfer-encoding'] === undefined ? handle : handleAfterPacket;
+    const begin = rawHeader(request, 'transfer-encoding') === undefined ? handle : handleAfterPacket;
     if (responses.size === 1) begin();
     else waiting.push(begin);
   });

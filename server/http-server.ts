@@ -27,7 +27,7 @@ import { refuseUpgrade } from '../backend/refuse-upgrade.ts';
 import { sendPlain } from '../backend/send-plain.ts';
 import { type Middleware, serveBrowserFiles } from './browser-files.ts';
 import { type BuildFiles, respondWithFile } from './build-files/build-files.ts';
-import { establishClientAddress } from './client-address.ts';
+import { clientAddressOf, establishClientAddress } from './client-address.ts';
 import {
   BoundedRequest,
   BoundedResponse,
@@ -40,6 +40,7 @@ import { type CachedPage, type Encoding, encodePage, type PageCache, pageKey } f
 import type { PageRenderer } from './page-renderer.ts';
 import { maxUrlLength, readPageRequest } from './page-request.ts';
 import type { PageViews } from './page-views.ts';
+import { rawHeader } from './raw-header.ts';
 import { readPlain } from './read-plain.ts';
 import { createRefusalLog } from './refused-requests.ts';
 import { giveRequestId, requestIdHeader, requestIdOf } from './request-id.ts';
@@ -334,9 +335,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
   };
 
   /** Starts a request that need not wait in `entry`; in its client's share while there are too many. */
-  const startInShare = (request: IncomingMessage, response: ServerResponse, answer: () => void) => {
-    // Without a proxy the IP address is that of the socket.
-    const address = trustedProxies > 0 ? addressOf(request) : (request.socket.remoteAddress ?? '');
+  const startInShare = (address: string, response: ServerResponse, answer: () => void) => {
     if (fairShare.startsAtOnce(address)) {
       answer();
       return;
@@ -355,9 +354,10 @@ export function createHttpServer(options: HttpServerOptions): Server {
       metrics.observeRequest(route(), response.statusCode, (performance.now() - begun) / 1000),
     );
   };
-  const identifyClient = (request: IncomingMessage) => {
-    establishClientAddress(request, trustedProxies);
-    fairShare.recent.note(addressOf(request));
+  const identifyClient = (request: IncomingMessage): string => {
+    const address = establishClientAddress(request, trustedProxies);
+    fairShare.recent.note(address);
+    return address;
   };
 
   const server = createServer(
@@ -383,12 +383,12 @@ export function createHttpServer(options: HttpServerOptions): Server {
       // No page has such a URL.
       if (backend && path.startsWith('/rest/v1/')) {
         measure(response, () => routeOf(path));
-        identifyClient(request);
+        const address = identifyClient(request);
         giveRequestId(request, response);
         // A URL that will be refused waits in the queue of its network.
         const read = path.length <= maxUrlLength ? readPlain(request) : null;
         if (read) {
-          startInShare(request, response, () => {
+          startInShare(address, response, () => {
             answerPlain(request, response, read).catch((error) => {
               const requestId = requestIdOf(request);
               log.error({ requestId, error: (error as Error).stack ?? String(error) }, 'a read failed');
@@ -401,19 +401,19 @@ export function createHttpServer(options: HttpServerOptions): Server {
       const page = isRead(request) && path.length <= maxUrlLength ? pages.find(path) : undefined;
       if (page?.bodies[encodingFor(request)]) {
         metrics.cachedPages += 1;
-        // Without a proxy the IP address is that of the socket.
-        if (trustedProxies > 0) identifyClient(request);
-        else fairShare.recent.note(request.socket.remoteAddress ?? '');
-        startInShare(request, response, () => sendPage(request, response, page));
+        // Nothing else of its headers is used.
+        const address = clientAddressOf(request, trustedProxies);
+        fairShare.recent.note(address);
+        startInShare(address, response, () => sendPage(request, response, page));
         return;
       }
       let isFile = false;
       measure(response, () => (isFile ? 'file' : routeOf(path)));
-      identifyClient(request);
+      const address = identifyClient(request);
       if (isRead(request) && path.startsWith('/') && path.length <= maxUrlLength) {
         if (!backend?.serves(path.split('?', 1)[0] ?? path)) {
           isFile = true;
-          startInShare(request, response, () =>
+          startInShare(address, response, () =>
             files(request, response, () => {
               isFile = false;
               giveRequestId(request, response);
@@ -494,15 +494,6 @@ function signalOf(response: ServerResponse | Duplex): () => AbortSignal {
     else response.once('close', onClose);
     return disconnected.signal;
   };
-}
-
-/** Reads one header without building Node's object of all headers. */
-function rawHeader({ rawHeaders }: IncomingMessage, name: string): string | undefined {
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const candidate = rawHeaders[at];
-    if (candidate?.length === name.length && candidate.toLowerCase() === name) return rawHeaders[at + 1];
-  }
-  return undefined;
 }
 
 function encodingFor(request: IncomingMessage): Encoding {
