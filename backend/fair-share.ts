@@ -39,8 +39,10 @@ export interface FairShare {
   noteConnection(): void;
 }
 
-/** Starts in one turn of the event loop, before the next connection is accepted and the next job starts: while none waits, and then. */
-const [startsAtOncePerTurn, directStartsPerTurn] = [32, 8];
+/** Starts without queueing in one turn of the event loop, before the next connection is accepted and the next job starts. */
+const startsAtOncePerTurn = 32;
+/** Starts of those that queue. */
+const directStartsPerTurn = 8;
 
 /**
  * Creates the queues.
