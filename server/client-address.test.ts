@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { expect, test } from 'vitest';
-import { establishClientAddress } from './client-address.ts';
+import { clientAddressOf, establishClientAddress } from './client-address.ts';
 
 const seenFrom = (remoteAddress: string, forwarded: string | null, trustedProxies: number) => {
   const request = {
@@ -43,4 +43,27 @@ test.each([
   ['2001:db8::1', '2001:db8::1'],
 ])('ignores the port that a proxy appends (%s)', (forwardedFor, address) => {
   expect(seenFrom('127.0.0.1', forwardedFor, 1).at(-1)).toBe(address);
+});
+
+test.each<[string, string[], number, string]>([
+  [
+    'the last of several headers, in any case',
+    ['X-Forwarded-For', '6.6.6.6', 'x-FORWARDED-for', '41.90.1.1'],
+    1,
+    '41.90.1.1',
+  ],
+  ['the one before the second proxy', ['X-Forwarded-For', '6.6.6.6, 41.90.1.1, 10.0.0.2'], 2, '41.90.1.1'],
+  ['the first where proxies are missing', ['X-Forwarded-For', '41.90.1.1'], 2, '41.90.1.1'],
+  ['the entry between empty ones', ['X-Forwarded-For', ' , 41.90.1.1 ,'], 1, '41.90.1.1'],
+  ['the connection where no proxy is trusted', ['X-Forwarded-For', '6.6.6.6'], 0, '10.0.0.1'],
+])('uses %s', (_, rawHeaders, trustedProxies, address) => {
+  const request = {
+    headers: {},
+    rawHeaders,
+    socket: { remoteAddress: '::ffff:10.0.0.1' },
+  } as unknown as IncomingMessage;
+  expect(clientAddressOf(request, trustedProxies)).toBe(address);
+  // The same after the header was replaced, as for a response that its client reads slowly.
+  expect(establishClientAddress(request, trustedProxies)).toBe(address);
+  expect(clientAddressOf(request, trustedProxies)).toBe(address);
 });

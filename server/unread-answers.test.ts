@@ -74,16 +74,16 @@ describe.each(testDatabases())('clients of %s that do not read', (kind) => {
       socket.pause().write(requests.join(''));
       // A client that does not read learns of its end by writing.
       const heartbeat = setInterval(() => socket.write('\r\n'), 200);
-      // It does not learn either that it was refused, and tries again.
+      // It does not learn either that it was refused: after two to five seconds it closes the connection and opens another one.
       let hasGivenUp = false;
       const giveUp = () => {
         hasGivenUp = true;
         socket.destroy();
       };
-      const patience = setTimeout(giveUp, 2_000 + 300 * (index % 10));
+      const givingUp = setTimeout(giveUp, 2_000 + 300 * (index % 10));
       socket.once('close', () => {
         clearInterval(heartbeat);
-        clearTimeout(patience);
+        clearTimeout(givingUp);
         sockets.delete(socket);
         if (!hasGivenUp) counts.closed += 1;
         setTimeout(open, 50, index);
