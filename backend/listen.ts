@@ -1,5 +1,6 @@
 // Starts and stops listening on a port.
 import type { Server } from 'node:http';
+import { Server as NetServer, type Socket } from 'node:net';
 
 /** A port or IP address that is unavailable. The message has the remedy. */
 export class AddressTaken extends Error {
@@ -12,26 +13,56 @@ export class AddressTaken extends Error {
  */
 const backlog = 4096;
 
-/** Resolves when the server listens. */
-export function listen(server: Server, { port, host }: { port: number; host: string }): Promise<void> {
+/** Open connections of each server. */
+const connectionsOf = new WeakMap<Server, Set<Socket>>();
+
+/** Resolves when the server listens, on a port or on a Unix domain socket. */
+export function listen(server: Server, at: { port: number; host: string } | { path: string }): Promise<void> {
+  const connections = new Set<Socket>();
+  connectionsOf.set(server, connections);
+  server.on('connection', (socket) => {
+    connections.add(socket);
+    socket.once('close', () => connections.delete(socket));
+  });
   return new Promise((done, fail) => {
     server.once('error', (error: NodeJS.ErrnoException) =>
       fail(
-        error.code === 'EADDRINUSE'
-          ? new AddressTaken(`Port ${port} is taken; set PORT to a free one.`)
+        error.code === 'EADDRINUSE' && 'port' in at
+          ? new AddressTaken(`Port ${at.port} is taken; set PORT to a free one.`)
           : error,
       ),
     );
-    server.listen({ port, host, backlog }, () => done());
+    server.listen({ ...at, backlog }, () => done());
   });
 }
 
-/** Resolves when all connections are closed. */
+/** How often connections that have become idle are closed, in milliseconds. */
+const idleCheckMs = 50;
+/** Milliseconds after which connections are closed whatever they wait for: enough to send 200 kB to a slow phone. */
+const drainMs = 5_000;
+
+/**
+ * Closes a server started by `listen`. Requests that have arrived are answered, and answers sent to their end.
+ * @returns resolves when all connections are closed
+ */
 export function closeServer(server: Server): Promise<void> {
-  return new Promise((done) => {
-    server.close(() => done());
+  const connections = connectionsOf.get(server) ?? new Set();
+  server.prependListener('request', (_, response) => {
+    response.shouldKeepAlive = false;
+  });
+  const closeIdle = () => {
+    // Node counts a connection as idle when its answer was written, even if most of it was not sent.
+    for (const { writableLength } of connections) if (writableLength > 0) return;
     server.closeIdleConnections();
-    // Remaining connections are closed after two seconds.
-    setTimeout(() => server.closeAllConnections(), 2000).unref();
+  };
+  return new Promise((done) => {
+    // An immediate runs after the requests that have arrived were read.
+    const idleCheck = setInterval(() => setImmediate(closeIdle), idleCheckMs);
+    setTimeout(() => server.closeAllConnections(), drainMs).unref();
+    // The HTTP server's own method closes idle connections immediately.
+    NetServer.prototype.close.call(server, () => {
+      clearInterval(idleCheck);
+      done();
+    });
   });
 }

@@ -76,18 +76,23 @@ export async function rolling({ orders, logs }: Rolling): Promise<Outcome> {
     const reader = async (_: unknown, number: number) => {
       for (let turn = number; !isDone; turn += 1) await readFiles(await openPage(PAGES[turn % 4] ?? '/'));
     };
-    const customers = Promise.all([
+    const update = async () => {
+      try {
+        for (const one of shop.shops) {
+          await one.end();
+          await one.start(other);
+        }
+        // Unknown to every process now.
+        await readFiles(openedBefore);
+      } finally {
+        isDone = true;
+      }
+    };
+    await Promise.all([
+      update(),
       ...Array.from({ length: BUYERS }, buyer),
       ...Array.from({ length: READERS }, reader),
     ]);
-    for (const one of shop.shops) {
-      await one.end();
-      await one.start(other);
-    }
-    // Unknown to every process now.
-    await readFiles(openedBefore);
-    isDone = true;
-    await customers;
 
     const countPaid = async () => {
       const [paid] = await shop.query(
@@ -112,14 +117,18 @@ export async function rolling({ orders, logs }: Rolling): Promise<Outcome> {
   }
 }
 
-/** Reads a page or file as through a proxy: from the next process that accepts the connection. */
+/**
+ * Reads a page or file as through a proxy: from the next process that accepts the connection.
+ * @returns status 0 when none does, or when an answer is cut
+ */
 async function read(shop: PooledShops, path: string): Promise<{ status: number; text: string }> {
   for (const port of shop.nextPorts()) {
-    const answer = await fetch(`http://127.0.0.1:${port}${path}`).then(
-      async (response) => ({ status: response.status, text: await response.text() }),
-      () => null,
+    const response = await fetch(`http://127.0.0.1:${port}${path}`).catch(() => null);
+    if (!response) continue;
+    return response.text().then(
+      (text) => ({ status: response.status, text }),
+      () => ({ status: 0, text: '' }),
     );
-    if (answer) return answer;
   }
   return { status: 0, text: '' };
 }

@@ -94,10 +94,7 @@ export async function startDataServer(
 
 async function listenAt(server: Server, { host, port, socket }: DataConfig): Promise<void> {
   if (!socket) return listen(server, { host, port });
-  await new Promise<void>((done, fail) => {
-    server.once('error', fail);
-    server.listen(socket.path, done);
-  });
+  await listen(server, { path: socket.path });
   await chmod(socket.path, socket.mode);
 }
 
