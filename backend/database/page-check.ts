@@ -21,8 +21,8 @@ export interface PageCheck {
   folder: string;
   /** Whether pages have checksums. */
   hasChecksums: boolean;
-  /** Position of the end of the write-ahead log. Pages of later changes prove that a part of it was lost. */
-  logEnd: bigint;
+  /** End of the write-ahead log, in bytes since its beginning. Pages of later changes prove that a part of it was lost. */
+  logEnd: number;
 }
 
 /** Pages of a relation. */
@@ -133,7 +133,7 @@ const blankPage = Buffer.alloc(pageBytes);
 /** PostgreSQL takes a page of zeros for a new one, also in a file whose middle was lost. */
 const isBlank = (page: Buffer) => page.readUInt16LE(14) === 0 && page.equals(blankPage);
 
-const logPositionOf = (page: Buffer) => (BigInt(page.readUInt32LE(0)) << 32n) | BigInt(page.readUInt32LE(4));
+const logPositionOf = (page: Buffer) => page.readUInt32LE(0) * 2 ** 32 + page.readUInt32LE(4);
 
 // Flags of a B-tree's page and of its entries: src/include/access/nbtree.h and itup.h of PostgreSQL.
 const leafPage = 1;

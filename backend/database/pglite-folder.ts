@@ -165,13 +165,13 @@ export async function checkRelationFiles(
 ): Promise<void> {
   const { rows } = await database.query<Relation>(relations);
   if (readsPages) {
-    const found = await database.query<{ has_checksums: boolean; log_end: string }>(
+    const found = await database.query<{ has_checksums: boolean; log_end: number }>(
       `select current_setting('data_checksums') = 'on' as has_checksums,
-         (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::text as log_end`,
+         (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::double precision as log_end`,
     );
-    const { has_checksums: hasChecksums = false, log_end: logEnd = '0' } = found.rows[0] ?? {};
+    const { has_checksums: hasChecksums = false, log_end: logEnd = 0 } = found.rows[0] ?? {};
     const checked = rows.map(({ name, path, table_path: tablePath }) => ({ name, path, tablePath }));
-    const damage = findDamagedPage(checked, { folder, hasChecksums, logEnd: BigInt(logEnd) });
+    const damage = findDamagedPage(checked, { folder, hasChecksums, logEnd });
     if (damage) throw damaged(folder, damage);
   }
   const sizes = new Map(
