@@ -8,7 +8,7 @@ import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
 import { expectAccessible } from './accessibility.ts';
-import { desktop, openBrowser, phone } from './browser.ts';
+import { delayResponses, desktop, openBrowser, phone } from './browser.ts';
 import { inLongRun, mainCase } from './selection.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken } from './staff-member.ts';
 import { closeCleanly, storyIn } from './story.ts';
@@ -645,13 +645,18 @@ describe.each(
     await page.getByRole('button', { name: 'Cancel' }).click();
     await dialogOf(page).waitFor({ state: 'detached' });
 
-    await page.getByRole('button', { name: `Delete ${name}` }).click();
+    const list = await delayResponses(page, /\/rpc\/find_products/);
+    const deleteButton = page.getByRole('button', { name: `Delete ${name}` });
+    await deleteButton.click();
     await page.getByRole('button', { name: 'Deactivate instead' }).click();
     await rowOf(page, name).getByText('Inactive', { exact: true }).waitFor();
     await toast(page, 'Product status updated').waitFor();
     await until(async () => (await productNow(product.id))?.is_active === false, 'it is inactive');
+    // It would be refused: the list still has the product as it was.
+    expect(await deleteButton.isDisabled()).toBe(true);
+    list.release();
 
-    await page.getByRole('button', { name: `Delete ${name}` }).click();
+    await deleteButton.click();
     const isShownElsewhere = page.waitForResponse(
       (answer) => answer.url().includes('image_url=eq.') && answer.request().method() === 'GET',
     );

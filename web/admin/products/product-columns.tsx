@@ -115,12 +115,15 @@ const ToggleButton = ({ product, isToggling, onToggle }: ActionProps) => (
   </Button>
 );
 
-const DeleteButton = ({ product, onDelete }: ActionProps) => (
+// Busy until the list has the product as it is after a toggle: deleting one that has changed since it was shown is refused.
+const DeleteButton = ({ product, isToggling, onDelete }: ActionProps) => (
   <button
     type="button"
     aria-label={`Delete ${product.name}`}
     title="Delete"
-    onClick={() => onDelete(product)}
+    aria-busy={isToggling(product) || undefined}
+    aria-disabled={isToggling(product) || undefined}
+    onClick={() => (isToggling(product) ? undefined : onDelete(product))}
     className={`${iconButton} hover:bg-danger-soft hover:text-danger`}
   >
     <ActionIcon name="bin" />
@@ -147,7 +150,8 @@ function ProductPrice({ price, previous_price }: ListedProduct) {
 }
 
 const iconButton =
-  'grid size-11 shrink-0 place-items-center rounded-pill text-ink-soft transition-colors hover:bg-paper-deep hover:text-ink';
+  'grid size-11 shrink-0 place-items-center rounded-pill text-ink-soft transition-colors hover:bg-paper-deep hover:text-ink ' +
+  'aria-busy:cursor-progress aria-busy:opacity-50';
 
 const ActionIcon = ({ name }: { name: StaffIconName }) => <StaffIcon name={name} className="size-5" />;
 
