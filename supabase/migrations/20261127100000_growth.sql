@@ -575,10 +575,11 @@ begin
         -- Parts that add up to the charge are right.
         when (e.t).received_cents <> p.charge_cents or money.booked_cents <> o.charge_cents then 'wrong_amount'
         when (e.t).receipt is not null then 'matched'
+        -- A payment that joins a later attempt was completed before that was made.
         when (
           case when p.created_at >= since then coverage
-            else private.statement_coverage(tstzrange(p.created_at, p.completed_at + interval '10 minutes')) end
-        ) @> tstzrange(p.created_at, p.completed_at + interval '10 minutes') then 'missing_there'
+            else private.statement_coverage(tstzrange(least(p.created_at, p.completed_at), p.completed_at + interval '10 minutes')) end
+        ) @> tstzrange(least(p.created_at, p.completed_at), p.completed_at + interval '10 minutes') then 'missing_there'
         when p.method = 'till' and p.confirmed_by is not null and private.should_be_reported(o.id) then 'typed'
         else 'not_compared'
       end as kind,

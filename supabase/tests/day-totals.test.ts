@@ -29,6 +29,25 @@ const order = fc.record({
   payments: fc.array(payment, { maxLength: 3 }),
 });
 
+type Order = typeof order extends fc.Arbitrary<infer Drawn> ? Drawn : never;
+
+const paidBefore: Order = {
+  placed_at: '2026-11-21T09:15:00+03:00',
+  total: 100,
+  payment_status: 'paid',
+  payments: [
+    {
+      cents: 100,
+      status: 'completed',
+      completed_at: '2026-11-21T09:15:00+03:00',
+      needs_refund: false,
+      transacted_at: null,
+      refunded_at: null,
+      returned_at: null,
+    },
+  ],
+};
+
 type Totals = Record<
   | 'placed'
   | 'rounding'
@@ -54,12 +73,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
   afterAll(() => database.close());
 
-  async function add({
-    placed_at,
-    total,
-    payment_status,
-    payments,
-  }: typeof order extends fc.Arbitrary<infer O> ? O : never) {
+  async function add({ placed_at, total, payment_status, payments }: Order) {
     count += 1;
     const { rows } = await database.query<{ id: string }>(
       `insert into public.orders (order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address,
@@ -149,7 +163,8 @@ describe.each(testDatabases())('on %s', (kind) => {
           );
         }
       }),
-      { numRuns: 12 },
+      // Rarely drawn: the only payment of its order, complete before it was made, which no statement covers.
+      { numRuns: 12, examples: [[[paidBefore]]] },
     );
   });
 });
