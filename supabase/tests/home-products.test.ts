@@ -32,7 +32,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const before = await count();
       const { rows: shown } = await session.query<Shown>('select * from public.home_products()');
       const rowsRead = (await count()) - before;
-      await session.query('select count(*) from public.products');
+      await session.query('select count(to_jsonb(p)) from public.products as p');
       return { shown, rowsRead, rowsOfScan: (await count()) - before - rowsRead };
     });
   const inSections = (shown: Shown[]) =>

@@ -83,7 +83,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
   test('counts the read rows', async () => {
-    const counted = await read('select count(*) from public.products', []);
+    const counted = await read('select count(to_jsonb(p)) from public.products as p', []);
     expect(counted.products).toEqual({ rows: expect.any(Number), whole: 1 });
     expect(counted.products.rows).toBeGreaterThanOrEqual(size);
   });

@@ -163,7 +163,7 @@ describe.each(testDatabases())('on %s', (kind) => {
             Object.values(given),
           );
           const read = (await count()) - before;
-          await session.query('select count(*) from public.products');
+          await session.query('select count(to_jsonb(p)) from public.products as p');
           return { read, ofScan: (await count()) - before - read };
         });
       for (const prepare of ['select', 'analyze public.products, private.catalogue_counts']) {
