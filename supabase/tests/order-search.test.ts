@@ -233,7 +233,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       ]) {
         expect(await rowsRead(statement, [text])).toBeLessThan(2 * 2100 + 1);
       }
-      expect(await rowsRead('select count(to_jsonb(o)) from public.orders as o')).toBe(bulk + named.length + 1000);
+      expect(await rowsRead('select count(to_jsonb(o)) from public.orders as o')).toBe(
+        bulk + named.length + 1000,
+      );
     });
   });
 
