@@ -10,7 +10,7 @@ const start = async (listener: RequestListener): Promise<Server> => {
   return server;
 };
 
-/** A connection that sends a request; reads nothing until told to. */
+/** Opens a connection and sends a request. Only `readAll` reads the response. */
 const ask = async (server: Server) => {
   const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
   client.write('GET / HTTP/1.1\r\nhost: shop.example\r\n\r\n');

@@ -12,8 +12,8 @@ interface Calls {
 /** Calls that follow from a prompt that was sent or a callback that was accepted, and do not wait for visitors. */
 export const paymentCalls: Calls = { client: ['secret key'], cost: 3 };
 /**
- * Calls of background jobs, for which nobody waits. All of them are one share, so that few run at once. Their cost lets payments' calls
- * start five times as often.
+ * Calls of background jobs, for which nobody waits. They are one share, so that few run at once. Calls of payments, with a fifth of the
+ * cost, start five times as often.
  */
 export const jobCalls: Calls = { client: ['jobs', 'all'], cost: 15 };
 
