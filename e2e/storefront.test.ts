@@ -245,7 +245,8 @@ describe.each(
         .getEntriesByType('resource')
         .flatMap(({ name, startTime }) => (/mobile-money/.test(name) ? startTime : [])),
     );
-    expect(second - first, 'every 3 seconds').toBeGreaterThan(2900);
+    // The timer keeps its grid: after a query that started late on a busy machine, the next one comes early.
+    expect(second - first, 'every 3 seconds').toBeGreaterThan(2000);
     expect(second - first, 'every 3 seconds').toBeLessThan(5900);
     await dialogOf(page).getByRole('button', { name: 'Try Again' }).click();
     await payButton(page).click();

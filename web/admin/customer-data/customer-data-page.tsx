@@ -1,8 +1,6 @@
 // Personal data of one customer: found by phone or e-mail, exported or erased, and logged.
 import { type FormEvent, useRef, useState } from 'react';
 import { Link } from 'react-router';
-import { isEmail } from '../../../domain/email.ts';
-import { normalisePhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { TextField } from '../../ui/field.tsx';
@@ -25,16 +23,17 @@ export default function CustomerDataPage() {
   const [outcome, setOutcome] = useState<ErasedData | null>(null);
   const field = useRef<HTMLFormElement>(null);
 
-  function look(identifier: string) {
+  function look(text: string) {
     setOutcome(null);
-    setTyped(identifier);
-    if (!normalisePhone(identifier) && !isEmail(identifier.trim())) {
+    setTyped(text);
+    const identifier = identifierOf(text);
+    if (identifier === null) {
       setProblem('Please enter a Kenyan mobile number or an email address');
       (field.current?.elements.namedItem('identifier') as HTMLElement | null)?.focus();
       return;
     }
     setProblem(undefined);
-    find.mutate(identifierOf(identifier));
+    find.mutate(identifier);
   }
 
   return (
@@ -129,7 +128,7 @@ function Outcome({ outcome: { erased, postponed } }: { outcome: ErasedData }) {
                   </Link>
                   : {reason}.{' '}
                   {is_own
-                    ? 'It is erased automatically once it is closed.'
+                    ? 'It is erased automatically after that.'
                     : 'It is the order of another customer that this phone paid: repeat the request later.'}
                 </li>
               ))}

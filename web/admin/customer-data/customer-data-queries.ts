@@ -1,5 +1,6 @@
 // Export and erasure of one person's data, by the procedures `export_person` and `erase_person`, and the log of both.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { isEmail } from '../../../domain/email.ts';
 import { normalisePhone } from '../../../domain/phone.ts';
 import { dataOf } from '../table-answer.ts';
 import { useMember } from '../use-member.tsx';
@@ -37,8 +38,11 @@ export interface ErasedData {
   postponed: { id: string; order_number: string; reason: string; is_own: boolean }[];
 }
 
-/** A phone in its normalised format; any other text unchanged. */
-export const identifierOf = (typed: string): string => normalisePhone(typed) ?? typed.trim();
+/** An email as typed, even one with a phone in it, as `private.read_person` reads it; a phone normalised; null for other texts. */
+export function identifierOf(typed: string): string | null {
+  const text = typed.trim();
+  return isEmail(text) ? text : normalisePhone(text);
+}
 
 /** A mutation, because queries refetch by themselves and every lookup is logged. */
 export function useFind() {

@@ -33,7 +33,7 @@ function Question({ held, onClose, onErased }: EraseDialogProps & { held: HeldDa
   const [isChecked, setChecked] = useState(false);
   const erase = useErase(onErased);
   useKeepOpen(erase.isPending);
-  const isSame = identifierOf(typed).toLowerCase() === held.identifier;
+  const isSame = identifierOf(typed)?.toLowerCase() === held.identifier;
   const open = held.orders.filter(({ reason_to_keep }) => reason_to_keep !== null).length;
   const shownIdentifier = formatPhone(held.identifier);
 
@@ -61,7 +61,8 @@ function Question({ held, onClose, onErased }: EraseDialogProps & { held: HeldDa
             </li>
             {open > 0 ? (
               <li className="mt-1 font-semibold">
-                {open === 1 ? '1 order is' : `${open} orders are`} still open, and erased once closed.
+                {open === 1 ? '1 order is' : `${open} orders are`} still needed, and erased automatically
+                later.
               </li>
             ) : null}
           </ul>
