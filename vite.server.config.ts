@@ -10,11 +10,11 @@ export default defineConfig({
         main: 'server/main.ts',
         'backend-alone': 'server/backend-alone.ts',
         'watch-loop-thread': 'server/watch-loop-thread.mjs',
-        'image-worker': 'backend/storage/image-worker.ts',
+        'image-worker': 'packages/backend/storage/image-worker.ts',
         'backup-command': 'server/backups/backup-command.ts',
         'backup-program': 'server/backups/backup-program.ts',
         'check-version': 'server/check-version.ts',
-        simulator: 'simulators/daraja/main.ts',
+        simulator: 'packages/daraja-simulator/main.ts',
       },
       // Programs are found beside the code that starts them.
       output: { chunkFileNames: '[name]-[hash].js' },

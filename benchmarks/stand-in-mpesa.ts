@@ -2,11 +2,11 @@
 // Shops of all commits use it as the simulator that another process has started (SIMULATOR_PORT).
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
-import { writeCallbackBody } from '../simulators/daraja/callbacks.ts';
-import { readPushRequest } from '../simulators/daraja/push-request.ts';
-import { drawReceipt } from '../simulators/daraja/receipt.ts';
-import type { Fields } from '../simulators/daraja/request-fields.ts';
-import { defaultCredentials, withDefaults } from '../simulators/daraja/settings.ts';
+import { writeCallbackBody } from '../packages/daraja-simulator/callbacks.ts';
+import { readPushRequest } from '../packages/daraja-simulator/push-request.ts';
+import { drawReceipt } from '../packages/daraja-simulator/receipt.ts';
+import type { Fields } from '../packages/daraja-simulator/request-fields.ts';
+import { defaultCredentials, withDefaults } from '../packages/daraja-simulator/settings.ts';
 
 /** A prompt whose outcome has not been reported. */
 export interface OpenPrompt {

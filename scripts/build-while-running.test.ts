@@ -4,7 +4,7 @@ import { appendFileSync, cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, wr
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { copyMigratedDatabase } from '../backend/database/throwaway.ts';
+import { copyMigratedDatabase } from '../packages/backend/database/throwaway.ts';
 import { freePort } from './free-port.ts';
 import { until } from './open-shop.ts';
 import { currentRelease } from './releases.mjs';

@@ -17,19 +17,19 @@ interface Rule {
   inTests?: readonly string[];
 }
 
-const service = ['backend/database', 'backend/*'];
+const service = ['packages/backend/database', 'packages/backend/*'];
 const development = { modules: ['scripts'], packages: 'any' } as const;
 const rules: Record<string, Rule> = {
   domain: { modules: [], packages: [], inTests: ['supabase/migrations'] },
-  simulators: { modules: [], packages: ['hono', '@hono/node-server'] },
-  'backend/database': {
-    modules: ['backend/durable-file.ts'],
+  'packages/daraja-simulator': { modules: [], packages: ['hono', '@hono/node-server'] },
+  'packages/backend/database': {
+    modules: ['packages/backend/durable-file.ts'],
     packages: ['pg', '@electric-sql/pglite'],
-    inTests: ['backend/platform'],
+    inTests: ['packages/backend/platform'],
   },
-  'backend/platform': { modules: [], packages: [] },
-  'backend/data': { modules: service, packages: [] },
-  'backend/auth': {
+  'packages/backend/platform': { modules: [], packages: [] },
+  'packages/backend/data': { modules: service, packages: [] },
+  'packages/backend/auth': {
     modules: service,
     packages: [
       '@node-rs/argon2',
@@ -48,36 +48,46 @@ const rules: Record<string, Rule> = {
       'viem',
     ],
   },
-  'backend/storage': {
+  'packages/backend/storage': {
     modules: service,
     packages: ['@fastify/busboy', '@tus/file-store', '@tus/server', 'aws4fetch', 'jose', 'sharp'],
   },
-  'backend/realtime': { modules: service, packages: ['jose', 'ws'] },
-  'backend/functions': { modules: service, packages: ['jose'] },
-  'backend/standalone': { modules: [...service, 'backend/data'], packages: ['@hono/node-server', 'jose'] },
-  backend: {
+  'packages/backend/realtime': { modules: service, packages: ['jose', 'ws'] },
+  'packages/backend/functions': { modules: service, packages: ['jose'] },
+  'packages/backend/standalone': {
+    modules: [...service, 'packages/backend/data'],
+    packages: ['@hono/node-server', 'jose'],
+  },
+  'packages/backend': {
     modules: [
-      'backend/database',
-      'backend/data',
-      'backend/auth',
-      'backend/storage',
-      'backend/realtime',
-      'backend/functions',
+      'packages/backend/database',
+      'packages/backend/data',
+      'packages/backend/auth',
+      'packages/backend/storage',
+      'packages/backend/realtime',
+      'packages/backend/functions',
     ],
     packages: ['jose'],
   },
   'supabase/functions': {
     modules: ['domain', 'supabase/*'],
     packages: ['@supabase/postgrest-js'],
-    inTests: ['backend', 'backend/database', 'backend/data', 'simulators', 'scripts', 'supabase/tests'],
+    inTests: [
+      'packages/backend',
+      'packages/backend/database',
+      'packages/backend/data',
+      'packages/daraja-simulator',
+      'scripts',
+      'supabase/tests',
+    ],
   },
   'supabase/tests': {
     modules: [
       'supabase',
       'supabase/functions',
-      'backend/database',
-      'backend/data',
-      'simulators',
+      'packages/backend/database',
+      'packages/backend/data',
+      'packages/daraja-simulator',
       'scripts',
       'domain',
     ],
@@ -120,7 +130,7 @@ const rules: Record<string, Rule> = {
     inTests: ['web/testing', 'e2e'],
   },
   // The kit of the component tests.
-  'web/testing': { modules: ['backend', 'scripts', 'server', 'web', 'e2e'], packages: 'any' },
+  'web/testing': { modules: ['packages/backend', 'scripts', 'server', 'web', 'e2e'], packages: 'any' },
   'web/service-worker': {
     modules: ['web/lib', 'domain'],
     packages: ['workbox-core', 'workbox-expiration', 'workbox-routing', 'workbox-strategies'],
@@ -131,16 +141,30 @@ const rules: Record<string, Rule> = {
     packages: ['react', 'react-dom', 'react-router', 'isbot', '@react-router/dev'],
   },
   server: {
-    modules: ['backend', 'supabase', 'supabase/functions', 'domain', 'web', 'simulators'],
+    modules: [
+      'packages/backend',
+      'supabase',
+      'supabase/functions',
+      'domain',
+      'web',
+      'packages/daraja-simulator',
+    ],
     packages: 'production',
     inTests: ['scripts'],
   },
   // The kits of the tests and the commands. Re-exports are forbidden here: nothing reaches others through this folder.
-  scripts: { modules: ['backend', 'supabase', 'domain', 'web', 'server', 'simulators'], packages: 'any' },
+  scripts: {
+    modules: ['packages/backend', 'supabase', 'domain', 'web', 'server', 'packages/daraja-simulator'],
+    packages: 'any',
+  },
   e2e: development,
-  conformance: { ...development, inTests: ['backend'] },
-  benchmarks: { modules: ['scripts', 'simulators', 'torture'], packages: 'any' },
-  torture: { modules: ['scripts', 'simulators'], packages: 'any', inTests: ['backend/database'] },
+  'packages/backend/conformance': { ...development, inTests: ['packages/backend'] },
+  benchmarks: { modules: ['scripts', 'packages/daraja-simulator', 'torture'], packages: 'any' },
+  torture: {
+    modules: ['scripts', 'packages/daraja-simulator'],
+    packages: 'any',
+    inTests: ['packages/backend/database'],
+  },
 };
 
 const modules = Object.keys(rules).sort((a, b) => b.length - a.length);
@@ -230,25 +254,27 @@ describe('the import rules', () => {
   test("keep image decoders out of the server's process", () => {
     const users = imports.filter(({ from, to }) => to === 'sharp' && !isTest(from)).map(({ from }) => from);
     expect(users.filter((from) => !from.startsWith('scripts/'))).toEqual([
-      'backend/storage/decode-images.ts',
+      'packages/backend/storage/decode-images.ts',
     ]);
     const ours = imports.filter(isOurs).map(resolve);
     const importersOf = (file: string) => ours.filter(({ to }) => to === file).map(({ from }) => from);
-    expect(importersOf('backend/storage/decode-images.ts')).toEqual(['backend/storage/image-worker.ts']);
-    expect(importersOf('backend/storage/image-worker.ts')).toEqual([]);
+    expect(importersOf('packages/backend/storage/decode-images.ts')).toEqual([
+      'packages/backend/storage/image-worker.ts',
+    ]);
+    expect(importersOf('packages/backend/storage/image-worker.ts')).toEqual([]);
   });
 
   test('reject forbidden imports', () => {
     const forbidden: [from: string, to: string][] = [
       ['domain/money.ts', 'web/lib/store.ts'],
-      ['backend/data/sql.ts', 'backend/realtime/socket.ts'],
-      ['backend/auth/mfa/totp.ts', 'backend/storage/objects.ts'],
-      ['backend/database/pglite.ts', 'backend/fair-queue.ts'],
-      ['backend/data/run.ts', 'supabase/seed.sql'],
+      ['packages/backend/data/sql.ts', 'packages/backend/realtime/socket.ts'],
+      ['packages/backend/auth/mfa/totp.ts', 'packages/backend/storage/objects.ts'],
+      ['packages/backend/database/pglite.ts', 'packages/backend/fair-queue.ts'],
+      ['packages/backend/data/run.ts', 'supabase/seed.sql'],
       ['web/storefront/shop/shop-page.tsx', 'web/admin/x.tsx'],
       ['web/ui/price.tsx', 'web/root.tsx'],
       ['web/ui/price.tsx', 'supabase/types.ts'],
-      ['simulators/daraja/ledger.ts', 'supabase/functions/mobile-money/daraja/client.ts'],
+      ['packages/daraja-simulator/ledger.ts', 'supabase/functions/mobile-money/daraja/client.ts'],
     ];
     expect(forbidden.filter(([from, to]) => isAllowed({ from, to }))).toEqual([]);
     expect(isPackageAllowed({ from: 'web/storefront/home/home-page.tsx', to: 'recharts' })).toBe(false);
@@ -265,7 +291,9 @@ describe('the import rules', () => {
 
   test('keep shop terms out of the backend', () => {
     const nouns = /\b(product|order_item|tracking_number|juice|mpesa|m-pesa|daraja|shopper|inquir)/i;
-    const backend = sourceFiles.filter((path) => path.startsWith('backend/'));
+    const backend = sourceFiles.filter(
+      (path) => path.startsWith('packages/backend/') && !path.startsWith('packages/backend/conformance/'),
+    );
     expect(backend.filter((path) => nouns.test(textOf(path)))).toEqual([]);
   });
 });

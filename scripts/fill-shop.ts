@@ -1,6 +1,6 @@
 // Fills a migrated database with the rows of a shop that has been open for a long time: for benchmarks and tests of large shops.
-import { openPglite } from '../backend/database/pglite.ts';
-import { openPostgresql } from '../backend/database/postgresql.ts';
+import { openPglite } from '../packages/backend/database/pglite.ts';
+import { openPostgresql } from '../packages/backend/database/postgresql.ts';
 
 export interface ShopSize {
   orders: number;

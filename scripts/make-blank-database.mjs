@@ -1,4 +1,4 @@
-// Creates the blank database from which new shops start (backend/database/blank-pglite.ts), unless the one of this version of PGlite
+// Creates the blank database from which new shops start (packages/backend/database/blank-pglite.ts), unless the one of this version of PGlite
 // exists. It is empty: data unique to a shop, such as its installation id, is created by its own first start.
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

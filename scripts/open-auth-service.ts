@@ -5,12 +5,12 @@ import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { getRequestListener } from '@hono/node-server';
 import { exportJWK, generateKeyPair } from 'jose';
-import type { ApiKeys } from '../backend/api-keys.ts';
-import type { Mail, TextMessage } from '../backend/auth/messages.ts';
-import { createAuthService } from '../backend/auth/service.ts';
-import type { GivenAuthSettings } from '../backend/auth/settings.ts';
-import type { Database } from '../backend/database/database.ts';
-import { throwawayDatabase } from '../backend/database/throwaway.ts';
+import type { ApiKeys } from '../packages/backend/api-keys.ts';
+import type { Mail, TextMessage } from '../packages/backend/auth/messages.ts';
+import { createAuthService } from '../packages/backend/auth/service.ts';
+import type { GivenAuthSettings } from '../packages/backend/auth/settings.ts';
+import type { Database } from '../packages/backend/database/database.ts';
+import { throwawayDatabase } from '../packages/backend/database/throwaway.ts';
 
 export interface OpenAuthService {
   /** With `/auth/v1`. */
@@ -28,7 +28,10 @@ export interface OpenAuthService {
   close(): Promise<void>;
 }
 
-const platform = { name: 'platform', folder: fileURLToPath(new URL('../backend/platform', import.meta.url)) };
+const platform = {
+  name: 'platform',
+  folder: fileURLToPath(new URL('../packages/backend/platform', import.meta.url)),
+};
 
 /**
  * Starts the service with cheap password hashes, open sign-up and no confirmation. `settings` override these.

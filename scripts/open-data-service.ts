@@ -4,10 +4,10 @@ import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { getRequestListener } from '@hono/node-server';
 import { PostgrestClient } from '@supabase/postgrest-js';
-import { createDataService, type DataServiceOptions } from '../backend/data/service.ts';
-import type { Database } from '../backend/database/database.ts';
-import { throwawayDatabase } from '../backend/database/throwaway.ts';
-import { PlainResponse } from '../backend/plain-response.ts';
+import { createDataService, type DataServiceOptions } from '../packages/backend/data/service.ts';
+import type { Database } from '../packages/backend/database/database.ts';
+import { throwawayDatabase } from '../packages/backend/database/throwaway.ts';
+import { PlainResponse } from '../packages/backend/plain-response.ts';
 import { readPlain } from '../server/read-plain.ts';
 
 export interface OpenDataService {

@@ -9,12 +9,12 @@ import { RealtimeClient } from '@supabase/realtime-js';
 import { StorageClient } from '@supabase/storage-js';
 import { importJWK, SignJWT } from 'jose';
 import { WebSocket } from 'ws';
-import { type ApiKeys, loadApiKeys } from '../backend/api-keys.ts';
-import { createBackend } from '../backend/backend.ts';
-import type { Database } from '../backend/database/database.ts';
-import { throwawayDatabase } from '../backend/database/throwaway.ts';
-import { createDiskFiles } from '../backend/storage/disk-files.ts';
-import type { FileStore } from '../backend/storage/file-store.ts';
+import { type ApiKeys, loadApiKeys } from '../packages/backend/api-keys.ts';
+import { createBackend } from '../packages/backend/backend.ts';
+import type { Database } from '../packages/backend/database/database.ts';
+import { throwawayDatabase } from '../packages/backend/database/throwaway.ts';
+import { createDiskFiles } from '../packages/backend/storage/disk-files.ts';
+import type { FileStore } from '../packages/backend/storage/file-store.ts';
 import { shopRealtime } from '../server/shop-realtime.ts';
 import { shopMigrations } from './shop-migrations.ts';
 

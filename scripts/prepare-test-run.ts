@@ -5,7 +5,7 @@ import { freemem, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import type { TestProject } from 'vitest/node';
-import { prepareTemplate } from '../backend/database/throwaway.ts';
+import { prepareTemplate } from '../packages/backend/database/throwaway.ts';
 import { shopMigrations } from './shop-migrations.ts';
 import { findPostgresql, startThrowawayPostgresql } from './throwaway-postgresql.ts';
 

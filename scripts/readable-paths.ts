@@ -1,6 +1,6 @@
 // Every path of the shop and its services that answers GET, for the test that opens them all.
 import { readFile } from 'node:fs/promises';
-import { readableAuthPaths } from '../backend/auth/service.ts';
+import { readableAuthPaths } from '../packages/backend/auth/service.ts';
 import routes from '../web/routes.ts';
 
 type Entry = (typeof routes)[number];
@@ -25,6 +25,6 @@ export const listAuthPaths = (): readonly string[] => readableAuthPaths;
 
 /** Paths of the storage service, below its prefix, with `{bucket}` and `{key}`. */
 export async function listStoragePaths(): Promise<string[]> {
-  const source = await readFile(new URL('../backend/storage/service.ts', import.meta.url), 'utf8');
+  const source = await readFile(new URL('../packages/backend/storage/service.ts', import.meta.url), 'utf8');
   return [...source.matchAll(/methods: 'GET[^']*',\s+path: '([^']+)'/g)].map(([, path = '']) => path);
 }

@@ -26,13 +26,16 @@ const dayMs = 24 * 60 * 60 * 1000;
 const stayMs = 7 * dayMs;
 /** Releases besides the current one that always stay. */
 const formerReleases = 2;
-/** Files of the project that a process reads. */
+/** Where updates compare the migrations of the services in two releases. Former releases have them there alone. */
+export const releasedPlatform = 'backend/platform';
+/** Files of the project that a process reads, and their places in a release. */
 const ownFiles = [
-  'backend/platform',
-  'build/blank-database',
-  'supabase/functions/mobile-money/function.bundle.js',
-  'supabase/migrations',
-  'supabase/seed.sql',
+  ['packages/backend/platform'],
+  ['packages/backend/platform', releasedPlatform],
+  ['build/blank-database'],
+  ['supabase/functions/mobile-money/function.bundle.js'],
+  ['supabase/migrations'],
+  ['supabase/seed.sql'],
 ];
 
 const releasesOf = (root) => join(root, 'build', 'releases');
@@ -80,8 +83,8 @@ export function newRelease(root) {
 /** Adds to a build what else a process reads, the packages included. Only complete releases have their name. */
 export function completeRelease(root, making, id) {
   const folder = join(root, making);
-  for (const path of ownFiles) {
-    if (existsSync(join(root, path))) cpSync(join(root, path), join(folder, path), { recursive: true });
+  for (const [path, place = path] of ownFiles) {
+    if (existsSync(join(root, path))) cpSync(join(root, path), join(folder, place), { recursive: true });
   }
   const packages = join(providePackages(root), 'node_modules');
   // A junction needs no rights on Windows; elsewhere the kind is ignored.

@@ -9,11 +9,11 @@ export const longTests = [
   'benchmarks/payments.test.ts',
   'torture/torture.test.ts',
   'torture/pooled.test.ts',
-  'backend/database/kill.test.ts',
-  'backend/database/page-check.test.ts',
-  'backend/database/pglite.test.ts',
-  'backend/database/power-cut.test.ts',
-  'backend/storage/kill.test.ts',
+  'packages/backend/database/kill.test.ts',
+  'packages/backend/database/page-check.test.ts',
+  'packages/backend/database/pglite.test.ts',
+  'packages/backend/database/power-cut.test.ts',
+  'packages/backend/storage/kill.test.ts',
   'server/backups/backups.test.ts',
   'server/backups/move-interrupted.test.ts',
   'server/backups/move-to-project.test.ts',
@@ -34,7 +34,7 @@ export const longTests = [
 
 /** Run by both: `npm test` tries a sample of their cases, `npm run test:long` every one (`test-depth.ts`). */
 export const exhaustiveTests = [
-  'conformance/data-fuzz.test.ts',
+  'packages/backend/conformance/data-fuzz.test.ts',
   'supabase/functions/mobile-money/prompts/callback-matrix.test.ts',
   'supabase/tests/held-stock.test.ts',
   'supabase/tests/large-shop.test.ts',
@@ -53,16 +53,16 @@ export const exhaustiveTests = [
 export const sqlTests = [
   'supabase/**/*.test.ts',
   'server/outbox.test.ts',
-  'backend/realtime/{postgres-changes,service}.test.ts',
-  'conformance/{auth-,realtime,storage,one-request,shop-calls}*.test.ts',
+  'packages/backend/realtime/{postgres-changes,service}.test.ts',
+  'packages/backend/conformance/{auth-,realtime,storage,one-request,shop-calls}*.test.ts',
 ];
 
 /** Component tests of staff screens (`web/testing/`). */
 export const screenTests = ['web/**/*.test.tsx'];
 
 const opensDatabase = new Set([
-  'backend/database/pglite.ts',
-  'backend/database/postgresql.ts',
+  'packages/backend/database/pglite.ts',
+  'packages/backend/database/postgresql.ts',
   'scripts/open-shop.ts',
   'scripts/throwaway-postgresql.ts',
 ]);

@@ -6,7 +6,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'no
 import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { checkNode, readOwnSettings, root } from './prepare.mjs';
-import { currentRelease, findRelease, nextRelease, switchTo } from './releases.mjs';
+import { currentRelease, findRelease, nextRelease, releasedPlatform, switchTo } from './releases.mjs';
 import { takeTurn } from './take-turn.mjs';
 
 /** Default of UPDATE_TIMEOUT, in seconds: includes the migration of a large database. */
@@ -72,14 +72,13 @@ function readOrigin() {
 const forgetOrigin = () => rmSync(originFile, { force: true });
 
 const migrations = 'supabase/migrations';
-const platform = 'backend/platform';
 
 /** Whether the former version works with a database on which the next one has started. */
 function formerKeepsWorking(former, next) {
   const isKept = (folder, name) =>
     existsSync(join(former, folder, name)) ||
     readFileSync(join(next, folder, name), 'utf8').startsWith('-- Earlier versions keep working');
-  return [platform, migrations].every((folder) =>
+  return [releasedPlatform, migrations].every((folder) =>
     readdirSync(join(next, folder)).every((name) => isKept(folder, name)),
   );
 }

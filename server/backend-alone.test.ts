@@ -7,7 +7,7 @@ import { PostgrestClient } from '@supabase/postgrest-js';
 import { SignJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
-import { copyMigratedDatabase } from '../backend/database/throwaway.ts';
+import { copyMigratedDatabase } from '../packages/backend/database/throwaway.ts';
 import { type BackendAlone, startBackendAlone } from './backend-alone.ts';
 import { readConfig } from './config.ts';
 import { openLog } from './log.ts';
@@ -18,7 +18,9 @@ let backend: BackendAlone;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'jani-backend-'));
-  await copyMigratedDatabase(join(folder, 'database'), [{ name: 'platform', folder: 'backend/platform' }]);
+  await copyMigratedDatabase(join(folder, 'database'), [
+    { name: 'platform', folder: 'packages/backend/platform' },
+  ]);
   await writeFile(
     join(folder, '1_notes.sql'),
     `create table public.notes (id int primary key, text text);

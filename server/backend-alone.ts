@@ -3,12 +3,12 @@ import { createServer } from 'node:http';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { getRequestListener } from '@hono/node-server';
-import { type ApiKeys, loadApiKeys } from '../backend/api-keys.ts';
-import { createBackend } from '../backend/backend.ts';
-import { migrate } from '../backend/database/migrate.ts';
-import { closeServer, listen } from '../backend/listen.ts';
-import { type DataServer, startDataServer } from '../backend/standalone/data-server.ts';
-import { WrongSetting } from '../backend/wrong-setting.ts';
+import { type ApiKeys, loadApiKeys } from '../packages/backend/api-keys.ts';
+import { createBackend } from '../packages/backend/backend.ts';
+import { migrate } from '../packages/backend/database/migrate.ts';
+import { closeServer, listen } from '../packages/backend/listen.ts';
+import { type DataServer, startDataServer } from '../packages/backend/standalone/data-server.ts';
+import { WrongSetting } from '../packages/backend/wrong-setting.ts';
 import { establishClientAddress } from './client-address.ts';
 import { type Config, readConfig } from './config.ts';
 import { BoundedRequest, BoundedResponse, limitConnections } from './connection-limits.ts';
@@ -51,7 +51,7 @@ export async function startBackendAlone(options: BackendAloneOptions): Promise<B
   const database = await openDatabase(config, onError, root, (error) => exitForRestart(log, error));
   try {
     await migrate(database, [
-      { name: 'platform', folder: join(root, 'backend/platform') },
+      { name: 'platform', folder: join(root, 'packages/backend/platform') },
       ...(migrations ? [{ name: 'application', folder: migrations }] : []),
     ]);
     const keys = await loadApiKeys(config.dataDir, readConfiguredKeys(config));

@@ -1,10 +1,10 @@
 // Settings of the services, with or without the shop.
 import type { JWK } from 'jose';
-import type { GivenAuthSettings } from '../backend/auth/settings.ts';
-import { WrongSetting } from '../backend/wrong-setting.ts';
+import type { GivenAuthSettings } from '../packages/backend/auth/settings.ts';
+import { WrongSetting } from '../packages/backend/wrong-setting.ts';
 
 export interface BackendConfig {
-  /** Overrides of `backend/auth/settings.ts`. */
+  /** Overrides of `packages/backend/auth/settings.ts`. */
   authSettings: Partial<GivenAuthSettings>;
   /** Keys that sign and verify access tokens, instead of those created on the first start. */
   signingKeys: readonly JWK[] | undefined;

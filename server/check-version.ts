@@ -2,8 +2,8 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { FolderInUse } from '../backend/database/folder-lock.ts';
-import { refuseNewer } from '../backend/database/migrate.ts';
+import { FolderInUse } from '../packages/backend/database/folder-lock.ts';
+import { refuseNewer } from '../packages/backend/database/migrate.ts';
 import { readConfig } from './config.ts';
 import { openDatabase } from './persistence.ts';
 import { migrationsOf } from './prepare-database.ts';

@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { certificate } from '../simulators/daraja/certificate.ts';
+import { certificate } from '../packages/daraja-simulator/certificate.ts';
 import { readConfig } from './config.ts';
 
 test('has a default for every setting', () => {

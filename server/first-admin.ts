@@ -2,7 +2,7 @@
 // administrator of a hosted project would.
 import { randomInt } from 'node:crypto';
 import { GoTrueAdminApi, type User } from '@supabase/auth-js';
-import { WrongSetting } from '../backend/wrong-setting.ts';
+import { WrongSetting } from '../packages/backend/wrong-setting.ts';
 import type { Store } from '../web/lib/store.ts';
 import type { Job } from './jobs.ts';
 

@@ -9,22 +9,22 @@ import {
 import type { Duplex } from 'node:stream';
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
-import { isSameSecret } from '../backend/api-keys.ts';
-import type { Backend } from '../backend/backend.ts';
-import { isClientDisconnect } from '../backend/client-disconnect.ts';
+import { isSameSecret } from '../packages/backend/api-keys.ts';
+import type { Backend } from '../packages/backend/backend.ts';
+import { isClientDisconnect } from '../packages/backend/client-disconnect.ts';
 import {
   ClientDisconnected,
   isQueueRejection,
   QueueFull,
   queueRejectionStatus,
   type Turn,
-} from '../backend/fair-queue.ts';
-import { type FairShare, partners, visitorAt } from '../backend/fair-share.ts';
-import { networksOf } from '../backend/network.ts';
-import type { PlainRequest } from '../backend/plain-request.ts';
-import { PlainResponse } from '../backend/plain-response.ts';
-import { refuseUpgrade } from '../backend/refuse-upgrade.ts';
-import { sendPlain } from '../backend/send-plain.ts';
+} from '../packages/backend/fair-queue.ts';
+import { type FairShare, partners, visitorAt } from '../packages/backend/fair-share.ts';
+import { networksOf } from '../packages/backend/network.ts';
+import type { PlainRequest } from '../packages/backend/plain-request.ts';
+import { PlainResponse } from '../packages/backend/plain-response.ts';
+import { refuseUpgrade } from '../packages/backend/refuse-upgrade.ts';
+import { sendPlain } from '../packages/backend/send-plain.ts';
 import { type Middleware, serveBrowserFiles } from './browser-files.ts';
 import { type BuildFiles, respondWithFile } from './build-files/build-files.ts';
 import { clientAddressOf, establishClientAddress } from './client-address.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { Mail, TextMessage } from '../backend/auth/messages.ts';
+import type { Mail, TextMessage } from '../packages/backend/auth/messages.ts';
 import { createMessages, type MessagesConfig, SendError } from './messages.ts';
 
 const mail: Mail = {

@@ -1,6 +1,6 @@
 // Metrics in the format of Prometheus, as GET /metrics returns them (docs/monitoring.md).
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { Database } from '../backend/database/database.ts';
+import type { Database } from '../packages/backend/database/database.ts';
 import { withTimeout } from '../web/lib/timeout.ts';
 
 /** One figure of `public.shop_metrics()`. */

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import pino from 'pino';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { createDataService } from '../backend/data/service.ts';
-import type { Database } from '../backend/database/database.ts';
-import { testDatabases } from '../backend/database/throwaway.ts';
+import { createDataService } from '../packages/backend/data/service.ts';
+import type { Database } from '../packages/backend/database/database.ts';
+import { testDatabases } from '../packages/backend/database/throwaway.ts';
 import {
   call,
   makeProduct,

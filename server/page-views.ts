@@ -1,7 +1,7 @@
 // Receives page views from the storefront in Plausible's event protocol, collects them briefly and counts
 // them in the database. No data of visitors is stored; IP addresses are used in memory, to limit views per network.
 import { isbot } from 'isbot';
-import { networksOf } from '../backend/network.ts';
+import { networksOf } from '../packages/backend/network.ts';
 import { readBody } from './read-body.ts';
 
 export interface PageViewsOptions {

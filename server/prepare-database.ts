@@ -1,8 +1,8 @@
 // Brings the database to this version of the shop, and loads the demo catalogue into a new one.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Database } from '../backend/database/database.ts';
-import { type MigrationSource, migrate } from '../backend/database/migrate.ts';
+import type { Database } from '../packages/backend/database/database.ts';
+import { type MigrationSource, migrate } from '../packages/backend/database/migrate.ts';
 import type { Config } from './config.ts';
 import type { Log } from './log.ts';
 
@@ -12,7 +12,7 @@ import type { Log } from './log.ts';
  */
 export function migrationsOf(root: string): MigrationSource[] {
   return [
-    { name: 'platform', folder: join(root, 'backend/platform') },
+    { name: 'platform', folder: join(root, 'packages/backend/platform') },
     { name: 'shop', folder: join(root, 'supabase/migrations') },
   ];
 }

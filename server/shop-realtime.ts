@@ -1,5 +1,5 @@
 // The shop's settings of the realtime service: visitors receive but do not send.
-import type { BackendOptions } from '../backend/backend.ts';
+import type { BackendOptions } from '../packages/backend/backend.ts';
 import { maxWebSockets } from './file-limit.ts';
 
 /**

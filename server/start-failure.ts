@@ -1,12 +1,12 @@
 // Describes why the shop could not start: one sentence where the operator can fix the cause.
 
-import { UnusableKeysFile } from '../backend/api-keys.ts';
-import { DatabaseError, OtherVersion } from '../backend/database/database.ts';
-import { FolderInUse, NoTemporaryFolder } from '../backend/database/folder-lock.ts';
-import { MigrationChanged } from '../backend/database/migrate.ts';
-import { AddressTaken } from '../backend/listen.ts';
-import { WrongSetting } from '../backend/wrong-setting.ts';
-import { UnreadableLedger } from '../simulators/daraja/ledger-file.ts';
+import { UnusableKeysFile } from '../packages/backend/api-keys.ts';
+import { DatabaseError, OtherVersion } from '../packages/backend/database/database.ts';
+import { FolderInUse, NoTemporaryFolder } from '../packages/backend/database/folder-lock.ts';
+import { MigrationChanged } from '../packages/backend/database/migrate.ts';
+import { AddressTaken } from '../packages/backend/listen.ts';
+import { WrongSetting } from '../packages/backend/wrong-setting.ts';
+import { UnreadableLedger } from '../packages/daraja-simulator/ledger-file.ts';
 
 /** Connection lost or refused, authentication failed, unknown database: errors that our SQL cannot cause. */
 const unreachable = /^(08|28|3D|57P)/;

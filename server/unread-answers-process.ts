@@ -1,11 +1,11 @@
 // A process with services and long answers, for `unread-answers.test.ts`: the measured memory is that of nothing else.
 // Arguments: the kind of database, the path of the socket to listen at, and a folder.
 import { join } from 'node:path';
-import { createBackend } from '../backend/backend.ts';
-import type { Database } from '../backend/database/database.ts';
-import { throwawayDatabase } from '../backend/database/throwaway.ts';
-import { createFairShare } from '../backend/fair-share.ts';
-import { createDiskFiles } from '../backend/storage/disk-files.ts';
+import { createBackend } from '../packages/backend/backend.ts';
+import type { Database } from '../packages/backend/database/database.ts';
+import { throwawayDatabase } from '../packages/backend/database/throwaway.ts';
+import { createFairShare } from '../packages/backend/fair-share.ts';
+import { createDiskFiles } from '../packages/backend/storage/disk-files.ts';
 import { createHttpServer } from './http-server.ts';
 import { openLog } from './log.ts';
 import { createMetrics } from './metrics.ts';
@@ -14,7 +14,7 @@ import { visitorLimits } from './visitor-limits.ts';
 
 const [kind, socketPath, folder = ''] = process.argv.slice(2);
 const database = await throwawayDatabase(kind as Database['kind'], [
-  { name: 'platform', folder: 'backend/platform' },
+  { name: 'platform', folder: 'packages/backend/platform' },
 ]);
 // As long as an answer may be.
 await database.execute(`

@@ -6,7 +6,7 @@ import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { testDatabases } from '../backend/database/throwaway.ts';
+import { testDatabases } from '../packages/backend/database/throwaway.ts';
 import { memoryEnvironment } from '../scripts/memory-settings.mjs';
 
 const answer = '/rest/v1/long_texts';

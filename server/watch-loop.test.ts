@@ -4,14 +4,14 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { openPglite } from '../backend/database/pglite.ts';
-import { copyMigratedDatabase, sharedBuffers } from '../backend/database/throwaway.ts';
+import { openPglite } from '../packages/backend/database/pglite.ts';
+import { copyMigratedDatabase, sharedBuffers } from '../packages/backend/database/throwaway.ts';
 import { restartExitCode } from './end-broken.ts';
 
 /** Runs a program on the embedded database of a folder, with a watchdog like the shop's. Returns its exit status and its output. */
 function run(folder: string, program: string) {
   const script = `
-    import { openPglite } from './backend/database/pglite.ts';
+    import { openPglite } from './packages/backend/database/pglite.ts';
     import { exitForRestart } from './server/end-broken.ts';
     import { openLog } from './server/log.ts';
     import { watchLoop } from './server/watch-loop.ts';

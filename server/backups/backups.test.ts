@@ -8,17 +8,17 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Database } from '../../backend/database/database.ts';
-import { FolderInUse } from '../../backend/database/folder-lock.ts';
-import { migrate } from '../../backend/database/migrate.ts';
-import { openPglite } from '../../backend/database/pglite.ts';
-import { openPostgresql } from '../../backend/database/postgresql.ts';
+import type { Database } from '../../packages/backend/database/database.ts';
+import { FolderInUse } from '../../packages/backend/database/folder-lock.ts';
+import { migrate } from '../../packages/backend/database/migrate.ts';
+import { openPglite } from '../../packages/backend/database/pglite.ts';
+import { openPostgresql } from '../../packages/backend/database/postgresql.ts';
 import {
   copyMigratedDatabase,
   sharedBuffers,
   testDatabases,
   throwawayDatabase,
-} from '../../backend/database/throwaway.ts';
+} from '../../packages/backend/database/throwaway.ts';
 import { allRows } from '../../scripts/all-rows.ts';
 import { withEmptyDatabase } from '../../scripts/empty-database.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';

@@ -6,10 +6,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { Database } from '../../backend/database/database.ts';
-import { openPglite } from '../../backend/database/pglite.ts';
-import { openPostgresql } from '../../backend/database/postgresql.ts';
-import { copyMigratedDatabase, sharedBuffers, testDatabases } from '../../backend/database/throwaway.ts';
+import type { Database } from '../../packages/backend/database/database.ts';
+import { openPglite } from '../../packages/backend/database/pglite.ts';
+import { openPostgresql } from '../../packages/backend/database/postgresql.ts';
+import {
+  copyMigratedDatabase,
+  sharedBuffers,
+  testDatabases,
+} from '../../packages/backend/database/throwaway.ts';
 import { allRows } from '../../scripts/all-rows.ts';
 import { withEmptyDatabase } from '../../scripts/empty-database.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';

@@ -3,12 +3,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { Database } from '../../backend/database/database.ts';
-import { FolderInUse } from '../../backend/database/folder-lock.ts';
-import { openPglite } from '../../backend/database/pglite.ts';
-import { openPostgresql } from '../../backend/database/postgresql.ts';
-import { copyMigratedDatabase, sharedBuffers, testDatabases } from '../../backend/database/throwaway.ts';
-import { createDiskFiles } from '../../backend/storage/disk-files.ts';
+import type { Database } from '../../packages/backend/database/database.ts';
+import { FolderInUse } from '../../packages/backend/database/folder-lock.ts';
+import { openPglite } from '../../packages/backend/database/pglite.ts';
+import { openPostgresql } from '../../packages/backend/database/postgresql.ts';
+import {
+  copyMigratedDatabase,
+  sharedBuffers,
+  testDatabases,
+} from '../../packages/backend/database/throwaway.ts';
+import { createDiskFiles } from '../../packages/backend/storage/disk-files.ts';
 import { allRows } from '../../scripts/all-rows.ts';
 import { withEmptyDatabase } from '../../scripts/empty-database.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';

@@ -8,9 +8,13 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { openPglite } from '../../backend/database/pglite.ts';
-import { copyMigratedDatabase, sharedBuffers, testDatabases } from '../../backend/database/throwaway.ts';
-import { createDiskFiles } from '../../backend/storage/disk-files.ts';
+import { openPglite } from '../../packages/backend/database/pglite.ts';
+import {
+  copyMigratedDatabase,
+  sharedBuffers,
+  testDatabases,
+} from '../../packages/backend/database/throwaway.ts';
+import { createDiskFiles } from '../../packages/backend/storage/disk-files.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 import { findPostgresql } from '../../scripts/throwaway-postgresql.ts';
 import { createHostedProject, type HostedProject } from '../../supabase/tests/hosted/project.ts';

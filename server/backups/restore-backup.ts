@@ -1,11 +1,11 @@
 // Replaces a shop's data with a backup. The former data is moved aside, never deleted.
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { lockFolder } from '../../backend/database/folder-lock.ts';
-import { openPglite } from '../../backend/database/pglite.ts';
-import { syncFile } from '../../backend/durable-file.ts';
-import { createDiskFiles } from '../../backend/storage/disk-files.ts';
-import type { FileStore } from '../../backend/storage/file-store.ts';
+import { lockFolder } from '../../packages/backend/database/folder-lock.ts';
+import { openPglite } from '../../packages/backend/database/pglite.ts';
+import { syncFile } from '../../packages/backend/durable-file.ts';
+import { createDiskFiles } from '../../packages/backend/storage/disk-files.ts';
+import type { FileStore } from '../../packages/backend/storage/file-store.ts';
 import { unpackArchive } from './archive.ts';
 import { compareFigures } from './backup-task.ts';
 import { copyFiles } from './copy-files.ts';

@@ -1,8 +1,8 @@
 // Where the rows of a shop come from: its database, or a backup.
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Session } from '../../backend/database/database.ts';
-import { type AppliedMigration, readMigrations } from '../../backend/database/migrate.ts';
+import type { Session } from '../../packages/backend/database/database.ts';
+import { type AppliedMigration, readMigrations } from '../../packages/backend/database/migrate.ts';
 import { BrokenArchive, type Entry } from './archive.ts';
 import { readSums } from './figures.ts';
 import type { Content, Manifest } from './manifest.ts';

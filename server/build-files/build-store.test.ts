@@ -1,6 +1,6 @@
 // The store of builds in the shop's own storage service.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { testDatabases } from '../../backend/database/throwaway.ts';
+import { testDatabases } from '../../packages/backend/database/throwaway.ts';
 import { type OpenServices, openServices } from '../../scripts/open-services.ts';
 import { type BuildStore, openBuildStore } from './build-store.ts';
 

@@ -1,8 +1,8 @@
 // Data of the dashboard: page views, figures, backups and system state.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole } from '../../backend/database/as-role.ts';
-import type { Database } from '../../backend/database/database.ts';
-import { testDatabases } from '../../backend/database/throwaway.ts';
+import { asRole } from '../../packages/backend/database/as-role.ts';
+import type { Database } from '../../packages/backend/database/database.ts';
+import { testDatabases } from '../../packages/backend/database/throwaway.ts';
 import {
   call,
   expectRefusal,

@@ -1,9 +1,9 @@
 // The totals of a day follow from each other, for any books.
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole } from '../../backend/database/as-role.ts';
-import type { Database } from '../../backend/database/database.ts';
-import { testDatabases } from '../../backend/database/throwaway.ts';
+import { asRole } from '../../packages/backend/database/as-role.ts';
+import type { Database } from '../../packages/backend/database/database.ts';
+import { testDatabases } from '../../packages/backend/database/throwaway.ts';
 import { openShopDatabase, people } from './shop-database.ts';
 
 const days = ['2026-11-20', '2026-11-21', '2026-11-22'] as const;

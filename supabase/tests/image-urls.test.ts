@@ -1,9 +1,9 @@
 // Valid URLs of product images: the constraint and the rule of the screens.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole } from '../../backend/database/as-role.ts';
-import type { Database } from '../../backend/database/database.ts';
-import { testDatabases } from '../../backend/database/throwaway.ts';
 import { isAllowedImageUrl } from '../../domain/product-image.ts';
+import { asRole } from '../../packages/backend/database/as-role.ts';
+import type { Database } from '../../packages/backend/database/database.ts';
+import { testDatabases } from '../../packages/backend/database/throwaway.ts';
 import { makeProduct, openShopDatabase, people } from './shop-database.ts';
 
 const accepted = [

@@ -1,9 +1,9 @@
 // Messages of M-PESA that cannot be read or understood: they wait for staff, each once, until they are entered, dismissed or explained.
 import { randomBytes, randomInt, randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Database } from '../../backend/database/database.ts';
-import { testDatabases } from '../../backend/database/throwaway.ts';
 import { receiptExamples } from '../../domain/mpesa-examples.ts';
+import type { Database } from '../../packages/backend/database/database.ts';
+import { testDatabases } from '../../packages/backend/database/throwaway.ts';
 import type { Database as Types } from '../types.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
 import {

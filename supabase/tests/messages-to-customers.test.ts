@@ -1,9 +1,6 @@
 // Messages to customers: queued once in the transaction of their cause, which never fails because of them.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { asRole } from '../../backend/database/as-role.ts';
-import type { Database } from '../../backend/database/database.ts';
-import { testDatabases } from '../../backend/database/throwaway.ts';
 import {
   exampleFacts,
   type MessageFacts,
@@ -12,6 +9,9 @@ import {
   writeMessage,
 } from '../../domain/customer-message.ts';
 import { textLength } from '../../domain/text-message.ts';
+import { asRole } from '../../packages/backend/database/as-role.ts';
+import type { Database } from '../../packages/backend/database/database.ts';
+import { testDatabases } from '../../packages/backend/database/throwaway.ts';
 import {
   call,
   expectRefusal,

@@ -2,10 +2,10 @@
 import { randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Database } from '../../backend/database/database.ts';
-import { testDatabases } from '../../backend/database/throwaway.ts';
 import { orderNumberExamples } from '../../domain/order-number-examples.ts';
 import { accountReference, readOrderNumbers } from '../../domain/tracking-number.ts';
+import type { Database } from '../../packages/backend/database/database.ts';
+import { testDatabases } from '../../packages/backend/database/throwaway.ts';
 import {
   call,
   expectRefusal,

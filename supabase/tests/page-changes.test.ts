@@ -1,7 +1,7 @@
 // Change notifications of the database, read by the page cache's own functions.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Database } from '../../backend/database/database.ts';
-import { testDatabases } from '../../backend/database/throwaway.ts';
+import type { Database } from '../../packages/backend/database/database.ts';
+import { testDatabases } from '../../packages/backend/database/throwaway.ts';
 import { openShopDatabase } from './shop-database.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {

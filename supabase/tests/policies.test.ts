@@ -2,9 +2,9 @@
 // here fails the tests.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole } from '../../backend/database/as-role.ts';
-import { type Database, DatabaseError } from '../../backend/database/database.ts';
-import { testDatabases } from '../../backend/database/throwaway.ts';
+import { asRole } from '../../packages/backend/database/as-role.ts';
+import { type Database, DatabaseError } from '../../packages/backend/database/database.ts';
+import { testDatabases } from '../../packages/backend/database/throwaway.ts';
 import {
   everyone,
   openShopDatabase,

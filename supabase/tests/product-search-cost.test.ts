@@ -1,8 +1,8 @@
 // Rows read by a search: they do not grow with the catalogue for any search text.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole } from '../../backend/database/as-role.ts';
-import type { Database } from '../../backend/database/database.ts';
-import { testDatabases } from '../../backend/database/throwaway.ts';
+import { asRole } from '../../packages/backend/database/as-role.ts';
+import type { Database } from '../../packages/backend/database/database.ts';
+import { testDatabases } from '../../packages/backend/database/throwaway.ts';
 import { openShopDatabase, people } from './shop-database.ts';
 
 const size = 2500;

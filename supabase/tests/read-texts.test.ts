@@ -1,10 +1,10 @@
 // Readers of texts that exist twice, in domain/ and in SQL: both give the same for each example.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Database } from '../../backend/database/database.ts';
-import { testDatabases, throwawayDatabase } from '../../backend/database/throwaway.ts';
 import { normalisePhone } from '../../domain/phone.ts';
 import { spellingsOfOnePhone, textsWithoutOnePhone } from '../../domain/phone-examples.ts';
 import { visibleLength, wordLength } from '../../domain/visible-text.ts';
+import type { Database } from '../../packages/backend/database/database.ts';
+import { testDatabases, throwawayDatabase } from '../../packages/backend/database/throwaway.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {

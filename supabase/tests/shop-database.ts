@@ -2,9 +2,9 @@
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { expect } from 'vitest';
-import { asRole, type Claims } from '../../backend/database/as-role.ts';
-import { type Database, DatabaseError, type Session } from '../../backend/database/database.ts';
-import { throwawayDatabase } from '../../backend/database/throwaway.ts';
+import { asRole, type Claims } from '../../packages/backend/database/as-role.ts';
+import { type Database, DatabaseError, type Session } from '../../packages/backend/database/database.ts';
+import { throwawayDatabase } from '../../packages/backend/database/throwaway.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 
 const staffId = '5a000000-0000-4000-8000-000000000001';

@@ -1,8 +1,8 @@
 // The texts of the contact page: limited in length, and rendered with the settings they contain.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Database } from '../../backend/database/database.ts';
-import { testDatabases } from '../../backend/database/throwaway.ts';
 import { checkShopText, shopTextLimits, shopTextSlugs } from '../../domain/shop-text.ts';
+import type { Database } from '../../packages/backend/database/database.ts';
+import { testDatabases } from '../../packages/backend/database/throwaway.ts';
 import { openShopDatabase } from './shop-database.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {

@@ -1,9 +1,9 @@
 // Staff lists: search of orders and deliveries by customers and riders, and filters by open work.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole } from '../../backend/database/as-role.ts';
-import type { Database } from '../../backend/database/database.ts';
-import { testDatabases } from '../../backend/database/throwaway.ts';
 import { deliveryPromiseMinutes } from '../../domain/delivery-status.ts';
+import { asRole } from '../../packages/backend/database/as-role.ts';
+import type { Database } from '../../packages/backend/database/database.ts';
+import { testDatabases } from '../../packages/backend/database/throwaway.ts';
 import { expectRefusal, openShopDatabase, type Person, people } from './shop-database.ts';
 
 // More rows than a search scans before it uses the index: 40 pages of 5.

@@ -1,8 +1,8 @@
 // Staff screens of a large shop read no more rows than those of a small one, with and without statistics.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole } from '../../backend/database/as-role.ts';
-import type { Database } from '../../backend/database/database.ts';
-import { testDatabases } from '../../backend/database/throwaway.ts';
+import { asRole } from '../../packages/backend/database/as-role.ts';
+import type { Database } from '../../packages/backend/database/database.ts';
+import { testDatabases } from '../../packages/backend/database/throwaway.ts';
 import { wrongFigures } from './balanced-books.ts';
 import { call, openShopDatabase, people } from './shop-database.ts';
 

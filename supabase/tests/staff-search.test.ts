@@ -1,8 +1,8 @@
 // Search of deliveries and inquiries: literal, in the listed columns, in pages, for staff only, and fast.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole } from '../../backend/database/as-role.ts';
-import type { Database } from '../../backend/database/database.ts';
-import { testDatabases } from '../../backend/database/throwaway.ts';
+import { asRole } from '../../packages/backend/database/as-role.ts';
+import type { Database } from '../../packages/backend/database/database.ts';
+import { testDatabases } from '../../packages/backend/database/throwaway.ts';
 import { expectRefusal, openShopDatabase, type Person, people } from './shop-database.ts';
 
 interface Found {

@@ -1,9 +1,9 @@
 // Writes of staff whose answer was lost: settle_write knows whether they were saved.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole, type Claims } from '../../backend/database/as-role.ts';
-import type { Database } from '../../backend/database/database.ts';
-import { testDatabases } from '../../backend/database/throwaway.ts';
+import { asRole, type Claims } from '../../packages/backend/database/as-role.ts';
+import type { Database } from '../../packages/backend/database/database.ts';
+import { testDatabases } from '../../packages/backend/database/throwaway.ts';
 import {
   expectRefusal,
   makeProduct,

@@ -10,12 +10,12 @@ import { promisify } from 'node:util';
 import { createAdaptorServer } from '@hono/node-server';
 import { build } from 'vite';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createDataService } from '../../../backend/data/service.ts';
-import type { Database } from '../../../backend/database/database.ts';
+import { createDataService } from '../../../packages/backend/data/service.ts';
+import type { Database } from '../../../packages/backend/database/database.ts';
+import { defaultCredentials } from '../../../packages/daraja-simulator/settings.ts';
+import { startDarajaSimulator } from '../../../packages/daraja-simulator/simulator.ts';
 import { freePort } from '../../../scripts/free-port.ts';
 import { until } from '../../../scripts/open-shop.ts';
-import { defaultCredentials } from '../../../simulators/daraja/settings.ts';
-import { startDarajaSimulator } from '../../../simulators/daraja/simulator.ts';
 import { call, openShopDatabase } from '../../tests/shop-database.ts';
 
 const deno = resolve('node_modules/.bin/deno');

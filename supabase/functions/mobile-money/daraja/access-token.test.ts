@@ -1,10 +1,10 @@
 // The access token that several processes share, with a real database and the Daraja simulator.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { createDataService } from '../../../../backend/data/service.ts';
-import { testDatabases, throwawayDatabase } from '../../../../backend/database/throwaway.ts';
+import { createDataService } from '../../../../packages/backend/data/service.ts';
+import { testDatabases, throwawayDatabase } from '../../../../packages/backend/database/throwaway.ts';
+import { defaultCredentials } from '../../../../packages/daraja-simulator/settings.ts';
+import { startDarajaSimulator } from '../../../../packages/daraja-simulator/simulator.ts';
 import { shopMigrations } from '../../../../scripts/shop-migrations.ts';
-import { defaultCredentials } from '../../../../simulators/daraja/settings.ts';
-import { startDarajaSimulator } from '../../../../simulators/daraja/simulator.ts';
 import { openTokenStore } from '../database/access-tokens.ts';
 import { connectDatabase } from '../database/client.ts';
 import { connectDaraja, type DarajaClient } from './client.ts';

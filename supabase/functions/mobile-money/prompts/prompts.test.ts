@@ -15,14 +15,14 @@ import {
   test,
   vi,
 } from 'vitest';
-import { createDataService } from '../../../../backend/data/service.ts';
-import { asRole } from '../../../../backend/database/as-role.ts';
-import type { Database } from '../../../../backend/database/database.ts';
-import { testDatabases, throwawayDatabase } from '../../../../backend/database/throwaway.ts';
+import { createDataService } from '../../../../packages/backend/data/service.ts';
+import { asRole } from '../../../../packages/backend/database/as-role.ts';
+import type { Database } from '../../../../packages/backend/database/database.ts';
+import { testDatabases, throwawayDatabase } from '../../../../packages/backend/database/throwaway.ts';
+import { merchantRefusals } from '../../../../packages/daraja-simulator/daraja-errors.ts';
+import { defaultCredentials } from '../../../../packages/daraja-simulator/settings.ts';
+import { startDarajaSimulator } from '../../../../packages/daraja-simulator/simulator.ts';
 import { shopMigrations } from '../../../../scripts/shop-migrations.ts';
-import { merchantRefusals } from '../../../../simulators/daraja/daraja-errors.ts';
-import { defaultCredentials } from '../../../../simulators/daraja/settings.ts';
-import { startDarajaSimulator } from '../../../../simulators/daraja/simulator.ts';
 import { createMobileMoney, type MobileMoneyEvent, type MobileMoneySettings } from '../handler.ts';
 
 const secretKey = 'sb_secret_for_tests';
