@@ -3,6 +3,8 @@
 FROM node:24-trixie-slim AS build
 WORKDIR /srv/jani
 COPY package.json package-lock.json ./
+COPY packages/backend/package.json packages/backend/
+COPY packages/daraja-simulator/package.json packages/daraja-simulator/
 # Not `npm ci`: it refuses a lockfile written on another platform.
 RUN npm install --no-audit --no-fund --include=dev
 COPY . .

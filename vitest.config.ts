@@ -20,7 +20,7 @@ export default defineConfig({
       sequencer: slowestFirst([
         'torture/torture.test.ts',
         'server/backups/backups.test.ts',
-        'packages/backend/conformance/realtime.test.ts',
+        'conformance/realtime.test.ts',
         'realtime/postgres-changes.test.ts',
         'prompts/callback-matrix.test.ts',
         'prompts/prompts.test.ts',

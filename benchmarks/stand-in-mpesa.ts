@@ -2,11 +2,7 @@
 // Shops of all commits use it as the simulator that another process has started (SIMULATOR_PORT).
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
-import { writeCallbackBody } from '../packages/daraja-simulator/callbacks.ts';
-import { readPushRequest } from '../packages/daraja-simulator/push-request.ts';
-import { drawReceipt } from '../packages/daraja-simulator/receipt.ts';
-import type { Fields } from '../packages/daraja-simulator/request-fields.ts';
-import { defaultCredentials, withDefaults } from '../packages/daraja-simulator/settings.ts';
+import { defaultCredentials, drawReceipt, type Fields, readPushRequest, withDefaults, writeCallbackBody } from '@jani-juice/daraja-simulator';
 
 /** A prompt whose outcome has not been reported. */
 export interface OpenPrompt {

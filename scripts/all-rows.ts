@@ -1,5 +1,5 @@
 // Reads every row of a shop's database as PostgreSQL prints it, to compare two databases without the code that copies rows.
-import type { Database } from '../packages/backend/database/database.ts';
+import type { Database } from '@jani-juice/backend/database';
 
 /** The rows of each table that a copy must have, in the order of their texts. */
 export async function allRows(database: Database): Promise<Map<string, string[]>> {

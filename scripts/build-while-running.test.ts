@@ -3,8 +3,8 @@ import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_pr
 import { appendFileSync, cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
+import { copyMigratedDatabase } from '@jani-juice/backend/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { copyMigratedDatabase } from '../packages/backend/database/throwaway.ts';
 import { freePort } from './free-port.ts';
 import { until } from './open-shop.ts';
 import { currentRelease } from './releases.mjs';

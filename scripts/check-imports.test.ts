@@ -2,6 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { packageEntries, projectPackage, workspacePackages } from './package-entries.ts';
 
 const root = join(import.meta.dirname, '..');
 
@@ -17,20 +18,27 @@ interface Rule {
   inTests?: readonly string[];
 }
 
-const service = ['packages/backend/database', 'packages/backend/*'];
+const inBackend = (...modules: string[]) => modules.map((module) => `packages/backend/${module}`);
+const shared = inBackend('database', 'limits', 'http', '*');
+const kits = inBackend('testing', 'platform');
 const development = { modules: ['scripts'], packages: 'any' } as const;
 const rules: Record<string, Rule> = {
   domain: { modules: [], packages: [], inTests: ['supabase/migrations'] },
-  'packages/daraja-simulator': { modules: [], packages: ['hono', '@hono/node-server'] },
+  'packages/daraja-simulator': { modules: [], packages: 'production' },
   'packages/backend/database': {
-    modules: ['packages/backend/durable-file.ts'],
+    modules: inBackend('durable-file.ts'),
     packages: ['pg', '@electric-sql/pglite'],
-    inTests: ['packages/backend/platform'],
+    inTests: kits,
   },
   'packages/backend/platform': { modules: [], packages: [] },
-  'packages/backend/data': { modules: service, packages: [] },
+  'packages/backend/limits': { modules: inBackend('database', '*'), packages: [] },
+  'packages/backend/http': {
+    modules: inBackend('limits', 'realtime/limits.ts', '*'),
+    packages: [],
+  },
+  'packages/backend/data': { modules: shared, packages: [], inTests: kits },
   'packages/backend/auth': {
-    modules: service,
+    modules: shared,
     packages: [
       '@node-rs/argon2',
       '@node-saml/node-saml',
@@ -47,27 +55,31 @@ const rules: Record<string, Rule> = {
       'undici',
       'viem',
     ],
+    inTests: kits,
   },
   'packages/backend/storage': {
-    modules: service,
+    modules: shared,
     packages: ['@fastify/busboy', '@tus/file-store', '@tus/server', 'aws4fetch', 'jose', 'sharp'],
+    inTests: kits,
   },
-  'packages/backend/realtime': { modules: service, packages: ['jose', 'ws'] },
-  'packages/backend/functions': { modules: service, packages: ['jose'] },
+  'packages/backend/realtime': { modules: shared, packages: ['jose', 'ws'], inTests: kits },
+  'packages/backend/functions': { modules: shared, packages: ['jose'], inTests: kits },
   'packages/backend/standalone': {
-    modules: [...service, 'packages/backend/data'],
+    modules: [...shared, ...inBackend('data')],
     packages: ['@hono/node-server', 'jose'],
+    inTests: kits,
   },
+  'packages/backend/testing': { modules: ['packages/backend'], packages: 'any' },
+  'packages/backend/conformance': {
+    modules: inBackend('testing'),
+    packages: 'any',
+    inTests: ['packages/backend'],
+  },
+  'packages/backend/exports': { modules: ['packages/backend'], packages: [] },
   'packages/backend': {
-    modules: [
-      'packages/backend/database',
-      'packages/backend/data',
-      'packages/backend/auth',
-      'packages/backend/storage',
-      'packages/backend/realtime',
-      'packages/backend/functions',
-    ],
+    modules: inBackend('database', 'limits', 'http', 'data', 'auth', 'storage', 'realtime', 'functions'),
     packages: ['jose'],
+    inTests: kits,
   },
   'supabase/functions': {
     modules: ['domain', 'supabase/*'],
@@ -85,8 +97,7 @@ const rules: Record<string, Rule> = {
     modules: [
       'supabase',
       'supabase/functions',
-      'packages/backend/database',
-      'packages/backend/data',
+      'packages/backend',
       'packages/daraja-simulator',
       'scripts',
       'domain',
@@ -158,12 +169,12 @@ const rules: Record<string, Rule> = {
     packages: 'any',
   },
   e2e: development,
-  'packages/backend/conformance': { ...development, inTests: ['packages/backend'] },
+  conformance: { ...development, inTests: ['packages/backend'] },
   benchmarks: { modules: ['scripts', 'packages/daraja-simulator', 'torture'], packages: 'any' },
   torture: {
     modules: ['scripts', 'packages/daraja-simulator'],
     packages: 'any',
-    inTests: ['packages/backend/database'],
+    inTests: ['packages/backend'],
   },
 };
 
@@ -195,10 +206,10 @@ const pathPattern =
 const imports: Import[] = codeFiles.flatMap((from) =>
   [...textOf(from).matchAll(importPattern)].map((match) => ({ from, to: match[1] ?? match[2] ?? '' })),
 );
-const isOurs = ({ to }: Import) => to.startsWith('.');
+const isOurs = ({ to }: Import) => to.startsWith('.') || to.startsWith('@jani-juice/');
 const resolve = ({ from, to }: Import): Import => ({
   from,
-  to: relative(root, join(root, dirname(from), to.replace(/\?.*$/, ''))),
+  to: packageEntries.get(to) ?? relative(root, join(root, dirname(from), to.replace(/\?.*$/, ''))),
 });
 const readFiles: Import[] = codeFiles.flatMap((from) =>
   [...textOf(from).matchAll(pathPattern)]
@@ -218,7 +229,9 @@ function isAllowed({ from, to }: Import): boolean {
   );
 }
 
-const { dependencies, devDependencies } = JSON.parse(textOf('package.json'));
+/** The package to which a file belongs. */
+const ownerOf = (file: string) =>
+  workspacePackages.find(({ folder }) => file.startsWith(`${folder}/`)) ?? projectPackage;
 const packageOf = (name: string) =>
   name
     .split('/')
@@ -227,6 +240,7 @@ const packageOf = (name: string) =>
 
 function isPackageAllowed({ from, to }: Import): boolean {
   if (/^(node|virtual):/.test(to)) return true;
+  const { dependencies, devDependencies } = ownerOf(from);
   const packages = rules[moduleOf(from)]?.packages ?? [];
   if (packages === 'any' || isTest(from)) return packageOf(to) in { ...dependencies, ...devDependencies };
   return packages === 'production' ? packageOf(to) in dependencies : packages.includes(packageOf(to));
@@ -247,8 +261,15 @@ describe('the import rules', () => {
   });
 
   test('apply to packages', () => {
-    const packages = imports.filter(({ to }) => /^[@\w]/.test(to));
-    expect(packages.filter((one) => !isPackageAllowed(one)).map(describeImport)).toEqual([]);
+    const external = imports.filter((one) => /^[@\w]/.test(one.to) && !isOurs(one));
+    expect(external.filter((one) => !isPackageAllowed(one)).map(describeImport)).toEqual([]);
+  });
+
+  test('leave a package through its entries alone, and never from inside it', () => {
+    const crossing = imports
+      .filter(isOurs)
+      .filter((one) => one.to.startsWith('.') === (ownerOf(one.from) !== ownerOf(resolve(one).to)));
+    expect(crossing.map(describeImport)).toEqual([]);
   });
 
   test("keep image decoders out of the server's process", () => {
@@ -269,7 +290,7 @@ describe('the import rules', () => {
       ['domain/money.ts', 'web/lib/store.ts'],
       ['packages/backend/data/sql.ts', 'packages/backend/realtime/socket.ts'],
       ['packages/backend/auth/mfa/totp.ts', 'packages/backend/storage/objects.ts'],
-      ['packages/backend/database/pglite.ts', 'packages/backend/fair-queue.ts'],
+      ['packages/backend/database/pglite.ts', 'packages/backend/limits/fair-queue.ts'],
       ['packages/backend/data/run.ts', 'supabase/seed.sql'],
       ['web/storefront/shop/shop-page.tsx', 'web/admin/x.tsx'],
       ['web/ui/price.tsx', 'web/root.tsx'],
@@ -291,9 +312,7 @@ describe('the import rules', () => {
 
   test('keep shop terms out of the backend', () => {
     const nouns = /\b(product|order_item|tracking_number|juice|mpesa|m-pesa|daraja|shopper|inquir)/i;
-    const backend = sourceFiles.filter(
-      (path) => path.startsWith('packages/backend/') && !path.startsWith('packages/backend/conformance/'),
-    );
+    const backend = sourceFiles.filter((path) => path.startsWith('packages/backend/'));
     expect(backend.filter((path) => nouns.test(textOf(path)))).toEqual([]);
   });
 });

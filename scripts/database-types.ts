@@ -1,5 +1,5 @@
 // Generates the `Database` type of supabase-js from the public schema.
-import type { Database } from '../packages/backend/database/database.ts';
+import type { Database } from '@jani-juice/backend/database';
 
 interface Column {
   table: string;

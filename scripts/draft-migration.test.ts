@@ -1,8 +1,8 @@
 // A draft migrates from the catalogue of the migrations to that of the schemas.
 import { readdir, readFile } from 'node:fs/promises';
+import type { Database } from '@jani-juice/backend/database';
+import { throwawayDatabase } from '@jani-juice/backend/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Database } from '../packages/backend/database/database.ts';
-import { throwawayDatabase } from '../packages/backend/database/throwaway.ts';
 import { describeCatalogue } from '../supabase/tests/database-catalogue.ts';
 import { draftMigration } from './draft-migration.ts';
 import { shopMigrations } from './shop-migrations.ts';

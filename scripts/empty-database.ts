@@ -1,6 +1,6 @@
 // An empty PostgreSQL database of a test run.
 import { randomBytes } from 'node:crypto';
-import { openPostgresql } from '../packages/backend/database/postgresql.ts';
+import { openPostgresql } from '@jani-juice/backend/postgresql';
 
 /** Creates a database, which is deleted after the work. */
 export async function withEmptyDatabase(work: (url: string) => Promise<void>): Promise<void> {

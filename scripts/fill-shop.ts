@@ -1,6 +1,6 @@
 // Fills a migrated database with the rows of a shop that has been open for a long time: for benchmarks and tests of large shops.
-import { openPglite } from '../packages/backend/database/pglite.ts';
-import { openPostgresql } from '../packages/backend/database/postgresql.ts';
+import { openPglite } from '@jani-juice/backend/pglite';
+import { openPostgresql } from '@jani-juice/backend/postgresql';
 
 export interface ShopSize {
   orders: number;

@@ -1,6 +1,6 @@
 // `npm run generate-types`: writes supabase/types.ts from the migrations.
 import { writeFile } from 'node:fs/promises';
-import { throwawayDatabase } from '../packages/backend/database/throwaway.ts';
+import { throwawayDatabase } from '@jani-juice/backend/testing';
 import { describeDatabase } from './database-types.ts';
 import { shopMigrations } from './shop-migrations.ts';
 

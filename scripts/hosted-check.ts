@@ -1,6 +1,6 @@
 // `npm run hosted:check`: lists what the configured hosted project lacks, and how to add it.
 import { existsSync } from 'node:fs';
-import { WrongSetting } from '../packages/backend/wrong-setting.ts';
+import { WrongSetting } from '@jani-juice/backend/settings';
 import { readConfig } from '../server/config.ts';
 import { checkHostedProject } from '../server/hosted-project.ts';
 

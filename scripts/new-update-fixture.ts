@@ -5,7 +5,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { brotliCompressSync } from 'node:zlib';
-import { throwawayDatabase } from '../packages/backend/database/throwaway.ts';
+import { throwawayDatabase } from '@jani-juice/backend/testing';
 import { fillShop } from '../supabase/tests/updates/fill-shop.ts';
 import { findPrograms } from './find-programs.ts';
 import { shopMigrations } from './shop-migrations.ts';

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { copyMigratedDatabase } from '../packages/backend/database/throwaway.ts';
+import { copyMigratedDatabase } from '@jani-juice/backend/testing';
 import { freePort } from './free-port.ts';
 import { shopMigrations } from './shop-migrations.ts';
 import { startArgumentsOf } from './start-arguments.ts';

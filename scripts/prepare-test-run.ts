@@ -4,8 +4,8 @@ import { mkdir, readdir, rm, statfs } from 'node:fs/promises';
 import { freemem, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
+import { prepareTemplate } from '@jani-juice/backend/testing';
 import type { TestProject } from 'vitest/node';
-import { prepareTemplate } from '../packages/backend/database/throwaway.ts';
 import { shopMigrations } from './shop-migrations.ts';
 import { findPostgresql, startThrowawayPostgresql } from './throwaway-postgresql.ts';
 

@@ -1,6 +1,6 @@
 // Every path of the shop and its services that answers GET, for the test that opens them all.
 import { readFile } from 'node:fs/promises';
-import { readableAuthPaths } from '../packages/backend/auth/service.ts';
+import { readableAuthPaths } from '@jani-juice/backend';
 import routes from '../web/routes.ts';
 
 type Entry = (typeof routes)[number];

@@ -1,6 +1,6 @@
 // The folders of the platform's and the shop's migrations, in the order they apply.
 import { fileURLToPath } from 'node:url';
-import type { MigrationSource } from '../packages/backend/database/migrate.ts';
+import type { MigrationSource } from '@jani-juice/backend/database';
 
 const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 

@@ -1,6 +1,7 @@
 // Test levels: unit tests open no database, long proofs run in `npm run test:long`, the rest tests services and SQL.
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
+import { packageEntries } from './package-entries.ts';
 
 const root = join(import.meta.dirname, '..');
 
@@ -34,7 +35,7 @@ export const longTests = [
 
 /** Run by both: `npm test` tries a sample of their cases, `npm run test:long` every one (`test-depth.ts`). */
 export const exhaustiveTests = [
-  'packages/backend/conformance/data-fuzz.test.ts',
+  'conformance/data-fuzz.test.ts',
   'supabase/functions/mobile-money/prompts/callback-matrix.test.ts',
   'supabase/tests/held-stock.test.ts',
   'supabase/tests/large-shop.test.ts',
@@ -54,7 +55,8 @@ export const sqlTests = [
   'supabase/**/*.test.ts',
   'server/outbox.test.ts',
   'packages/backend/realtime/{postgres-changes,service}.test.ts',
-  'packages/backend/conformance/{auth-,realtime,storage,one-request,shop-calls}*.test.ts',
+  'packages/backend/conformance/auth-*.test.ts',
+  'conformance/{realtime,storage,one-request,shop-calls}*.test.ts',
 ];
 
 /** Component tests of staff screens (`web/testing/`). */
@@ -67,7 +69,7 @@ const opensDatabase = new Set([
   'scripts/throwaway-postgresql.ts',
 ]);
 const importPattern =
-  /(?:^|\n)(?:import|export)\s(?!type\s)(?:[^'";]*?\sfrom\s)?['"](\.[^'"]+)['"]|import\(\s*['"](\.[^'"]+)['"]/g;
+  /(?:^|\n)(?:import|export)\s(?!type\s)(?:[^'";]*?\sfrom\s)?['"]([.@][^'"]+)['"]|import\(\s*['"]([.@][^'"]+)['"]/g;
 const cache = new Map<string, boolean>();
 
 /** Whether a file, or a file that it imports, opens a database. */
@@ -78,9 +80,11 @@ function reachesDatabase(file: string): boolean {
   if (before !== undefined) return before;
   cache.set(file, false);
   const text = readFileSync(join(root, file), 'utf8');
-  const reaches = [...text.matchAll(importPattern)].some(([, eager, lazy]) =>
-    reachesDatabase(relative(root, join(root, dirname(file), eager ?? lazy ?? ''))),
-  );
+  const reaches = [...text.matchAll(importPattern)].some(([, eager, lazy]) => {
+    const imported = eager ?? lazy ?? '';
+    const path = packageEntries.get(imported) ?? relative(root, join(root, dirname(file), imported));
+    return existsSync(join(root, path)) && reachesDatabase(path);
+  });
   cache.set(file, reaches);
   return reaches;
 }

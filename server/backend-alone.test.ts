@@ -2,12 +2,12 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { copyMigratedDatabase } from '@jani-juice/backend/testing';
 import { AuthClient } from '@supabase/auth-js';
 import { PostgrestClient } from '@supabase/postgrest-js';
 import { SignJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
-import { copyMigratedDatabase } from '../packages/backend/database/throwaway.ts';
 import { type BackendAlone, startBackendAlone } from './backend-alone.ts';
 import { readConfig } from './config.ts';
 import { openLog } from './log.ts';

@@ -3,17 +3,21 @@ import { createServer } from 'node:http';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { getRequestListener } from '@hono/node-server';
-import { type ApiKeys, loadApiKeys } from '../packages/backend/api-keys.ts';
-import { createBackend } from '../packages/backend/backend.ts';
-import { migrate } from '../packages/backend/database/migrate.ts';
-import { closeServer, listen } from '../packages/backend/listen.ts';
-import { type DataServer, startDataServer } from '../packages/backend/standalone/data-server.ts';
-import { WrongSetting } from '../packages/backend/wrong-setting.ts';
-import { establishClientAddress } from './client-address.ts';
+import { createBackend } from '@jani-juice/backend';
+import { migrate } from '@jani-juice/backend/database';
+import {
+  BoundedRequest,
+  BoundedResponse,
+  closeServer,
+  establishClientAddress,
+  limitConnections,
+  listen,
+  maxWebSockets,
+} from '@jani-juice/backend/http';
+import { type ApiKeys, loadApiKeys, WrongSetting } from '@jani-juice/backend/settings';
+import { type DataServer, startDataServer } from '@jani-juice/backend/standalone';
 import { type Config, readConfig } from './config.ts';
-import { BoundedRequest, BoundedResponse, limitConnections } from './connection-limits.ts';
 import { exitForRestart } from './end-broken.ts';
-import { maxWebSockets } from './file-limit.ts';
 import { type Log, openLog } from './log.ts';
 import { createMessages } from './messages.ts';
 import { claimDatabase, openDatabase, openFiles, readConfiguredKeys } from './persistence.ts';

@@ -1,7 +1,7 @@
 // Settings of the services, with or without the shop.
+
+import { type GivenAuthSettings, WrongSetting } from '@jani-juice/backend/settings';
 import type { JWK } from 'jose';
-import type { GivenAuthSettings } from '../packages/backend/auth/settings.ts';
-import { WrongSetting } from '../packages/backend/wrong-setting.ts';
 
 export interface BackendConfig {
   /** Overrides of `packages/backend/auth/settings.ts`. */

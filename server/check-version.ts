@@ -2,8 +2,8 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { FolderInUse } from '../packages/backend/database/folder-lock.ts';
-import { refuseNewer } from '../packages/backend/database/migrate.ts';
+import { refuseNewer } from '@jani-juice/backend/database';
+import { FolderInUse } from '@jani-juice/backend/files';
 import { readConfig } from './config.ts';
 import { openDatabase } from './persistence.ts';
 import { migrationsOf } from './prepare-database.ts';

@@ -2,10 +2,10 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { openPostgresql } from '@jani-juice/backend/postgresql';
+import { type ApiKeys, loadApiKeys, rotateSigningKey } from '@jani-juice/backend/settings';
+import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import { describe, expect, test } from 'vitest';
-import { type ApiKeys, loadApiKeys, rotateSigningKey } from '../packages/backend/api-keys.ts';
-import { openPostgresql } from '../packages/backend/database/postgresql.ts';
-import { testDatabases, throwawayDatabase } from '../packages/backend/database/throwaway.ts';
 import { claimDatabase } from './persistence.ts';
 
 const refusal = 'Another process with other keys uses this database';

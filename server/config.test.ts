@@ -1,8 +1,8 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { certificate } from '@jani-juice/daraja-simulator';
 import { expect, test } from 'vitest';
-import { certificate } from '../packages/daraja-simulator/certificate.ts';
 import { readConfig } from './config.ts';
 
 test('has a default for every setting', () => {

@@ -1,6 +1,9 @@
 // The payment function's settings for M-PESA: the shop's own, or those of the simulator.
-import { certificate as simulatorCertificate } from '../packages/daraja-simulator/certificate.ts';
-import { defaultCredentials, defaultMerchant } from '../packages/daraja-simulator/settings.ts';
+import {
+  defaultCredentials,
+  defaultMerchant,
+  certificate as simulatorCertificate,
+} from '@jani-juice/daraja-simulator';
 import type { DarajaSettings } from '../supabase/functions/mobile-money/handler.ts';
 import type { Config } from './config.ts';
 

@@ -1,7 +1,7 @@
+import { createDataService } from '@jani-juice/backend/data';
+import type { Database } from '@jani-juice/backend/database';
+import { testDatabases } from '@jani-juice/backend/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createDataService } from '../packages/backend/data/service.ts';
-import type { Database } from '../packages/backend/database/database.ts';
-import { testDatabases } from '../packages/backend/database/throwaway.ts';
 import { call, makeProduct, openShopDatabase, orderForm, stockOf } from '../supabase/tests/shop-database.ts';
 import { createStore } from '../web/lib/store.ts';
 import { expireReservations } from './expire-reservations.ts';

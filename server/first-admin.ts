@@ -1,8 +1,8 @@
 // Creates the first staff account of a shop without staff, through the auth service's admin API and the table API, as an
 // administrator of a hosted project would.
 import { randomInt } from 'node:crypto';
+import { WrongSetting } from '@jani-juice/backend/settings';
 import { GoTrueAdminApi, type User } from '@supabase/auth-js';
-import { WrongSetting } from '../packages/backend/wrong-setting.ts';
 import type { Store } from '../web/lib/store.ts';
 import type { Job } from './jobs.ts';
 

@@ -9,39 +9,42 @@ import {
 import type { Duplex } from 'node:stream';
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
-import { isSameSecret } from '../packages/backend/api-keys.ts';
-import type { Backend } from '../packages/backend/backend.ts';
-import { isClientDisconnect } from '../packages/backend/client-disconnect.ts';
-import {
-  ClientDisconnected,
-  isQueueRejection,
-  QueueFull,
-  queueRejectionStatus,
-  type Turn,
-} from '../packages/backend/fair-queue.ts';
-import { type FairShare, partners, visitorAt } from '../packages/backend/fair-share.ts';
-import { networksOf } from '../packages/backend/network.ts';
-import type { PlainRequest } from '../packages/backend/plain-request.ts';
-import { PlainResponse } from '../packages/backend/plain-response.ts';
-import { refuseUpgrade } from '../packages/backend/refuse-upgrade.ts';
-import { sendPlain } from '../packages/backend/send-plain.ts';
-import { type Middleware, serveBrowserFiles } from './browser-files.ts';
-import { type BuildFiles, respondWithFile } from './build-files/build-files.ts';
-import { clientAddressOf, establishClientAddress } from './client-address.ts';
+import type { Backend } from '@jani-juice/backend';
 import {
   BoundedRequest,
   BoundedResponse,
+  clientAddressOf,
   defaultConnectionLimits,
+  establishClientAddress,
+  isClientDisconnect,
   limitConnections,
-} from './connection-limits.ts';
+  type PlainRequest,
+  PlainResponse,
+  rawHeader,
+  readPlain,
+  refuseUpgrade,
+  sendPlain,
+} from '@jani-juice/backend/http';
+import {
+  ClientDisconnected,
+  type FairShare,
+  isQueueRejection,
+  networksOf,
+  partners,
+  QueueFull,
+  queueRejectionStatus,
+  type Turn,
+  visitorAt,
+} from '@jani-juice/backend/limits';
+import { isSameSecret } from '@jani-juice/backend/settings';
+import { type Middleware, serveBrowserFiles } from './browser-files.ts';
+import { type BuildFiles, respondWithFile } from './build-files/build-files.ts';
 import type { Log } from './log.ts';
 import { type Metrics, routeOf } from './metrics.ts';
 import { type CachedPage, type Encoding, encodePage, type PageCache, pageKey } from './page-cache.ts';
 import type { PageRenderer } from './page-renderer.ts';
 import { maxUrlLength, readPageRequest } from './page-request.ts';
 import type { PageViews } from './page-views.ts';
-import { rawHeader } from './raw-header.ts';
-import { readPlain } from './read-plain.ts';
 import { createRefusalLog } from './refused-requests.ts';
 import { giveRequestId, requestIdHeader, requestIdOf } from './request-id.ts';
 import type { ShareImages } from './share-images/share-images.ts';

@@ -1,7 +1,7 @@
 // The server's log: one line per event, for people at a terminal and as JSON elsewhere; personal data and secrets masked.
 import { styleText } from 'node:util';
+import { WrongSetting } from '@jani-juice/backend/settings';
 import pino from 'pino';
-import { WrongSetting } from '../packages/backend/wrong-setting.ts';
 import { createLineLimit } from './line-limit.ts';
 import { maskFields } from './mask-log.ts';
 

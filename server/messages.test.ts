@@ -3,9 +3,9 @@ import { createServer as createHttpServer, type IncomingHttpHeaders } from 'node
 import { createServer as createTcpServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Mail, TextMessage } from '@jani-juice/backend';
 import pino from 'pino';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { Mail, TextMessage } from '../packages/backend/auth/messages.ts';
 import { createMessages, type MessagesConfig, SendError } from './messages.ts';
 
 const mail: Mail = {

@@ -1,5 +1,5 @@
 // Sends emails and text messages: over SMTP, with Africa's Talking, or into the outbox folder.
-import type { Mail, TextMessage } from '../packages/backend/auth/messages.ts';
+import type { Mail, TextMessage } from '@jani-juice/backend';
 import type { Log } from './log.ts';
 import { writeToOutboxFolder } from './outbox-folder.ts';
 

@@ -1,6 +1,7 @@
 // Metrics in the format of Prometheus, as GET /metrics returns them (docs/monitoring.md).
+
+import type { Database } from '@jani-juice/backend/database';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { Database } from '../packages/backend/database/database.ts';
 import { withTimeout } from '../web/lib/timeout.ts';
 
 /** One figure of `public.shop_metrics()`. */

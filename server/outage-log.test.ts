@@ -1,5 +1,5 @@
+import { DatabaseError } from '@jani-juice/backend/database';
 import { expect, test } from 'vitest';
-import { DatabaseError } from '../packages/backend/database/database.ts';
 import { openLog } from './log.ts';
 import { createOutageLog } from './outage-log.ts';
 

@@ -1,5 +1,5 @@
 // The log of a database outage: every request fails with the same cause, and hundreds of equal stacks would hide everything else.
-import { isUnavailable } from '../packages/backend/database/database.ts';
+import { isUnavailable } from '@jani-juice/backend/database';
 import type { Log } from './log.ts';
 
 const maxCauses = 10;

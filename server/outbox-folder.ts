@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { writeDurably } from '../packages/backend/durable-file.ts';
+import { writeDurably } from '@jani-juice/backend/files';
 
 /** Times in file names sort chronologically. */
 const stampOf = (moment: Date): string => moment.toISOString().replaceAll(':', '-');

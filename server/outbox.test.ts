@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
+import { createDataService } from '@jani-juice/backend/data';
+import type { Database } from '@jani-juice/backend/database';
+import { testDatabases } from '@jani-juice/backend/testing';
 import pino from 'pino';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { createDataService } from '../packages/backend/data/service.ts';
-import type { Database } from '../packages/backend/database/database.ts';
-import { testDatabases } from '../packages/backend/database/throwaway.ts';
 import {
   call,
   makeProduct,

@@ -1,7 +1,8 @@
 // Receives page views from the storefront in Plausible's event protocol, collects them briefly and counts
 // them in the database. No data of visitors is stored; IP addresses are used in memory, to limit views per network.
+
+import { networksOf } from '@jani-juice/backend/limits';
 import { isbot } from 'isbot';
-import { networksOf } from '../packages/backend/network.ts';
 import { readBody } from './read-body.ts';
 
 export interface PageViewsOptions {

@@ -1,13 +1,9 @@
 // Opens the persistent state in its configured places: database, uploaded files, keys.
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import type { ApiKeys, GivenKeys } from '../packages/backend/api-keys.ts';
-import type { Database, DatabaseError } from '../packages/backend/database/database.ts';
-import { receivesNotifications } from '../packages/backend/database/receives-notifications.ts';
-import { createDiskFiles } from '../packages/backend/storage/disk-files.ts';
-import type { FileStore } from '../packages/backend/storage/file-store.ts';
-import { createS3Files } from '../packages/backend/storage/s3-files.ts';
-import { WrongSetting } from '../packages/backend/wrong-setting.ts';
+import { type Database, type DatabaseError, receivesNotifications } from '@jani-juice/backend/database';
+import { type ApiKeys, type GivenKeys, WrongSetting } from '@jani-juice/backend/settings';
+import { createDiskFiles, createS3Files, type FileStore } from '@jani-juice/backend/storage';
 import type { Config } from './config.ts';
 
 /** The configurable keys. */
@@ -73,7 +69,7 @@ export async function openDatabase(
 ): Promise<Database> {
   // Loads only the required driver.
   if (config.databaseUrl) {
-    const { openPostgresql } = await import('../packages/backend/database/postgresql.ts');
+    const { openPostgresql } = await import('@jani-juice/backend/postgresql');
     const database = openPostgresql(config.databaseUrl, {
       poolSize: config.databasePool,
       listenUrl: config.databaseListenUrl ?? undefined,
@@ -91,7 +87,7 @@ export async function openDatabase(
         : 'No notification arrives at DATABASE_URL: a pooler in transaction mode passes none on. Set DATABASE_LISTEN_URL to the address of the database itself.',
     );
   }
-  const { openPglite } = await import('../packages/backend/database/pglite.ts');
+  const { openPglite } = await import('@jani-juice/backend/pglite');
   return openPglite(join(config.dataDir, 'database'), {
     blanks: join(root, 'build/blank-database'),
     ...(onBreak ? { onBreak } : {}),

@@ -1,9 +1,9 @@
 // Behind PgBouncer in transaction mode, every transaction may get another server connection.
+
+import { type Database, receivesNotifications } from '@jani-juice/backend/database';
+import { openPostgresql } from '@jani-juice/backend/postgresql';
+import { asRole } from '@jani-juice/backend/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole } from '../packages/backend/database/as-role.ts';
-import type { Database } from '../packages/backend/database/database.ts';
-import { openPostgresql } from '../packages/backend/database/postgresql.ts';
-import { receivesNotifications } from '../packages/backend/database/receives-notifications.ts';
 import { pgbouncer, startThrowawayPgbouncer } from '../scripts/throwaway-pgbouncer.ts';
 import { type Cluster, findPostgresql, startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
 

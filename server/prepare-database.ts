@@ -1,8 +1,7 @@
 // Brings the database to this version of the shop, and loads the demo catalogue into a new one.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Database } from '../packages/backend/database/database.ts';
-import { type MigrationSource, migrate } from '../packages/backend/database/migrate.ts';
+import { type Database, type MigrationSource, migrate } from '@jani-juice/backend/database';
 import type { Config } from './config.ts';
 import type { Log } from './log.ts';
 

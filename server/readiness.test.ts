@@ -1,5 +1,5 @@
+import { throwawayDatabase } from '@jani-juice/backend/testing';
 import { expect, test } from 'vitest';
-import { throwawayDatabase } from '../packages/backend/database/throwaway.ts';
 import { shopMigrations } from '../scripts/shop-migrations.ts';
 import { createReadiness, isReady } from './readiness.ts';
 

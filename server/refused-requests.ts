@@ -1,5 +1,5 @@
 // Logs rejected requests: one short line each, and only a few per second, so that clients cannot fill the disk.
-import { networksOf } from '../packages/backend/network.ts';
+import { networksOf } from '@jani-juice/backend/limits';
 import { createLineLimit, type LineLimitOptions } from './line-limit.ts';
 import type { Log } from './log.ts';
 

@@ -1,11 +1,11 @@
 // The services of the shop in this process: the backend with the payment function.
 
+import { type Backend, createBackend } from '@jani-juice/backend';
+import type { Database } from '@jani-juice/backend/database';
+import type { FairShare } from '@jani-juice/backend/limits';
+import type { ApiKeys } from '@jani-juice/backend/settings';
+import type { ImageProcess } from '@jani-juice/backend/storage';
 import { renderedSides } from '../domain/product-image.ts';
-import type { ApiKeys } from '../packages/backend/api-keys.ts';
-import { type Backend, createBackend } from '../packages/backend/backend.ts';
-import type { Database } from '../packages/backend/database/database.ts';
-import type { FairShare } from '../packages/backend/fair-share.ts';
-import type { ImageProcess } from '../packages/backend/storage/image-process.ts';
 import { createMobileMoney } from '../supabase/functions/mobile-money/handler.ts';
 import type { Config } from './config.ts';
 import { darajaSettings } from './daraja-settings.ts';

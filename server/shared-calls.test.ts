@@ -1,5 +1,5 @@
+import { createFairShare } from '@jani-juice/backend/limits';
 import { expect, test } from 'vitest';
-import { createFairShare } from '../packages/backend/fair-share.ts';
 import { createSharedFetch, jobCalls, paymentCalls } from './shared-calls.ts';
 
 test('queries of one network use at most half of the places and do not delay other networks or the shop', async () => {

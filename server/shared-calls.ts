@@ -1,6 +1,5 @@
 // Runs the shop's own calls of its services in the fair queue.
-import { type Client, ClientDisconnected, type FairQueue } from '../packages/backend/fair-queue.ts';
-import { visitorAt } from '../packages/backend/fair-share.ts';
+import { type Client, ClientDisconnected, type FairQueue, visitorAt } from '@jani-juice/backend/limits';
 import { visitorHeaders } from '../supabase/functions/mobile-money/caller-address.ts';
 
 /** A share of calls, and the cost of each; 1 is a plain read of a table. */

@@ -1,6 +1,6 @@
 // All background jobs of a shop.
 import { createHash } from 'node:crypto';
-import type { Database } from '../packages/backend/database/database.ts';
+import type { Database } from '@jani-juice/backend/database';
 import type { Store } from '../web/lib/store.ts';
 import { backUpNightly } from './backups/nightly-backup.ts';
 import { type BuildFiles, storeBuildFiles } from './build-files/build-files.ts';

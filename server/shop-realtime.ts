@@ -1,6 +1,6 @@
 // The shop's settings of the realtime service: visitors receive but do not send.
-import type { BackendOptions } from '../packages/backend/backend.ts';
-import { maxWebSockets } from './file-limit.ts';
+import type { BackendOptions } from '@jani-juice/backend';
+import { maxWebSockets } from '@jani-juice/backend/http';
 
 /**
  * Visitors send joins and heartbeats, staff also tokens; only the database sends messages, which are small. So one socket

@@ -2,13 +2,11 @@
 import { statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import { closeServer, listen } from '@jani-juice/backend/http';
+import { createFairShare } from '@jani-juice/backend/limits';
+import { type ApiKeys, loadApiKeys, WrongSetting } from '@jani-juice/backend/settings';
+import { createImageProcess, createRenderedImages } from '@jani-juice/backend/storage';
 import type { ServerBuild } from 'react-router';
-import { type ApiKeys, loadApiKeys } from '../packages/backend/api-keys.ts';
-import { createFairShare } from '../packages/backend/fair-share.ts';
-import { closeServer, listen } from '../packages/backend/listen.ts';
-import { createImageProcess } from '../packages/backend/storage/image-process.ts';
-import { createRenderedImages } from '../packages/backend/storage/rendered-images.ts';
-import { WrongSetting } from '../packages/backend/wrong-setting.ts';
 import { visitorHeaders, visitorToken } from '../supabase/functions/mobile-money/caller-address.ts';
 import type { PublicConfig } from '../web/lib/shop-context.ts';
 import { createStore, type Store } from '../web/lib/store.ts';

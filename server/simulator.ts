@@ -1,8 +1,8 @@
 // The simulated M-PESA of a shop without real payments.
 import { join } from 'node:path';
+import { AddressTaken } from '@jani-juice/backend/http';
+import { startDarajaSimulator } from '@jani-juice/daraja-simulator';
 import type { Setup } from '../domain/payment-setup.ts';
-import { AddressTaken } from '../packages/backend/listen.ts';
-import { startDarajaSimulator } from '../packages/daraja-simulator/simulator.ts';
 import type { Store } from '../web/lib/store.ts';
 import type { Config } from './config.ts';
 import type { Job } from './jobs.ts';

@@ -1,5 +1,5 @@
 // The invitation email of a staff member, with the names of the inviter and the shop.
-import type { Mail } from '../packages/backend/auth/messages.ts';
+import type { Mail } from '@jani-juice/backend';
 import { mailHtml } from './mail-html.ts';
 import type { OutgoingMail, OutgoingMessages } from './messages.ts';
 

@@ -1,6 +1,6 @@
+import { type OpenAuthService, openAuthService } from '@jani-juice/backend/testing';
 import { AuthClient, type AuthError, type AuthWeakPasswordError } from '@supabase/auth-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type OpenAuthService, openAuthService } from '../scripts/open-auth-service.ts';
 import { readConfig } from './config.ts';
 import { staffSignIn } from './staff-sign-in.ts';
 

@@ -1,5 +1,5 @@
 // Sign-in of staff: the shop's overrides of the auth service's defaults.
-import { type GivenAuthSettings, overrideSettings } from '../packages/backend/auth/settings.ts';
+import { type GivenAuthSettings, overrideSettings } from '@jani-juice/backend/settings';
 import type { Config } from './config.ts';
 
 /** Settings of the auth service for a shop in which only staff have accounts. `AUTH_SETTINGS` replaces single ones. */

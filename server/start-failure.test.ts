@@ -3,8 +3,8 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { DatabaseError, OtherVersion } from '@jani-juice/backend/database';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { DatabaseError, OtherVersion } from '../packages/backend/database/database.ts';
 import { readConfig } from './config.ts';
 import { openLog } from './log.ts';
 import { startShop } from './shop.ts';
@@ -123,7 +123,7 @@ test('describes errors of the database by who can end them', () => {
 
 test('describes a folder in use, and a changed migration history', async () => {
   await mkdir(join(folder, 'used'), { recursive: true });
-  const { lockFolder } = await import('../packages/backend/database/folder-lock.ts');
+  const { lockFolder } = await import('@jani-juice/backend/files');
   const unlock = await lockFolder(join(folder, 'used/database'));
   expect(await failureOf({ DATA_DIR: join(folder, 'used') })).toMatch(
     /is in use by another running process[^\n]*$/,

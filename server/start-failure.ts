@@ -1,12 +1,10 @@
 // Describes why the shop could not start: one sentence where the operator can fix the cause.
 
-import { UnusableKeysFile } from '../packages/backend/api-keys.ts';
-import { DatabaseError, OtherVersion } from '../packages/backend/database/database.ts';
-import { FolderInUse, NoTemporaryFolder } from '../packages/backend/database/folder-lock.ts';
-import { MigrationChanged } from '../packages/backend/database/migrate.ts';
-import { AddressTaken } from '../packages/backend/listen.ts';
-import { WrongSetting } from '../packages/backend/wrong-setting.ts';
-import { UnreadableLedger } from '../packages/daraja-simulator/ledger-file.ts';
+import { DatabaseError, MigrationChanged, OtherVersion } from '@jani-juice/backend/database';
+import { FolderInUse, NoTemporaryFolder } from '@jani-juice/backend/files';
+import { AddressTaken } from '@jani-juice/backend/http';
+import { UnusableKeysFile, WrongSetting } from '@jani-juice/backend/settings';
+import { UnreadableLedger } from '@jani-juice/daraja-simulator';
 
 /** Connection lost or refused, authentication failed, unknown database: errors that our SQL cannot cause. */
 const unreachable = /^(08|28|3D|57P)/;

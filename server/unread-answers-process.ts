@@ -1,11 +1,11 @@
 // A process with services and long answers, for `unread-answers.test.ts`: the measured memory is that of nothing else.
 // Arguments: the kind of database, the path of the socket to listen at, and a folder.
 import { join } from 'node:path';
-import { createBackend } from '../packages/backend/backend.ts';
-import type { Database } from '../packages/backend/database/database.ts';
-import { throwawayDatabase } from '../packages/backend/database/throwaway.ts';
-import { createFairShare } from '../packages/backend/fair-share.ts';
-import { createDiskFiles } from '../packages/backend/storage/disk-files.ts';
+import { createBackend } from '@jani-juice/backend';
+import type { Database } from '@jani-juice/backend/database';
+import { createFairShare } from '@jani-juice/backend/limits';
+import { createDiskFiles } from '@jani-juice/backend/storage';
+import { throwawayDatabase } from '@jani-juice/backend/testing';
 import { createHttpServer } from './http-server.ts';
 import { openLog } from './log.ts';
 import { createMetrics } from './metrics.ts';

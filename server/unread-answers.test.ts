@@ -5,8 +5,8 @@ import { request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { testDatabases } from '@jani-juice/backend/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { testDatabases } from '../packages/backend/database/throwaway.ts';
 import { memoryEnvironment } from '../scripts/memory-settings.mjs';
 
 const answer = '/rest/v1/long_texts';

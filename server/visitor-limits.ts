@@ -1,5 +1,5 @@
 // Limits of one table request (docs/decisions/fair-share.md): several times what any page of the shop needs.
-import type { SizeLimits } from '../packages/backend/data/request-size.ts';
+import type { SizeLimits } from '@jani-juice/backend/limits';
 
 /** Of a visitor. */
 export const visitorLimits: SizeLimits = {

@@ -3,9 +3,9 @@ import { spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { openPglite } from '@jani-juice/backend/pglite';
+import { copyMigratedDatabase, sharedBuffers } from '@jani-juice/backend/testing';
 import { expect, test } from 'vitest';
-import { openPglite } from '../packages/backend/database/pglite.ts';
-import { copyMigratedDatabase, sharedBuffers } from '../packages/backend/database/throwaway.ts';
 import { restartExitCode } from './end-broken.ts';
 
 /** Runs a program on the embedded database of a folder, with a watchdog like the shop's. Returns its exit status and its output. */

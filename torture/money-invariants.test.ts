@@ -1,8 +1,8 @@
 // Each invariant is violated once and must be reported.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Database } from '../packages/backend/database/database.ts';
-import { testDatabases, throwawayDatabase } from '../packages/backend/database/throwaway.ts';
+import type { Database } from '@jani-juice/backend/database';
+import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import { shopMigrations } from '../scripts/shop-migrations.ts';
 import { findViolations, type LedgerPage, readInvariants } from './money-invariants.ts';
 

@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { startDarajaSimulator } from '../packages/daraja-simulator/simulator.ts';
+import { startDarajaSimulator } from '@jani-juice/daraja-simulator';
 import { startThrowawayPgbouncer } from '../scripts/throwaway-pgbouncer.ts';
 import { startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
 import { openCallbackProxy } from './callback-proxy.ts';

@@ -7,8 +7,8 @@ import { SignJWT } from 'jose';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Backend, createBackend } from './backend.ts';
 import { asDatabaseError, type Database } from './database/database.ts';
-import { throwawayDatabase } from './database/throwaway.ts';
 import { createDiskFiles } from './storage/disk-files.ts';
+import { throwawayDatabase } from './testing/throwaway.ts';
 
 const publicUrl = 'https://services.example.com';
 const sharedSecret = '37c304f8-51aa-419a-a1af-06154e63707a';

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
-import { syncFile } from '../../packages/backend/durable-file.ts';
+import { syncFile } from '@jani-juice/backend/files';
 
 /** An entry of an archive, with a relative name. */
 export type Entry =

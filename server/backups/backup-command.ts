@@ -1,10 +1,10 @@
 // The commands `npm run backup`, `npm run restore` and `npm run move`.
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { DatabaseError } from '@jani-juice/backend/database';
+import { FolderInUse } from '@jani-juice/backend/files';
+import { createDiskFiles } from '@jani-juice/backend/storage';
 import { formatKes } from '../../domain/money.ts';
-import { DatabaseError } from '../../packages/backend/database/database.ts';
-import { FolderInUse } from '../../packages/backend/database/folder-lock.ts';
-import { createDiskFiles } from '../../packages/backend/storage/disk-files.ts';
 import { type Config, readConfig } from '../config.ts';
 import { openLog } from '../log.ts';
 import { openDatabase, openFiles } from '../persistence.ts';

@@ -1,10 +1,9 @@
 // Writes a backup from a shop's database and verifies it: it is restored into an embedded database and read again.
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { worksWithNewer } from '../../packages/backend/database/migrate.ts';
-import { openPglite } from '../../packages/backend/database/pglite.ts';
-import { openPostgresql } from '../../packages/backend/database/postgresql.ts';
+import { type Database, worksWithNewer } from '@jani-juice/backend/database';
+import { openPglite } from '@jani-juice/backend/pglite';
+import { openPostgresql } from '@jani-juice/backend/postgresql';
 import { migrationsOf } from '../prepare-database.ts';
 import { type Entry, entriesOf, unpackArchive, writeArchive } from './archive.ts';
 import { createEmbedded } from './create-database.ts';

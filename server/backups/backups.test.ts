@@ -7,18 +7,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { FolderInUse } from '../../packages/backend/database/folder-lock.ts';
-import { migrate } from '../../packages/backend/database/migrate.ts';
-import { openPglite } from '../../packages/backend/database/pglite.ts';
-import { openPostgresql } from '../../packages/backend/database/postgresql.ts';
+import { type Database, migrate } from '@jani-juice/backend/database';
+import { FolderInUse } from '@jani-juice/backend/files';
+import { openPglite } from '@jani-juice/backend/pglite';
+import { openPostgresql } from '@jani-juice/backend/postgresql';
 import {
   copyMigratedDatabase,
   sharedBuffers,
   testDatabases,
   throwawayDatabase,
-} from '../../packages/backend/database/throwaway.ts';
+} from '@jani-juice/backend/testing';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { allRows } from '../../scripts/all-rows.ts';
 import { withEmptyDatabase } from '../../scripts/empty-database.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';

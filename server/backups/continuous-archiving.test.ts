@@ -4,10 +4,9 @@ import { appendFile, chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { type Database, migrate } from '@jani-juice/backend/database';
+import { openPostgresql } from '@jani-juice/backend/postgresql';
 import { afterEach, expect, test } from 'vitest';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { migrate } from '../../packages/backend/database/migrate.ts';
-import { openPostgresql } from '../../packages/backend/database/postgresql.ts';
 import { findPrograms } from '../../scripts/find-programs.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 import { startThrowawayPostgresql } from '../../scripts/throwaway-postgresql.ts';

@@ -4,7 +4,7 @@ import { createWriteStream } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import type { FileStore } from '../../packages/backend/storage/file-store.ts';
+import type { FileStore } from '@jani-juice/backend/storage';
 
 /**
  * Copies the files of an installation that the other store does not have. A file never changes, so a copy that was interrupted

@@ -1,9 +1,8 @@
 // Creates a shop's database with the rows of a source, in an empty place.
 import { join } from 'node:path';
-import { DatabaseError } from '../../packages/backend/database/database.ts';
-import { repeatAfterCollisions } from '../../packages/backend/database/migrate.ts';
-import { openPglite } from '../../packages/backend/database/pglite.ts';
-import { openPostgresql } from '../../packages/backend/database/postgresql.ts';
+import { DatabaseError, repeatAfterCollisions } from '@jani-juice/backend/database';
+import { openPglite } from '@jani-juice/backend/pglite';
+import { openPostgresql } from '@jani-juice/backend/postgresql';
 import { migrationsOf } from '../prepare-database.ts';
 import { dropShopSchemas } from './drop-shop-schemas.ts';
 import type { Content } from './manifest.ts';

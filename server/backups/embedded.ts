@@ -2,7 +2,7 @@
 // https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-LOWLEVEL-BASE-BACKUP
 import { copyFile, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Database } from '../../packages/backend/database/database.ts';
+import type { Database } from '@jani-juice/backend/database';
 import { type Entry, entriesOf } from './archive.ts';
 import { type Figures, readFigures } from './figures.ts';
 

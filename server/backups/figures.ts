@@ -1,5 +1,5 @@
 // Figures that are equal in a database and its copy.
-import type { Session } from '../../packages/backend/database/database.ts';
+import type { Session } from '@jani-juice/backend/database';
 
 /** Rows per table, and sums of money. */
 export type Figures = Record<string, number>;

@@ -1,7 +1,7 @@
 // The manifest of a backup, its last file: a backup without one is incomplete.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { AppliedMigration } from '../../packages/backend/database/migrate.ts';
+import type { AppliedMigration } from '@jani-juice/backend/database';
 import { BrokenArchive } from './archive.ts';
 import type { Figures } from './figures.ts';
 import type { Digest } from './table-rows.ts';

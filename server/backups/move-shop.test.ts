@@ -2,17 +2,13 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { Database } from '@jani-juice/backend/database';
+import { FolderInUse } from '@jani-juice/backend/files';
+import { openPglite } from '@jani-juice/backend/pglite';
+import { openPostgresql } from '@jani-juice/backend/postgresql';
+import { createDiskFiles } from '@jani-juice/backend/storage';
+import { copyMigratedDatabase, sharedBuffers, testDatabases } from '@jani-juice/backend/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { FolderInUse } from '../../packages/backend/database/folder-lock.ts';
-import { openPglite } from '../../packages/backend/database/pglite.ts';
-import { openPostgresql } from '../../packages/backend/database/postgresql.ts';
-import {
-  copyMigratedDatabase,
-  sharedBuffers,
-  testDatabases,
-} from '../../packages/backend/database/throwaway.ts';
-import { createDiskFiles } from '../../packages/backend/storage/disk-files.ts';
 import { allRows } from '../../scripts/all-rows.ts';
 import { withEmptyDatabase } from '../../scripts/empty-database.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';

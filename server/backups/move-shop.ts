@@ -1,14 +1,11 @@
 // Moves a shop to a database of another kind. The source is only read.
 import { access, mkdir, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import type { Database, Session } from '../../packages/backend/database/database.ts';
-import { lockFolder } from '../../packages/backend/database/folder-lock.ts';
-import { lockMigrations } from '../../packages/backend/database/migrate.ts';
-import { openPglite } from '../../packages/backend/database/pglite.ts';
-import { openPostgresql } from '../../packages/backend/database/postgresql.ts';
-import { syncFile, writeDurably } from '../../packages/backend/durable-file.ts';
-import { createDiskFiles } from '../../packages/backend/storage/disk-files.ts';
-import type { FileStore } from '../../packages/backend/storage/file-store.ts';
+import { type Database, lockMigrations, type Session } from '@jani-juice/backend/database';
+import { lockFolder, syncFile, writeDurably } from '@jani-juice/backend/files';
+import { openPglite } from '@jani-juice/backend/pglite';
+import { openPostgresql } from '@jani-juice/backend/postgresql';
+import { createDiskFiles, type FileStore } from '@jani-juice/backend/storage';
 import { copyFiles } from './copy-files.ts';
 import { createEmbedded, createInPostgresql, findOccupant, Refused } from './create-database.ts';
 import type { Content } from './manifest.ts';

@@ -7,14 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
+import { openPglite } from '@jani-juice/backend/pglite';
+import { createDiskFiles } from '@jani-juice/backend/storage';
+import { copyMigratedDatabase, sharedBuffers, testDatabases } from '@jani-juice/backend/testing';
 import { expect, test } from 'vitest';
-import { openPglite } from '../../packages/backend/database/pglite.ts';
-import {
-  copyMigratedDatabase,
-  sharedBuffers,
-  testDatabases,
-} from '../../packages/backend/database/throwaway.ts';
-import { createDiskFiles } from '../../packages/backend/storage/disk-files.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 import { findPostgresql } from '../../scripts/throwaway-postgresql.ts';
 import { createHostedProject, type HostedProject } from '../../supabase/tests/hosted/project.ts';

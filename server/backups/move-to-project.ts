@@ -1,9 +1,9 @@
 // Moves a shop to a hosted Supabase project, whose tables of accounts and files belong to the platform.
 import { buffer } from 'node:stream/consumers';
+import type { Database, Session } from '@jani-juice/backend/database';
+import { openPostgresql } from '@jani-juice/backend/postgresql';
+import type { FileStore } from '@jani-juice/backend/storage';
 import { StorageClient } from '@supabase/storage-js';
-import type { Database, Session } from '../../packages/backend/database/database.ts';
-import { openPostgresql } from '../../packages/backend/database/postgresql.ts';
-import type { FileStore } from '../../packages/backend/storage/file-store.ts';
 import { Refused } from './create-database.ts';
 import type { Content } from './manifest.ts';
 import type { RowSource } from './row-source.ts';

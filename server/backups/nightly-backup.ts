@@ -1,5 +1,5 @@
 // The job that backs up every night, and whenever staff ask for it.
-import type { Database } from '../../packages/backend/database/database.ts';
+import type { Database } from '@jani-juice/backend/database';
 import type { Config } from '../config.ts';
 import type { Job } from '../jobs.ts';
 import type { Log } from '../log.ts';

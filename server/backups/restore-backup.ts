@@ -1,11 +1,9 @@
 // Replaces a shop's data with a backup. The former data is moved aside, never deleted.
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { lockFolder } from '../../packages/backend/database/folder-lock.ts';
-import { openPglite } from '../../packages/backend/database/pglite.ts';
-import { syncFile } from '../../packages/backend/durable-file.ts';
-import { createDiskFiles } from '../../packages/backend/storage/disk-files.ts';
-import type { FileStore } from '../../packages/backend/storage/file-store.ts';
+import { lockFolder, syncFile } from '@jani-juice/backend/files';
+import { openPglite } from '@jani-juice/backend/pglite';
+import { createDiskFiles, type FileStore } from '@jani-juice/backend/storage';
 import { unpackArchive } from './archive.ts';
 import { compareFigures } from './backup-task.ts';
 import { copyFiles } from './copy-files.ts';

@@ -1,8 +1,7 @@
 // Where the rows of a shop come from: its database, or a backup.
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Session } from '../../packages/backend/database/database.ts';
-import { type AppliedMigration, readMigrations } from '../../packages/backend/database/migrate.ts';
+import { type AppliedMigration, readMigrations, type Session } from '@jani-juice/backend/database';
 import { BrokenArchive, type Entry } from './archive.ts';
 import { readSums } from './figures.ts';
 import type { Content, Manifest } from './manifest.ts';

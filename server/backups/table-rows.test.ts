@@ -1,6 +1,6 @@
+import type { Database } from '@jani-juice/backend/database';
+import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import { expect, test } from 'vitest';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases, throwawayDatabase } from '../../packages/backend/database/throwaway.ts';
 import { digestOf, insertLines, LineDigest, listTables, readLines, setTextForm } from './table-rows.ts';
 
 const tables = `

@@ -1,11 +1,7 @@
 // Rows of tables as text that PGlite and every version of PostgreSQL read and print alike: each row is one line, a JSON array of its
 // columns' texts. It holds every value that pg_dump would: unlike the row as a JSON object, it distinguishes a JSON null from no value.
 import { createHash } from 'node:crypto';
-import {
-  type Session,
-  settingsParameters,
-  settingsStatement,
-} from '../../packages/backend/database/database.ts';
+import { type Session, settingsParameters, settingsStatement } from '@jani-juice/backend/database';
 
 /** A table with its stored columns; generated ones are left out. The names are quoted where SQL needs it. */
 export interface Table {

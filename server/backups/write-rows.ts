@@ -1,10 +1,10 @@
 // Writes the rows of a shop into a database, within one transaction: an interruption leaves it as it was.
-import type { Session } from '../../packages/backend/database/database.ts';
 import {
   lockMigrations,
   type MigrationSource,
   migrateLike,
-} from '../../packages/backend/database/migrate.ts';
+  type Session,
+} from '@jani-juice/backend/database';
 import { differenceOf, readSums } from './figures.ts';
 import type { Content } from './manifest.ts';
 import type { RowSource } from './row-source.ts';

@@ -1,6 +1,7 @@
 // The store of builds in the shop's own storage service.
+
+import { testDatabases } from '@jani-juice/backend/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
 import { type OpenServices, openServices } from '../../scripts/open-services.ts';
 import { type BuildStore, openBuildStore } from './build-store.ts';
 

@@ -2,13 +2,16 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Client, FairQueue } from '@jani-juice/backend/limits';
+import {
+  type ImageProcess,
+  imageFormatOf,
+  maxPixelsOf,
+  type RenderedImages,
+} from '@jani-juice/backend/storage';
 import { formatKsh } from '../../domain/money.ts';
 import { type SharedProduct, shareImageSize, shareImageVersion } from '../../domain/share-image.ts';
 import { maxImageBytes } from '../../domain/uploaded-image.ts';
-import type { Client, FairQueue } from '../../packages/backend/fair-queue.ts';
-import type { ImageProcess } from '../../packages/backend/storage/image-process.ts';
-import { imageFormatOf, maxPixelsOf } from '../../packages/backend/storage/images.ts';
-import type { RenderedImages } from '../../packages/backend/storage/rendered-images.ts';
 import type { Store } from '../../web/lib/store.ts';
 import { shareDrawing } from './share-drawing.ts';
 

@@ -1,6 +1,6 @@
 // Invariants of orders, payments and stock.
 import { expect } from 'vitest';
-import type { Database, Session } from '../../packages/backend/database/database.ts';
+import type { Database, Session } from '@jani-juice/backend/database';
 
 /** Days whose figures differ from the sums of their rows. */
 export const wrongFigures = `

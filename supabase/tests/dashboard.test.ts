@@ -1,8 +1,7 @@
 // Data of the dashboard: page views, figures, backups and system state.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole } from '../../packages/backend/database/as-role.ts';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import type { Database } from '@jani-juice/backend/database';
 import {
   call,
   expectRefusal,

@@ -1,6 +1,6 @@
 // Describes a database as comparable lines: tables, columns, constraints, indexes, functions, triggers, policies,
 // grants, comments and publications of the shop.
-import type { Session } from '../../packages/backend/database/database.ts';
+import type { Session } from '@jani-juice/backend/database';
 
 /**
  * Describes the objects of the shop's schemas, and policies and triggers wherever they are.

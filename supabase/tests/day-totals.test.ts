@@ -1,9 +1,8 @@
 // The totals of a day follow from each other, for any books.
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole } from '../../packages/backend/database/as-role.ts';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import type { Database } from '@jani-juice/backend/database';
 import { openShopDatabase, people } from './shop-database.ts';
 
 const days = ['2026-11-20', '2026-11-21', '2026-11-22'] as const;

@@ -1,8 +1,8 @@
 // Payments with a guessed tracking number, payments that are already being refunded, and late receipts.
 import { randomBytes, randomInt, randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import type { Database } from '@jani-juice/backend/database';
+import { testDatabases } from '@jani-juice/backend/testing';
 import type { Database as Types } from '../types.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
 import {

@@ -1,7 +1,7 @@
 // Strangers try all day to hold a drink without paying. An honest buyer who comes at any time fails at most once, for minutes.
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import type { Database } from '@jani-juice/backend/database';
+import { testDatabases } from '@jani-juice/backend/testing';
 import { isExhaustive } from '../../scripts/test-depth.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
 import { letMinutesPass, makeProduct, openShopDatabase } from './shop-database.ts';

@@ -1,9 +1,8 @@
 // Valid URLs of product images: the constraint and the rule of the screens.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { isAllowedImageUrl } from '../../domain/product-image.ts';
-import { asRole } from '../../packages/backend/database/as-role.ts';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import type { Database } from '@jani-juice/backend/database';
 import { makeProduct, openShopDatabase, people } from './shop-database.ts';
 
 const accepted = [

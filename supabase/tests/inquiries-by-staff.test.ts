@@ -1,8 +1,8 @@
 // Staff mark inquiries as read: once, and only listed ones.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import type { Database } from '@jani-juice/backend/database';
+import { testDatabases } from '@jani-juice/backend/testing';
 import { call, expectRefusal, openShopDatabase, type Person } from './shop-database.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {

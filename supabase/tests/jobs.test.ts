@@ -1,7 +1,7 @@
 // Claims of jobs by processes. A hosted project bills every call of the payment function.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import type { Database } from '@jani-juice/backend/database';
+import { testDatabases } from '@jani-juice/backend/testing';
 import { call, openShopDatabase } from './shop-database.ts';
 
 const actions = ['query-open', 'send-refunds', 'take-up-till', 'pull-statement'] as const;

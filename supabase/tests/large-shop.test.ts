@@ -1,8 +1,7 @@
 // Calls that grow with nothing but their own answer: what they read in a large shop, beside a small one of the same daily rate.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole } from '../../packages/backend/database/as-role.ts';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import type { Database } from '@jani-juice/backend/database';
 import { fillShop } from '../../scripts/fill-shop.ts';
 import { isExhaustive } from '../../scripts/test-depth.ts';
 import { openShopDatabase, type Person, people } from './shop-database.ts';

@@ -1,9 +1,8 @@
 // Limits per network: the networks of a call, their allowances, and refusals that do not roll back their counters.
 import { createHash, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole } from '../../packages/backend/database/as-role.ts';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import type { Database } from '@jani-juice/backend/database';
 import { call, expectRefusal, openShopDatabase, people } from './shop-database.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {

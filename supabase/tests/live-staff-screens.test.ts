@@ -1,6 +1,6 @@
 // Live updates of staff screens: their tables are published, and changes are written to the log.
 import { describe, expect, test } from 'vitest';
-import { testDatabases, throwawayDatabase } from '../../packages/backend/database/throwaway.ts';
+import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {

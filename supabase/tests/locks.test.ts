@@ -2,9 +2,8 @@
 // (40P01), and its work would have to be repeated.
 import { randomBytes, randomInt } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole, type Claims } from '../../packages/backend/database/as-role.ts';
-import { type Database, DatabaseError } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import { asRole, type Claims, testDatabases } from '@jani-juice/backend/testing';
+import { type Database, DatabaseError } from '@jani-juice/backend/database';
 import { isExhaustive } from '../../scripts/test-depth.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
 import {

@@ -9,9 +9,8 @@ import {
   writeMessage,
 } from '../../domain/customer-message.ts';
 import { textLength } from '../../domain/text-message.ts';
-import { asRole } from '../../packages/backend/database/as-role.ts';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import type { Database } from '@jani-juice/backend/database';
 import {
   call,
   expectRefusal,

@@ -2,8 +2,8 @@
 import { randomBytes, randomInt } from 'node:crypto';
 import { assert, asyncProperty, constantFrom, shuffledSubarray } from 'fast-check';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import type { Database } from '@jani-juice/backend/database';
+import { testDatabases } from '@jani-juice/backend/testing';
 import { isExhaustive } from '../../scripts/test-depth.ts';
 import type { Database as Types } from '../types.ts';
 import { expectBalancedBooks } from './balanced-books.ts';

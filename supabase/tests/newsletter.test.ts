@@ -1,7 +1,7 @@
 // The newsletter list: one link in an email subscribes an address, another unsubscribes it. Responses do not reveal subscribers.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Database, DatabaseError } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import type { Database, DatabaseError } from '@jani-juice/backend/database';
+import { testDatabases } from '@jani-juice/backend/testing';
 import { call, expectRefusal, openShopDatabase } from './shop-database.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {

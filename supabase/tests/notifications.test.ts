@@ -1,8 +1,8 @@
 // How many notifications an order costs: each transaction with one waits for the database's only queue of notifications.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import type { Database } from '@jani-juice/backend/database';
+import { testDatabases } from '@jani-juice/backend/testing';
 import { call, makeProduct, openShopDatabase, orderForm, type PlacedOrder } from './shop-database.ts';
 
 const channels = ['page_changes', 'realtime_changes', 'realtime_messages'];

@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { orderNumberExamples } from '../../domain/order-number-examples.ts';
 import { accountReference, readOrderNumbers } from '../../domain/tracking-number.ts';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import type { Database } from '@jani-juice/backend/database';
+import { testDatabases } from '@jani-juice/backend/testing';
 import {
   call,
   expectRefusal,

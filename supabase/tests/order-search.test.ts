@@ -1,8 +1,7 @@
 // Order search: literal parts of name, email address and number, newest first, in pages.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole } from '../../packages/backend/database/as-role.ts';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import type { Database } from '@jani-juice/backend/database';
 import type { Database as Types } from '../types.ts';
 import { call, expectRefusal, openShopDatabase, type Person, people } from './shop-database.ts';
 

@@ -1,8 +1,8 @@
 // Payments at the till: confirmed by staff, once per receipt, concurrently with M-PESA's messages.
 import { randomBytes, randomInt } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import type { Database } from '@jani-juice/backend/database';
+import { testDatabases } from '@jani-juice/backend/testing';
 import type { Database as Types } from '../types.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
 import {

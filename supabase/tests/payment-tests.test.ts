@@ -1,9 +1,8 @@
 // A test with KSh 1 is a payment without an order: financial reports exclude it.
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { asRole } from '../../packages/backend/database/as-role.ts';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import type { Database } from '@jani-juice/backend/database';
 import type { Database as Types } from '../types.ts';
 import {
   call,

@@ -1,8 +1,8 @@
 // Personal data: deleted after its retention period, and on request of a person, while the books stay balanced.
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import type { Database } from '@jani-juice/backend/database';
+import { testDatabases } from '@jani-juice/backend/testing';
 import { expectBalancedBooks } from './balanced-books.ts';
 import {
   call,

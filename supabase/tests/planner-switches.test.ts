@@ -1,7 +1,7 @@
 // No function runs with planner switches of its caller that it does not set itself (docs/decisions/speed.md).
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases, throwawayDatabase } from '../../packages/backend/database/throwaway.ts';
+import type { Database } from '@jani-juice/backend/database';
+import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 
 interface Routine {

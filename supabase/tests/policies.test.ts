@@ -2,9 +2,8 @@
 // here fails the tests.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole } from '../../packages/backend/database/as-role.ts';
-import { type Database, DatabaseError } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import { type Database, DatabaseError } from '@jani-juice/backend/database';
 import {
   everyone,
   openShopDatabase,

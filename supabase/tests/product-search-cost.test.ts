@@ -1,8 +1,7 @@
 // Rows read by a search: they do not grow with the catalogue for any search text.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole } from '../../packages/backend/database/as-role.ts';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import type { Database } from '@jani-juice/backend/database';
 import { openShopDatabase, people } from './shop-database.ts';
 
 const size = 2500;

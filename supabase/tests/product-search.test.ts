@@ -1,8 +1,7 @@
 // Product search on the demo catalogue: the products that must be among the first three results.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole } from '../../packages/backend/database/as-role.ts';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import type { Database } from '@jani-juice/backend/database';
 import { call, openShopDatabase, type Person, people } from './shop-database.ts';
 
 const flavour = (name: string) => [`${name}-bottle`, `${name}-can`, `${name}-flask`];

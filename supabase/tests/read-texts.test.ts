@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { normalisePhone } from '../../domain/phone.ts';
 import { spellingsOfOnePhone, textsWithoutOnePhone } from '../../domain/phone-examples.ts';
 import { visibleLength, wordLength } from '../../domain/visible-text.ts';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases, throwawayDatabase } from '../../packages/backend/database/throwaway.ts';
+import type { Database } from '@jani-juice/backend/database';
+import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {

@@ -1,9 +1,8 @@
 // Reconciliation: differences between the shop and M-PESA, their resolution by staff, and pulls of the 48-hour statement.
 import { randomBytes, randomInt } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { asRole } from '../../packages/backend/database/as-role.ts';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import type { Database } from '@jani-juice/backend/database';
 import { expectBalancedBooks } from './balanced-books.ts';
 import {
   call,

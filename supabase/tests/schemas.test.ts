@@ -1,7 +1,7 @@
 // supabase/schemas describes the current database; the migrations lead to the same catalogue.
 import { readdir, readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
-import { testDatabases, throwawayDatabase } from '../../packages/backend/database/throwaway.ts';
+import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 import { describeCatalogue } from './database-catalogue.ts';
 

@@ -1,7 +1,7 @@
 // Settlement of messages: the rows of the table in docs/decisions/payments.md, by their names.
 import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Database } from '../../packages/backend/database/database.ts';
+import type { Database } from '@jani-juice/backend/database';
 import { openShopDatabase } from './shop-database.ts';
 
 const orderId = 'a0000000-0000-4000-8000-000000000001';

@@ -2,9 +2,8 @@
 // behind the same address can spend little.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { asRole } from '../../packages/backend/database/as-role.ts';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import type { Database } from '@jani-juice/backend/database';
 import { isExhaustive } from '../../scripts/test-depth.ts';
 import { call, makeProduct, openShopDatabase, people } from './shop-database.ts';
 

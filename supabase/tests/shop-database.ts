@@ -2,9 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { expect } from 'vitest';
-import { asRole, type Claims } from '../../packages/backend/database/as-role.ts';
-import { type Database, DatabaseError, type Session } from '../../packages/backend/database/database.ts';
-import { throwawayDatabase } from '../../packages/backend/database/throwaway.ts';
+import { asRole, type Claims, throwawayDatabase } from '@jani-juice/backend/testing';
+import { type Database, DatabaseError, type Session } from '@jani-juice/backend/database';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 
 const staffId = '5a000000-0000-4000-8000-000000000001';

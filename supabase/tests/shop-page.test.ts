@@ -1,8 +1,7 @@
 // Pages of a long product list: each product once, exact counts, and few rows read, with and without statistics.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole } from '../../packages/backend/database/as-role.ts';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import type { Database } from '@jani-juice/backend/database';
 import { call, openShopDatabase, people } from './shop-database.ts';
 
 interface Card {

@@ -1,8 +1,8 @@
 // The texts of the contact page: limited in length, and rendered with the settings they contain.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { checkShopText, shopTextLimits, shopTextSlugs } from '../../domain/shop-text.ts';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import type { Database } from '@jani-juice/backend/database';
+import { testDatabases } from '@jani-juice/backend/testing';
 import { openShopDatabase } from './shop-database.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {

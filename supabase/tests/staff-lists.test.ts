@@ -1,9 +1,8 @@
 // Staff lists: search of orders and deliveries by customers and riders, and filters by open work.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { deliveryPromiseMinutes } from '../../domain/delivery-status.ts';
-import { asRole } from '../../packages/backend/database/as-role.ts';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import type { Database } from '@jani-juice/backend/database';
 import { expectRefusal, openShopDatabase, type Person, people } from './shop-database.ts';
 
 // More rows than a search scans before it uses the index: 40 pages of 5.

@@ -1,8 +1,7 @@
 // Staff screens of a large shop read no more rows than those of a small one, with and without statistics.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole } from '../../packages/backend/database/as-role.ts';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import type { Database } from '@jani-juice/backend/database';
 import { wrongFigures } from './balanced-books.ts';
 import { call, openShopDatabase, people } from './shop-database.ts';
 

@@ -1,8 +1,7 @@
 // Search of deliveries and inquiries: literal, in the listed columns, in pages, for staff only, and fast.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole } from '../../packages/backend/database/as-role.ts';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import type { Database } from '@jani-juice/backend/database';
 import { expectRefusal, openShopDatabase, type Person, people } from './shop-database.ts';
 
 interface Found {

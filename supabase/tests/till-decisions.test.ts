@@ -2,9 +2,8 @@
 // change, and receipts that M-PESA has not reported.
 import { createHash, randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { asRole } from '../../packages/backend/database/as-role.ts';
-import { type Database, DatabaseError } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import { type Database, DatabaseError } from '@jani-juice/backend/database';
 import { isExhaustive } from '../../scripts/test-depth.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
 import {

@@ -1,7 +1,7 @@
 // The generated types match the migrated database.
 import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
-import { throwawayDatabase } from '../../packages/backend/database/throwaway.ts';
+import { throwawayDatabase } from '@jani-juice/backend/testing';
 import { describeDatabase } from '../../scripts/database-types.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 

@@ -1,7 +1,7 @@
 // A text that a reader does not see counts as none, in every text that a visitor or staff member can write.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Database } from '../../packages/backend/database/database.ts';
-import { testDatabases } from '../../packages/backend/database/throwaway.ts';
+import type { Database } from '@jani-juice/backend/database';
+import { testDatabases } from '@jani-juice/backend/testing';
 import {
   call,
   expectRefusal,

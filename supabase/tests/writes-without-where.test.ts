@@ -1,6 +1,6 @@
 // Every UPDATE and DELETE in the database's functions has a WHERE.
 import { expect, test } from 'vitest';
-import { throwawayDatabase } from '../../packages/backend/database/throwaway.ts';
+import { throwawayDatabase } from '@jani-juice/backend/testing';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 import { writesWithoutWhere } from './writes-without-where.ts';
 

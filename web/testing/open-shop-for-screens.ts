@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
-import { copyMigratedDatabase } from '../../packages/backend/database/throwaway.ts';
+import { copyMigratedDatabase } from '@jani-juice/backend/testing';
 import { freePort } from '../../scripts/free-port.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 import { readConfig } from '../../server/config.ts';

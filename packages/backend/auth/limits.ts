@@ -2,7 +2,7 @@
 // guessable values count per account and network, and others are never refused because of someone's guesses
 // (docs/decisions/auth.md).
 import type { Session } from '../database/database.ts';
-import { networksOf } from '../network.ts';
+import { networksOf } from '../limits/network.ts';
 import { AuthError } from './auth-error.ts';
 import { type AuthContext, at } from './context.ts';
 import type { AuthSettings, Limit } from './settings.ts';

@@ -4,7 +4,7 @@ import type { ApiKeys } from '../api-keys.ts';
 import { createAccessTokens } from '../authenticate.ts';
 import { type Caller, inShareOf, type Service, type SharedQueue } from '../caller.ts';
 import { type Database, DatabaseError, isUnavailable, retryAfterSeconds } from '../database/database.ts';
-import { isQueueRejection } from '../fair-queue.ts';
+import { isQueueRejection } from '../limits/fair-queue.ts';
 import { adminLinkRoutes } from './admin/links.ts';
 import { adminUserRoutes } from './admin/users.ts';
 import { AuthError, answerError, OAuthError } from './auth-error.ts';

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createAccessTokens } from '../authenticate.ts';
 import type { Database } from '../database/database.ts';
-import { throwawayDatabase } from '../database/throwaway.ts';
+import { throwawayDatabase } from '../testing/throwaway.ts';
 import { AuthError } from './auth-error.ts';
 import type { AuthContext, AuthRequest } from './context.ts';
 import { createPasswords } from './passwords.ts';

@@ -1,6 +1,6 @@
 // Limits on the size of requests to the auth service.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type OpenAuthService, openAuthService } from '../../../scripts/open-auth-service.ts';
+import { type OpenAuthService, openAuthService } from '../testing/open-auth-service.ts';
 import { adminOf, clientOf, newEmail, password, post } from './auth-client.ts';
 
 const often = { count: 100_000, window: 300 };

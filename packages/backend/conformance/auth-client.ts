@@ -1,6 +1,6 @@
 // The official auth client and plain requests, for tests of a running auth service.
 import { AuthClient, type AuthError, type GoTrueClient } from '@supabase/auth-js';
-import type { OpenAuthService } from '../../../scripts/open-auth-service.ts';
+import type { OpenAuthService } from '../testing/open-auth-service.ts';
 
 export const password = 'correct horse battery';
 let counter = 0;

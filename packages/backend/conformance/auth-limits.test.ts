@@ -2,8 +2,8 @@
 import { createHmac } from 'node:crypto';
 import type { GoTrueClient } from '@supabase/auth-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type OpenAuthService, openAuthService } from '../../../scripts/open-auth-service.ts';
-import { testDatabases } from '../database/throwaway.ts';
+import { type OpenAuthService, openAuthService } from '../testing/open-auth-service.ts';
+import { testDatabases } from '../testing/throwaway.ts';
 import { adminOf, clientOf, newEmail, password, post, refusal } from './auth-client.ts';
 
 const often = { count: 100_000, window: 300 };

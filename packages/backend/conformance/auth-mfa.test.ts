@@ -3,10 +3,10 @@ import { type AuthError, GoTrueClient } from '@supabase/auth-js';
 import { decodeJwt } from 'jose';
 import { Secret, TOTP } from 'otpauth';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { type OpenAuthService, openAuthService } from '../../../scripts/open-auth-service.ts';
 import { createSoftwareAuthenticator } from '../auth/passkeys/software-authenticator.ts';
 import { createAccessTokens } from '../authenticate.ts';
-import { testDatabases } from '../database/throwaway.ts';
+import { type OpenAuthService, openAuthService } from '../testing/open-auth-service.ts';
+import { testDatabases } from '../testing/throwaway.ts';
 
 const password = 'a long enough password';
 

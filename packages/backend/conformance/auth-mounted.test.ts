@@ -7,8 +7,8 @@ import type { ApiKeys } from '../api-keys.ts';
 import { createAccessTokens, InvalidToken } from '../authenticate.ts';
 import { type Backend, createBackend } from '../backend.ts';
 import type { Database } from '../database/database.ts';
-import { throwawayDatabase } from '../database/throwaway.ts';
-import { createFairShare } from '../fair-share.ts';
+import { createFairShare } from '../limits/fair-share.ts';
+import { throwawayDatabase } from '../testing/throwaway.ts';
 
 const publicUrl = 'https://services.example.com';
 const sharedSecret = '37c304f8-51aa-419a-a1af-06154e63707a';

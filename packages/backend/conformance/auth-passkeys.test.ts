@@ -2,12 +2,12 @@
 import { type AuthError, GoTrueClient, type VerifyPasskeyRegistrationParams } from '@supabase/auth-js';
 import { Secret, TOTP } from 'otpauth';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { type OpenAuthService, openAuthService } from '../../../scripts/open-auth-service.ts';
 import {
   createSoftwareAuthenticator,
   type SoftwareAuthenticator,
 } from '../auth/passkeys/software-authenticator.ts';
-import { testDatabases } from '../database/throwaway.ts';
+import { type OpenAuthService, openAuthService } from '../testing/open-auth-service.ts';
+import { testDatabases } from '../testing/throwaway.ts';
 
 type CreationOptions = Parameters<SoftwareAuthenticator['create']>[0];
 type RequestOptions = Parameters<SoftwareAuthenticator['get']>[0];

@@ -2,8 +2,8 @@
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { generateKeyPair, SignJWT } from 'jose';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { type OpenAuthService, openAuthService } from '../../../scripts/open-auth-service.ts';
 import type { ExternalProvider } from '../auth/settings.ts';
+import { type OpenAuthService, openAuthService } from '../testing/open-auth-service.ts';
 import { post } from './auth-client.ts';
 
 let listener: Server;

@@ -4,10 +4,10 @@ import { AuthClient } from '@supabase/auth-js';
 import { exportJWK, exportSPKI, generateKeyPair, importJWK, type JWTPayload, SignJWT } from 'jose';
 import { Secret, TOTP } from 'otpauth';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type OpenAuthService, openAuthService } from '../../../scripts/open-auth-service.ts';
 import type { ApiKeys } from '../api-keys.ts';
 import { createAccessTokens, createAuthenticate, InvalidToken } from '../authenticate.ts';
-import { testDatabases } from '../database/throwaway.ts';
+import { type OpenAuthService, openAuthService } from '../testing/open-auth-service.ts';
+import { testDatabases } from '../testing/throwaway.ts';
 
 const password = 'correct horse battery';
 let counter = 0;

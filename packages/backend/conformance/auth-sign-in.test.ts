@@ -1,7 +1,7 @@
 // Sign-up, passwords, codes and links, through the official client.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type OpenAuthService, openAuthService } from '../../../scripts/open-auth-service.ts';
-import { testDatabases } from '../database/throwaway.ts';
+import { type OpenAuthService, openAuthService } from '../testing/open-auth-service.ts';
+import { testDatabases } from '../testing/throwaway.ts';
 import { adminOf, clientOf, newEmail, password, post, refusal } from './auth-client.ts';
 
 describe.each(testDatabases())('sign-up and sign-in without confirmation on %s', (kind) => {

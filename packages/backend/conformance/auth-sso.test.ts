@@ -2,8 +2,8 @@
 import { GoTrueClient } from '@supabase/auth-js';
 import { decodeJwt } from 'jose';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { type OpenAuthService, openAuthService } from '../../../scripts/open-auth-service.ts';
-import { testDatabases } from '../database/throwaway.ts';
+import { type OpenAuthService, openAuthService } from '../testing/open-auth-service.ts';
+import { testDatabases } from '../testing/throwaway.ts';
 import { type Answer, type SamlIdentityProvider, samlIdentityProvider } from './saml-identity-provider.ts';
 import { strangersKey } from './saml-test-keys.ts';
 

@@ -6,8 +6,8 @@ import { decodeJwt } from 'jose';
 import { generatePrivateKey, type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts';
 import { createSiweMessage, generateSiweNonce } from 'viem/siwe';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { type OpenAuthService, openAuthService } from '../../../scripts/open-auth-service.ts';
-import { testDatabases } from '../database/throwaway.ts';
+import { type OpenAuthService, openAuthService } from '../testing/open-auth-service.ts';
+import { testDatabases } from '../testing/throwaway.ts';
 
 const site = 'https://shop.example';
 type Siwe = Parameters<typeof createSiweMessage>[0];

@@ -1,8 +1,8 @@
 // The table-query service over HTTP: through the official client, and raw requests for details that the client hides.
 import { request as send } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type OpenDataService, openDataService } from '../../../scripts/open-data-service.ts';
-import { testDatabases } from '../database/throwaway.ts';
+import { type OpenDataService, openDataService } from '../testing/open-data-service.ts';
+import { testDatabases } from '../testing/throwaway.ts';
 
 interface Answer {
   status: number;

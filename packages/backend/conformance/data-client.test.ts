@@ -1,8 +1,8 @@
 // Every method of the official client's query builder, called once.
 import { PostgrestClient, PostgrestError } from '@supabase/postgrest-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type OpenDataService, openDataService } from '../../../scripts/open-data-service.ts';
-import { testDatabases } from '../database/throwaway.ts';
+import { type OpenDataService, openDataService } from '../testing/open-data-service.ts';
+import { testDatabases } from '../testing/throwaway.ts';
 
 const additions = `
   create table public.kites (

@@ -1,7 +1,7 @@
 // The size of answers by role, on both databases.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database } from '../database/database.ts';
-import { testDatabases, throwawayDatabase } from '../database/throwaway.ts';
+import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import { createDataService } from './service.ts';
 
 const sources = [

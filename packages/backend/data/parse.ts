@@ -1,5 +1,5 @@
 // First stage: parses an HTTP request to a query tree, without knowledge of the database except schema names.
-import type { HeaderLookup } from '../plain-request.ts';
+import type { HeaderLookup } from '../http/plain-request.ts';
 import { DataError } from './data-error.ts';
 import { type AcceptedType, parseAccept } from './media-type.ts';
 import { mediaTypeOf, type Payload, parsePayload } from './payload.ts';

@@ -1,6 +1,6 @@
 // Limits of a request's size and of its answer's, by the parts that make PostgreSQL's work grow. The embedded database cannot
 // interrupt a statement, so expensive ones are rejected before they run.
-import { patternCost } from '../pattern-cost.ts';
+import { patternCost } from '../limits/pattern-cost.ts';
 import { DataError } from './data-error.ts';
 import type { ParsedRequest } from './parse.ts';
 import type { Condition, Operation, Query, SelectItem } from './query-tree.ts';

@@ -1,6 +1,6 @@
 // Converts errors to HTTP responses, with PostgREST's statuses.
 import { DatabaseError, isUnavailable } from '../database/database.ts';
-import { type PlainHeaders, PlainResponse } from '../plain-response.ts';
+import { type PlainHeaders, PlainResponse } from '../http/plain-response.ts';
 import { DataError } from './data-error.ts';
 
 /**

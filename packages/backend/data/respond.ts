@@ -1,5 +1,5 @@
 // Last stage: converts the database's answer to an HTTP response. Bodies pass through as PostgreSQL built them.
-import { type PlainHeaders, PlainResponse } from '../plain-response.ts';
+import { type PlainHeaders, PlainResponse } from '../http/plain-response.ts';
 import { DataError } from './data-error.ts';
 import type { ParsedRequest } from './parse.ts';
 import { putMismatch } from './plan-mutation.ts';

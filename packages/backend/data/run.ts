@@ -1,6 +1,6 @@
 // Fourth stage, the only one that touches the database: a plan is run in an open transaction.
 import type { Session } from '../database/database.ts';
-import { type PlainResponse, webHeaders } from '../plain-response.ts';
+import { type PlainResponse, webHeaders } from '../http/plain-response.ts';
 import type { ParsedRequest } from './parse.ts';
 import type { CallPlan, DescriptionPlan, MutationPlan, ReadPlan } from './plan-types.ts';
 import { checkAnswer, respond, respondDocument } from './respond.ts';

@@ -1,5 +1,5 @@
 // Durations of a request's stages, for the Server-Timing header.
-import type { PlainResponse } from '../plain-response.ts';
+import type { PlainResponse } from '../http/plain-response.ts';
 
 /** A clock with laps. */
 export class ServerTiming {

@@ -2,7 +2,7 @@
 import { PostgrestClient } from '@supabase/postgrest-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database } from '../database/database.ts';
-import { testDatabases, throwawayDatabase } from '../database/throwaway.ts';
+import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import { createDataService, type DataServiceOptions } from './service.ts';
 
 const sources = [{ name: 'platform', folder: 'packages/backend/platform' }];

@@ -1,7 +1,7 @@
 // Edge cases of requests that could be read in several ways, and of response headers.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Database, DatabaseError } from '../database/database.ts';
-import { testDatabases, throwawayDatabase } from '../database/throwaway.ts';
+import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import { createDataService, type DataServiceOptions } from './service.ts';
 
 const schema = `

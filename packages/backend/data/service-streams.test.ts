@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Database } from '../database/database.ts';
 import { openPostgresql } from '../database/postgresql.ts';
-import { testDatabases, throwawayDatabase } from '../database/throwaway.ts';
+import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import { createDataService } from './service.ts';
 import { maxBufferedRows } from './stream-rows.ts';
 

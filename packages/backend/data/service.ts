@@ -1,11 +1,11 @@
 // The table-query service: parse, plan, write, run, respond.
 
 import { type Caller, inShareOf, type Service } from '../caller.ts';
-import { asRole, readAsRole, requestRoles, writeAsRole } from '../database/as-role.ts';
 import type { Database, Session } from '../database/database.ts';
-import { isQueueRejection } from '../fair-queue.ts';
-import { addressOf, PlainRequest } from '../plain-request.ts';
-import { PlainResponse } from '../plain-response.ts';
+import { addressOf, PlainRequest } from '../http/plain-request.ts';
+import { PlainResponse } from '../http/plain-response.ts';
+import { isQueueRejection } from '../limits/fair-queue.ts';
+import { asRole, readAsRole, requestRoles, writeAsRole } from '../database/as-role.ts';
 import { DataError } from './data-error.ts';
 import { DescriptionCache } from './description-cache.ts';
 import { followSchema } from './follow-schema.ts';

@@ -1,7 +1,8 @@
 // Settings of a request's transaction: the request as SQL sees it, and the settings of its role and function.
-import type { RequestSettings } from '../database/as-role.ts';
+
 import type { Isolation } from '../database/database.ts';
-import type { HeaderLookup } from '../plain-request.ts';
+import type { HeaderLookup } from '../http/plain-request.ts';
+import type { RequestSettings } from '../database/as-role.ts';
 import type { ParsedRequest } from './parse.ts';
 import type { Plan } from './plan-types.ts';
 import { quoted } from './sql-writer.ts';

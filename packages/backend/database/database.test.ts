@@ -2,9 +2,9 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { asRole, type Claims, readAsRole } from './as-role.ts';
+import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import { type Database, DatabaseError, type Session } from './database.ts';
 import { openPostgresql } from './postgresql.ts';
-import { testDatabases, throwawayDatabase } from './throwaway.ts';
 
 const platform = { name: 'platform', folder: 'packages/backend/platform' };
 

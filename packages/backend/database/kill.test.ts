@@ -4,8 +4,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { copyMigratedDatabase, sharedBuffers } from '../testing/throwaway.ts';
 import { openPglite } from './pglite.ts';
-import { copyMigratedDatabase, sharedBuffers } from './throwaway.ts';
 
 // Writes rows one by one and prints each number once its commit is acknowledged.
 const writer = `

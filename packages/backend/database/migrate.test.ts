@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import type { Database } from './database.ts';
 import { type AppliedMigration, migrate, migrateLike, readMigrations } from './migrate.ts';
 import { openPostgresql } from './postgresql.ts';
-import { testDatabases, throwawayDatabase } from './throwaway.ts';
 
 test.runIf(testDatabases().includes('postgresql'))(
   'an owner without superuser rights, as in docs/operating.md, can create the platform',

@@ -3,9 +3,9 @@ import { cp, mkdtemp, open, readdir, rm, stat, truncate } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { sharedBuffers } from '../testing/throwaway.ts';
 import { pageBytes } from './page-check.ts';
 import { openPglite } from './pglite.ts';
-import { sharedBuffers } from './throwaway.ts';
 
 const options = { isDurable: true, sharedBuffers };
 const rows = 4000;

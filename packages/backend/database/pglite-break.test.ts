@@ -2,9 +2,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { copyMigratedDatabase, sharedBuffers } from '../testing/throwaway.ts';
 import type { DatabaseError } from './database.ts';
 import { openPglite } from './pglite.ts';
-import { copyMigratedDatabase, sharedBuffers } from './throwaway.ts';
 
 let folder: string;
 beforeAll(async () => {

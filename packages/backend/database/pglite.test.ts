@@ -6,8 +6,8 @@ import { promisify } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
+import { copyMigratedDatabase } from '../testing/throwaway.ts';
 import { openPglite } from './pglite.ts';
-import { copyMigratedDatabase } from './throwaway.ts';
 
 test('runs a checkpoint before the write-ahead log grows long', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'jani-pglite-'));

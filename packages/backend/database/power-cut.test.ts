@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { sharedBuffers } from '../testing/throwaway.ts';
 import { openPglite } from './pglite.ts';
-import { sharedBuffers } from './throwaway.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const preload = new URL('./simulate-power-cut.mjs', import.meta.url).href;

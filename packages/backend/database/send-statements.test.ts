@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readAsRole } from './as-role.ts';
+import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import type { Database } from './database.ts';
-import { testDatabases, throwawayDatabase } from './throwaway.ts';
 
 const platform = { name: 'platform', folder: 'packages/backend/platform' };
 

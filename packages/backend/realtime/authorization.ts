@@ -1,6 +1,7 @@
 // Authorization of private topics: queries the policies of realtime.messages with rows that are never committed.
-import { asRole, type Claims, requestRoles } from '../database/as-role.ts';
+
 import { type Database, DatabaseError, type Session } from '../database/database.ts';
+import { asRole, type Claims, requestRoles } from '../database/as-role.ts';
 
 /**
  * Allowed senders of broadcasts and presence to public topics. `everyone`: as in the client protocol. `privileged`: clients that the

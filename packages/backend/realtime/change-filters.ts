@@ -1,6 +1,6 @@
 // The conditions of subscriptions as SQL: values are bound parameters, names and types come from the catalogue.
 import { type Database, DatabaseError, type Session } from '../database/database.ts';
-import { patternCost } from '../pattern-cost.ts';
+import { patternCost } from '../limits/pattern-cost.ts';
 import { type ChangedTable, quoted, type TableColumn } from './changed-tables.ts';
 import { isOutage } from './outage.ts';
 import type { ChangeFilter, ChangeInterest } from './subscription-params.ts';

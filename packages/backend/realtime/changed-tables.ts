@@ -1,6 +1,7 @@
 // Reads from the catalogue which tables are published and how clients see their columns.
-import { requestRoles } from '../database/as-role.ts';
+
 import type { Database } from '../database/database.ts';
+import { requestRoles } from '../database/as-role.ts';
 
 /** A column of a table. */
 export interface TableColumn {

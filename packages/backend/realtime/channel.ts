@@ -1,6 +1,7 @@
 // One channel: a connection's membership in a topic, from the accepted join to its end.
+
+import { visitorOf } from '../limits/fair-share.ts';
 import type { Claims } from '../database/as-role.ts';
-import { visitorOf } from '../fair-share.ts';
 import {
   allRights,
   knownRightsToSend,

@@ -1,8 +1,8 @@
 // The channels of this process by topic, and the delivery of broadcasts to them.
 import type { Authenticate } from '../authenticate.ts';
-import type { Backlog } from '../backlog.ts';
 import type { Database } from '../database/database.ts';
-import type { FairQueue } from '../fair-queue.ts';
+import type { Backlog } from '../limits/backlog.ts';
+import type { FairQueue } from '../limits/fair-queue.ts';
 import type { PublicSenders } from './authorization.ts';
 import { audienceOf, type Broadcast, framesOf, sizeOf, topicOf } from './broadcast.ts';
 import type { BroadcastFeed } from './broadcast-feed.ts';

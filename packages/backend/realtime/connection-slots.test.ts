@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { networksOf } from '../network.ts';
+import { networksOf } from '../limits/network.ts';
 import { ConnectionSlots } from './connection-slots.ts';
 
 const open = (slots: ConnectionSlots, address: string, closed: string[] = []) =>

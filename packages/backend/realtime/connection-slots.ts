@@ -1,6 +1,6 @@
 // Socket slots of this process. Each network has a limit; when all slots are taken, the networks with the most sockets lose
 // one.
-import { NetworkQuota } from '../network-limits.ts';
+import { NetworkQuota } from '../limits/network-limits.ts';
 import type { Limits } from './limits.ts';
 
 interface Slot {

@@ -1,7 +1,7 @@
 // One socket: parses frames, keeps their order per topic, and owns the socket's channels.
 import type { RawData, WebSocket } from 'ws';
-import type { Reader } from '../backlog.ts';
-import { isQueueRejection, QueueFull } from '../fair-queue.ts';
+import type { Reader } from '../limits/backlog.ts';
+import { isQueueRejection, QueueFull } from '../limits/fair-queue.ts';
 import { isStorableText } from '../storable.ts';
 import { noRights } from './authorization.ts';
 import { Channel, type ChannelLink, type Holder, rightsToJoin, unreadable } from './channel.ts';

@@ -1,9 +1,9 @@
 // Broadcasts over HTTP, for senders that hold no socket: several at once as JSON, or one with any body.
 import type { Caller } from '../caller.ts';
 import { isUnavailable, retryAfterSeconds } from '../database/database.ts';
-import { QueueFull } from '../fair-queue.ts';
-import { visitorOf } from '../fair-share.ts';
-import { networksOf } from '../network.ts';
+import { QueueFull } from '../limits/fair-queue.ts';
+import { visitorOf } from '../limits/fair-share.ts';
+import { networksOf } from '../limits/network.ts';
 import { isStorable, isStorableText } from '../storable.ts';
 import { knownRightsToSend, queriesForRights, type Rights, writeRights } from './authorization.ts';
 import { audienceOf, type Broadcast, sizeOf } from './broadcast.ts';

@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Database } from '../database/database.ts';
-import { throwawayDatabase } from '../database/throwaway.ts';
+import { throwawayDatabase } from '../testing/throwaway.ts';
 import { type Limits, RateWindow } from './limits.ts';
 import { Collected, startService, subscribed, type ThrowawayService, tokenOf } from './throwaway-service.ts';
 

@@ -1,9 +1,9 @@
 // Limits of the realtime service per client, per network, and for this process.
-import { NetworkQuota, NetworkRate } from '../network-limits.ts';
+import { NetworkQuota, NetworkRate } from '../limits/network-limits.ts';
 
 /**
  * Limits of the realtime service. "Per network" is the allowance of an IPv4 address or an IPv6 /64; wider networks have a
- * multiple of it (`packages/backend/network-limits.ts`). Clients without a known IP address and the secret key have no per-network
+ * multiple of it (`packages/backend/limits/network-limits.ts`). Clients without a known IP address and the secret key have no per-network
  * limits.
  */
 export interface Limits {

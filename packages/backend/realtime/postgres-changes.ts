@@ -3,9 +3,10 @@
 // Changes are processed in batches. Each table of a batch is described once, its filters are evaluated once, and row level
 // security is queried once per distinct claims; then changes are delivered in commit order. Policies see the row as it is now,
 // as on a hosted project.
-import { asRole, type Claims, requestRoles } from '../database/as-role.ts';
+
 import type { Database } from '../database/database.ts';
-import { isQueueRejection } from '../fair-queue.ts';
+import { isQueueRejection } from '../limits/fair-queue.ts';
+import { asRole, type Claims, requestRoles } from '../database/as-role.ts';
 import { askFilters, checkInterest, type FilterAnswer, filtersKey, UnfitInterest } from './change-filters.ts';
 import { ChangeLog, type LoggedChange } from './change-log.ts';
 import {

@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Database } from '../database/database.ts';
-import { throwawayDatabase } from '../database/throwaway.ts';
+import { throwawayDatabase } from '../testing/throwaway.ts';
 import { Collected, startService, subscribed, type ThrowawayService, tokenOf } from './throwaway-service.ts';
 
 interface ReceivedBroadcast {

@@ -2,9 +2,9 @@
 import { REALTIME_SUBSCRIBE_STATES as states } from '@supabase/realtime-js';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
-import { asRole } from '../database/as-role.ts';
 import type { Database } from '../database/database.ts';
-import { testDatabases, throwawayDatabase } from '../database/throwaway.ts';
+import { asRole } from '../database/as-role.ts';
+import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import {
   Collected,
   forgedTokenOf,

@@ -1,7 +1,7 @@
 // Health endpoints of the standalone data service on their own port.
 import { createServer, type Server } from 'node:http';
 import type { Database } from '../database/database.ts';
-import { closeServer, listen } from '../listen.ts';
+import { closeServer, listen } from '../http/listen.ts';
 
 /** Sources of the health reports. */
 export interface AdminSubject {

@@ -1,5 +1,5 @@
 // Checks uploads against their bucket: size, type, and re-encoded images.
-import type { Client } from '../fair-queue.ts';
+import type { Client } from '../limits/fair-queue.ts';
 import type { StorageContext } from './context.ts';
 import { formatOfType } from './images.ts';
 import { essence, takesOnlyImages, takesType } from './names.ts';

@@ -1,7 +1,7 @@
 // Dependencies of the storage service, and its access to the database.
 import { type Caller, inShareOf } from '../caller.ts';
-import { asRole, type Claims } from '../database/as-role.ts';
 import type { Database, Session } from '../database/database.ts';
+import { asRole, type Claims } from '../database/as-role.ts';
 import type { FileStore } from './file-store.ts';
 import type { ImageWork } from './images.ts';
 import type { RenderedImages } from './rendered-images.ts';

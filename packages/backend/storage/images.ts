@@ -1,7 +1,7 @@
 // Images from clients: recognised by their bytes, decoded within limits by the image worker, and encoded again, so that only pixels of
 // the upload remain.
 import { open, readFile } from 'node:fs/promises';
-import { type Client, type FairQueue, QueueFull } from '../fair-queue.ts';
+import { type Client, type FairQueue, QueueFull } from '../limits/fair-queue.ts';
 import { type ImageFormat, type ImageJob, maxFrames, type Rendering } from './image-job.ts';
 import type { ImageProcess } from './image-process.ts';
 import { StorageError, storageErrors } from './storage-error.ts';

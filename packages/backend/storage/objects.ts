@@ -1,7 +1,7 @@
 // Moves, copies and deletes objects with the caller's rights. The file is reused unless the destination bucket
 // has its own restrictions.
-import type { Client } from '../fair-queue.ts';
-import { clientOf } from '../fair-share.ts';
+import type { Client } from '../limits/fair-queue.ts';
+import { clientOf } from '../limits/fair-share.ts';
 import { accept, type BucketLimits, checkType, sizeLimit } from './content.ts';
 import {
   asCaller,

@@ -1,5 +1,5 @@
 // Objects that are images, sent in another size, quality or format.
-import { clientOf } from '../fair-share.ts';
+import { clientOf } from '../limits/fair-share.ts';
 import { type Call, fileName, type StorageContext, type StorageSettings } from './context.ts';
 import { contentHeaders, isUnchanged, withFile } from './download.ts';
 import { type Gravity, gravities, type ImageFormat, maxSide, type Rendering } from './image-job.ts';

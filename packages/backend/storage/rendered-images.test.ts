@@ -2,8 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { createFairQueue, QueueFull } from '../fair-queue.ts';
-import { visitorAt } from '../fair-share.ts';
+import { createFairQueue, QueueFull } from '../limits/fair-queue.ts';
+import { visitorAt } from '../limits/fair-share.ts';
 import { createRenderedImages, type RenderedImages } from './rendered-images.ts';
 
 let folder: string;

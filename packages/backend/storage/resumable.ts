@@ -6,7 +6,7 @@ import { FileStore as TusFiles } from '@tus/file-store';
 import { ERRORS, Server, type Upload } from '@tus/server';
 import { isUnavailable } from '../database/database.ts';
 import { writeDurably } from '../durable-file.ts';
-import { isQueueRejection, queueRejectionStatus } from '../fair-queue.ts';
+import { isQueueRejection, queueRejectionStatus } from '../limits/fair-queue.ts';
 import { type BucketLimits, checkType, sizeLimit } from './content.ts';
 import { type Call, ownerOf, type StorageContext } from './context.ts';
 import { storableCacheControl, storableType } from './names.ts';

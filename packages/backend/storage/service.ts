@@ -2,8 +2,8 @@
 import { mkdir } from 'node:fs/promises';
 import type { Caller, Service } from '../caller.ts';
 import { type Database, isUnavailable } from '../database/database.ts';
-import { type FairQueue, isQueueRejection } from '../fair-queue.ts';
-import { createFairShare } from '../fair-share.ts';
+import { type FairQueue, isQueueRejection } from '../limits/fair-queue.ts';
+import { createFairShare } from '../limits/fair-share.ts';
 import { isStorableText } from '../storable.ts';
 import { createBucket, deleteBucket, emptyBucket, getBucket, listBuckets, updateBucket } from './buckets.ts';
 import type { Call, StorageContext, StorageSettings } from './context.ts';

@@ -9,7 +9,7 @@ import { createAdaptorServer } from '@hono/node-server';
 import { Upload } from 'tus-js-client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database } from '../database/database.ts';
-import { testDatabases, throwawayDatabase } from '../database/throwaway.ts';
+import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import { createDiskFiles } from './disk-files.ts';
 import { createStorageService } from './service.ts';
 import { createUploadLocks } from './upload-locks.ts';

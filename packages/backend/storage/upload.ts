@@ -2,10 +2,10 @@
 // killed anywhere between leaves a file without a row, which the sweep removes, never a row without a file.
 import type { Readable } from 'node:stream';
 import { Busboy, type BusboyInstance } from '@fastify/busboy';
-import type { Claims } from '../database/as-role.ts';
 import { isUnavailable } from '../database/database.ts';
-import { clientOf } from '../fair-share.ts';
+import { clientOf } from '../limits/fair-share.ts';
 import { isStorable } from '../storable.ts';
+import type { Claims } from '../database/as-role.ts';
 import { accept, type BucketLimits, checkType, sizeLimit } from './content.ts';
 import {
   asCaller,

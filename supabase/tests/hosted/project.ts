@@ -1,8 +1,8 @@
 // A PostgreSQL cluster with a database like that of a new hosted project, with the shop's migrations applied by its owner.
 import { access, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Database } from '../../../packages/backend/database/database.ts';
-import { openPostgresql } from '../../../packages/backend/database/postgresql.ts';
+import type { Database } from '@jani-juice/backend/database';
+import { openPostgresql } from '@jani-juice/backend/postgresql';
 import { startThrowawayPostgresql } from '../../../scripts/throwaway-postgresql.ts';
 import { writesWithoutWhere } from '../writes-without-where.ts';
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { testDatabases, throwawayDatabase } from '../../../packages/backend/database/throwaway.ts';
+import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import { shopMigrations } from '../../../scripts/shop-migrations.ts';
 import { describeCatalogue } from '../database-catalogue.ts';
 import { listFixtures, openFixture } from './open-fixture.ts';

@@ -1,7 +1,7 @@
 // A shop with orders, payments, refunds and deliveries in every state, made by its own procedures: the rows of an update's fixture.
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import type { Database } from '../../../packages/backend/database/database.ts';
+import type { Database } from '@jani-juice/backend/database';
 import { call, makeProduct, orderForm, type PlacedOrder, personIds } from '../shop-database.ts';
 
 const charge = 95_100;

@@ -2,15 +2,15 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { brotliDecompressSync } from 'node:zlib';
-import type { Database } from '../../../packages/backend/database/database.ts';
-import { throwawayDatabase } from '../../../packages/backend/database/throwaway.ts';
+import type { Database } from '@jani-juice/backend/database';
+import { throwawayDatabase } from '@jani-juice/backend/testing';
 import { shopMigrations } from '../../../scripts/shop-migrations.ts';
 
 const ending = '.sql.br';
 
 /** The commits of the stored databases. */
 export async function listFixtures(): Promise<string[]> {
-  const files = await readdir(new URL('./', import.meta.url));
+  const files = await readdir(new URL('.//', import.meta.url));
   return files.filter((name) => name.endsWith(ending)).map((name) => name.slice(0, -ending.length));
 }
 

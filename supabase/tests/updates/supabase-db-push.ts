@@ -1,7 +1,7 @@
 // What `supabase db push` does with the migrations of a hosted project: it compares their versions, not their contents.
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Database } from '../../../packages/backend/database/database.ts';
+import type { Database } from '@jani-juice/backend/database';
 
 /** Turns the history of a shop's own database into that of a hosted project. The platform of a project migrates itself. */
 export async function asHostedProject(database: Database): Promise<void> {

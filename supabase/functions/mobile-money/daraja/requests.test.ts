@@ -2,13 +2,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { certificate } from '../../../../packages/daraja-simulator/certificate.ts';
-import {
-  defaultCredentials,
-  defaultMerchant,
-  type SimulatorOptions,
-} from '../../../../packages/daraja-simulator/settings.ts';
-import { startDarajaSimulator } from '../../../../packages/daraja-simulator/simulator.ts';
+import { certificate, defaultCredentials, defaultMerchant, type SimulatorOptions, startDarajaSimulator } from '@jani-juice/daraja-simulator';
 import type { DarajaSettings } from '../settings.ts';
 import { readTillPayment } from './c2b-payment.ts';
 import { registerTillUrls } from './c2b-registration.ts';

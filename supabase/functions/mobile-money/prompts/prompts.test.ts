@@ -15,13 +15,10 @@ import {
   test,
   vi,
 } from 'vitest';
-import { createDataService } from '../../../../packages/backend/data/service.ts';
-import { asRole } from '../../../../packages/backend/database/as-role.ts';
-import type { Database } from '../../../../packages/backend/database/database.ts';
-import { testDatabases, throwawayDatabase } from '../../../../packages/backend/database/throwaway.ts';
-import { merchantRefusals } from '../../../../packages/daraja-simulator/daraja-errors.ts';
-import { defaultCredentials } from '../../../../packages/daraja-simulator/settings.ts';
-import { startDarajaSimulator } from '../../../../packages/daraja-simulator/simulator.ts';
+import { createDataService } from '@jani-juice/backend/data';
+import { asRole, testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
+import type { Database } from '@jani-juice/backend/database';
+import { defaultCredentials, merchantRefusals, startDarajaSimulator } from '@jani-juice/daraja-simulator';
 import { shopMigrations } from '../../../../scripts/shop-migrations.ts';
 import { createMobileMoney, type MobileMoneyEvent, type MobileMoneySettings } from '../handler.ts';
 

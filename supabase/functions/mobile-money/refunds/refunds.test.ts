@@ -4,13 +4,10 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createAdaptorServer } from '@hono/node-server';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { createDataService } from '../../../../packages/backend/data/service.ts';
-import { asRole } from '../../../../packages/backend/database/as-role.ts';
-import type { Database } from '../../../../packages/backend/database/database.ts';
-import { testDatabases } from '../../../../packages/backend/database/throwaway.ts';
-import { certificate } from '../../../../packages/daraja-simulator/certificate.ts';
-import { defaultCredentials, defaultMerchant } from '../../../../packages/daraja-simulator/settings.ts';
-import { startDarajaSimulator } from '../../../../packages/daraja-simulator/simulator.ts';
+import { createDataService } from '@jani-juice/backend/data';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import type { Database } from '@jani-juice/backend/database';
+import { certificate, defaultCredentials, defaultMerchant, startDarajaSimulator } from '@jani-juice/daraja-simulator';
 import {
   call,
   makeProduct,

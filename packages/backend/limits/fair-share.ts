@@ -1,7 +1,8 @@
 // One client's share of the machine (docs/decisions/fair-share.md).
+
+import type { Caller } from '../caller.ts';
+import type { Database } from '../database/database.ts';
 import { Backlog } from './backlog.ts';
-import type { Caller } from './caller.ts';
-import type { Database } from './database/database.ts';
 import { type Client, createFairQueue, type FairQueue } from './fair-queue.ts';
 import { networksOf } from './network.ts';
 import { RecentNetworks } from './recent-networks.ts';

@@ -4,11 +4,11 @@ import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { getRequestListener } from '@hono/node-server';
 import { PostgrestClient } from '@supabase/postgrest-js';
-import { createDataService, type DataServiceOptions } from '../packages/backend/data/service.ts';
-import type { Database } from '../packages/backend/database/database.ts';
-import { throwawayDatabase } from '../packages/backend/database/throwaway.ts';
-import { PlainResponse } from '../packages/backend/plain-response.ts';
-import { readPlain } from '../server/read-plain.ts';
+import { createDataService, type DataServiceOptions } from '../data/service.ts';
+import type { Database } from '../database/database.ts';
+import { PlainResponse } from '../http/plain-response.ts';
+import { readPlain } from '../http/read-plain.ts';
+import { throwawayDatabase } from './throwaway.ts';
 
 export interface OpenDataService {
   /** Ends with /rest/v1. */

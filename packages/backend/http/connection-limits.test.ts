@@ -2,9 +2,9 @@
 import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, Socket } from 'node:net';
 import { afterEach, expect, test, vi } from 'vitest';
-import { Backlog } from '../packages/backend/backlog.ts';
-import { QueueFull } from '../packages/backend/fair-queue.ts';
-import { networksOf } from '../packages/backend/network.ts';
+import { Backlog } from '../limits/backlog.ts';
+import { QueueFull } from '../limits/fair-queue.ts';
+import { networksOf } from '../limits/network.ts';
 import {
   BoundedRequest,
   BoundedResponse,

@@ -1,8 +1,8 @@
 // The storage service, through the official client over HTTP.
 import { createHash } from 'node:crypto';
+import { testDatabases } from '@jani-juice/backend/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { type OpenServices, openServices } from '../../../scripts/open-services.ts';
-import { testDatabases } from '../database/throwaway.ts';
+import { type OpenServices, openServices } from '../scripts/open-services.ts';
 
 describe.each(testDatabases())('storage on %s', (kind) => {
   let storage: OpenServices;

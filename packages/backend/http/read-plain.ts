@@ -1,6 +1,6 @@
 // Creates a plain request where the URL and the headers need no normalisation.
 import type { IncomingMessage } from 'node:http';
-import { PlainRequest } from '../packages/backend/plain-request.ts';
+import { PlainRequest } from './plain-request.ts';
 
 // Characters that URL parsing does not change, in a path without dots and in a query.
 const plainTarget = /^(\/rest\/v1\/(?:rpc\/)?\w+)(\?[!$-&(-;=?-~]+)?$/;

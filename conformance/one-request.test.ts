@@ -1,7 +1,8 @@
 // The cost of one request is limited: the embedded database has a single session, and its queries cannot be cancelled.
+
+import { testDatabases } from '@jani-juice/backend/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type OpenServices, openServices } from '../../../scripts/open-services.ts';
-import { testDatabases } from '../database/throwaway.ts';
+import { type OpenServices, openServices } from '../scripts/open-services.ts';
 
 describe.each(testDatabases())('one request on %s', (kind) => {
   let services: OpenServices;

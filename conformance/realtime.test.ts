@@ -1,5 +1,7 @@
 // Access to the shop's live messages, through the official client: active staff receive changes of the staff tables, other clients do
 // not, and private topics are closed to all of them.
+
+import { testDatabases } from '@jani-juice/backend/testing';
 import {
   type REALTIME_SUBSCRIBE_STATES,
   type RealtimeChannel,
@@ -7,8 +9,7 @@ import {
   REALTIME_SUBSCRIBE_STATES as states,
 } from '@supabase/realtime-js';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type OpenServices, openServices } from '../../../scripts/open-services.ts';
-import { testDatabases } from '../database/throwaway.ts';
+import { type OpenServices, openServices } from '../scripts/open-services.ts';
 
 const tables = ['orders', 'payments', 'deliveries', 'inquiries'] as const;
 const id = (n: number) => `f0000000-0000-4000-8000-${String(n).padStart(12, '0')}`;

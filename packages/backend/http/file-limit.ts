@@ -1,7 +1,7 @@
 // The system's limit of open files, which connections share with the database and files that are read. Node.js has raised it as far as
 // the system allows.
 import { readFileSync } from 'node:fs';
-import { defaultLimits } from '../packages/backend/realtime/limits.ts';
+import { defaultLimits } from '../realtime/limits.ts';
 
 /** Where the system does not say: what macOS allows. */
 const assumedFiles = 10_240;

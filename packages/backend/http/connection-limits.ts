@@ -2,9 +2,9 @@
 // and bytes of incomplete requests.
 import { IncomingMessage, type RequestListener, type Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { Backlog, type Reader } from '../packages/backend/backlog.ts';
-import { networksOf } from '../packages/backend/network.ts';
-import { NetworkQuota, NetworkRate } from '../packages/backend/network-limits.ts';
+import { Backlog, type Reader } from '../limits/backlog.ts';
+import { networksOf } from '../limits/network.ts';
+import { NetworkQuota, NetworkRate } from '../limits/network-limits.ts';
 import { clientAddressOf } from './client-address.ts';
 import { maxConnections } from './file-limit.ts';
 import { rawHeader } from './raw-header.ts';

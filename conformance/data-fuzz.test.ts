@@ -1,8 +1,9 @@
 // Random requests of a visitor cause no internal error and no timeout, and return public rows only.
+
+import { testDatabases } from '@jani-juice/backend/testing';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type OpenServices, openServices } from '../../../scripts/open-services.ts';
-import { isExhaustive } from '../../../scripts/test-depth.ts';
-import { testDatabases } from '../database/throwaway.ts';
+import { type OpenServices, openServices } from '../scripts/open-services.ts';
+import { isExhaustive } from '../scripts/test-depth.ts';
 
 const count = Number(process.env.FUZZ_REQUESTS ?? (isExhaustive ? 1500 : 400));
 const firstSeed = Number(process.env.FUZZ_SEED ?? 7);

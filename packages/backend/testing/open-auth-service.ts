@@ -5,12 +5,12 @@ import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { getRequestListener } from '@hono/node-server';
 import { exportJWK, generateKeyPair } from 'jose';
-import type { ApiKeys } from '../packages/backend/api-keys.ts';
-import type { Mail, TextMessage } from '../packages/backend/auth/messages.ts';
-import { createAuthService } from '../packages/backend/auth/service.ts';
-import type { GivenAuthSettings } from '../packages/backend/auth/settings.ts';
-import type { Database } from '../packages/backend/database/database.ts';
-import { throwawayDatabase } from '../packages/backend/database/throwaway.ts';
+import type { ApiKeys } from '../api-keys.ts';
+import type { Mail, TextMessage } from '../auth/messages.ts';
+import { createAuthService } from '../auth/service.ts';
+import type { GivenAuthSettings } from '../auth/settings.ts';
+import type { Database } from '../database/database.ts';
+import { throwawayDatabase } from './throwaway.ts';
 
 export interface OpenAuthService {
   /** With `/auth/v1`. */
@@ -30,7 +30,7 @@ export interface OpenAuthService {
 
 const platform = {
   name: 'platform',
-  folder: fileURLToPath(new URL('../packages/backend/platform', import.meta.url)),
+  folder: fileURLToPath(new URL('../platform', import.meta.url)),
 };
 
 /**

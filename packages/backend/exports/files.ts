@@ -1,0 +1,3 @@
+// Durable files, and the lock of a data folder.
+export { FolderInUse, lockFolder, NoTemporaryFolder } from '../database/folder-lock.ts';
+export { syncFile, writeDurably } from '../durable-file.ts';

@@ -1,0 +1,10 @@
+// Databases for tests, and statements in a role.
+export { asRole, type Claims } from '../database/as-role.ts';
+export { type OpenAuthService, openAuthService } from '../testing/open-auth-service.ts';
+export {
+  copyMigratedDatabase,
+  prepareTemplate,
+  sharedBuffers,
+  testDatabases,
+  throwawayDatabase,
+} from '../testing/throwaway.ts';
