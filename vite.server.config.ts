@@ -9,8 +9,8 @@ export default defineConfig({
       input: {
         main: 'server/main.ts',
         'backend-alone': 'server/backend-alone.ts',
-        'watch-loop-thread': 'server/watch-loop-thread.mjs',
-        'image-worker': 'packages/backend/storage/image-worker.ts',
+        'watch-loop-thread': 'server/monitoring/watch-loop-thread.mjs',
+        'image-worker': 'packages/backend/storage/images/image-worker.ts',
         'backup-command': 'server/backups/backup-command.ts',
         'backup-program': 'server/backups/backup-program.ts',
         'check-version': 'server/check-version.ts',

@@ -2,7 +2,14 @@
 // Shops of all commits use it as the simulator that another process has started (SIMULATOR_PORT).
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
-import { defaultCredentials, drawReceipt, type Fields, readPushRequest, withDefaults, writeCallbackBody } from '@jani-juice/daraja-simulator';
+import {
+  defaultCredentials,
+  drawReceipt,
+  type Fields,
+  readPushRequest,
+  withDefaults,
+  writeCallbackBody,
+} from '@jani-juice/daraja-simulator';
 
 /** A prompt whose outcome has not been reported. */
 export interface OpenPrompt {

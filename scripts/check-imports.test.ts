@@ -275,27 +275,27 @@ describe('the import rules', () => {
   test("keep image decoders out of the server's process", () => {
     const users = imports.filter(({ from, to }) => to === 'sharp' && !isTest(from)).map(({ from }) => from);
     expect(users.filter((from) => !from.startsWith('scripts/'))).toEqual([
-      'packages/backend/storage/decode-images.ts',
+      'packages/backend/storage/images/decode-images.ts',
     ]);
     const ours = imports.filter(isOurs).map(resolve);
     const importersOf = (file: string) => ours.filter(({ to }) => to === file).map(({ from }) => from);
-    expect(importersOf('packages/backend/storage/decode-images.ts')).toEqual([
-      'packages/backend/storage/image-worker.ts',
+    expect(importersOf('packages/backend/storage/images/decode-images.ts')).toEqual([
+      'packages/backend/storage/images/image-worker.ts',
     ]);
-    expect(importersOf('packages/backend/storage/image-worker.ts')).toEqual([]);
+    expect(importersOf('packages/backend/storage/images/image-worker.ts')).toEqual([]);
   });
 
   test('reject forbidden imports', () => {
     const forbidden: [from: string, to: string][] = [
       ['domain/money.ts', 'web/lib/store.ts'],
-      ['packages/backend/data/sql.ts', 'packages/backend/realtime/socket.ts'],
+      ['packages/backend/data/sql/sql.ts', 'packages/backend/realtime/socket.ts'],
       ['packages/backend/auth/mfa/totp.ts', 'packages/backend/storage/objects.ts'],
       ['packages/backend/database/pglite.ts', 'packages/backend/limits/fair-queue.ts'],
-      ['packages/backend/data/run.ts', 'supabase/seed.sql'],
+      ['packages/backend/data/run/run.ts', 'supabase/seed.sql'],
       ['web/storefront/shop/shop-page.tsx', 'web/admin/x.tsx'],
       ['web/ui/price.tsx', 'web/root.tsx'],
       ['web/ui/price.tsx', 'supabase/types.ts'],
-      ['packages/daraja-simulator/ledger.ts', 'supabase/functions/mobile-money/daraja/client.ts'],
+      ['packages/daraja-simulator/ledger/ledger.ts', 'supabase/functions/mobile-money/daraja/client.ts'],
     ];
     expect(forbidden.filter(([from, to]) => isAllowed({ from, to }))).toEqual([]);
     expect(isPackageAllowed({ from: 'web/storefront/home/home-page.tsx', to: 'recharts' })).toBe(false);

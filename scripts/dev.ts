@@ -2,10 +2,10 @@
 import { existsSync } from 'node:fs';
 import type { ServerBuild } from 'react-router';
 import { createServer, isRunnableDevEnvironment } from 'vite';
-import { readConfig } from '../server/config.ts';
-import { describeShop } from '../server/describe-shop.ts';
-import { openLog } from '../server/log.ts';
+import { openLog } from '../server/monitoring/log.ts';
 import { startShop } from '../server/shop.ts';
+import { readConfig } from '../server/start/config.ts';
+import { describeShop } from '../server/start/describe-shop.ts';
 
 const root = process.cwd();
 if (existsSync('.env')) process.loadEnvFile('.env');

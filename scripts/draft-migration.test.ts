@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import type { Database } from '@jani-juice/backend/database';
 import { throwawayDatabase } from '@jani-juice/backend/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { describeCatalogue } from '../supabase/tests/database-catalogue.ts';
+import { describeCatalogue } from '../supabase/tests/database/database-catalogue.ts';
 import { draftMigration } from './draft-migration.ts';
 import { shopMigrations } from './shop-migrations.ts';
 

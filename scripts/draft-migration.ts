@@ -5,7 +5,7 @@ const replaceable = /^(function|trigger|policy|index) /;
 
 /**
  * Drafts a migration.
- * @param from catalogue of the migrations (supabase/tests/database-catalogue.ts)
+ * @param from catalogue of the migrations (supabase/tests/database/database-catalogue.ts)
  * @param to catalogue of the schemas
  * @param schemas text of all schemas, where the newer definitions are copied from
  */

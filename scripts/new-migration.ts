@@ -1,7 +1,7 @@
 // `npm run new-migration NAME`: drafts the migration from supabase/migrations to supabase/schemas.
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { throwawayDatabase } from '@jani-juice/backend/testing';
-import { describeCatalogue } from '../supabase/tests/database-catalogue.ts';
+import { describeCatalogue } from '../supabase/tests/database/database-catalogue.ts';
 import { draftMigration } from './draft-migration.ts';
 import { shopMigrations } from './shop-migrations.ts';
 

@@ -14,7 +14,7 @@ import { RealtimeClient } from '@supabase/realtime-js';
 import { StorageClient } from '@supabase/storage-js';
 import { importJWK, SignJWT } from 'jose';
 import { WebSocket } from 'ws';
-import { shopRealtime } from '../server/shop-realtime.ts';
+import { shopRealtime } from '../server/start/shop-realtime.ts';
 import { shopMigrations } from './shop-migrations.ts';
 
 export interface OpenServices {

@@ -5,6 +5,6 @@ import type { MigrationSource } from '@jani-juice/backend/database';
 const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 export const shopMigrations: MigrationSource[] = [
-  { name: 'platform', folder: at('../backend/platform') },
+  { name: 'platform', folder: at('../packages/backend/platform') },
   { name: 'shop', folder: at('../supabase/migrations') },
 ];

@@ -18,12 +18,12 @@ export const longTests = [
   'server/backups/backups.test.ts',
   'server/backups/move-interrupted.test.ts',
   'server/backups/move-to-project.test.ts',
-  'server/image-memory.test.ts',
+  'server/start/image-memory.test.ts',
   'server/backups/continuous-archiving.test.ts',
   'server/shop.test.ts',
-  'server/start-failure.test.ts',
-  'server/unread-answers.test.ts',
-  'server/watch-loop.test.ts',
+  'server/start/start-failure.test.ts',
+  'server/start/unread-answers.test.ts',
+  'server/monitoring/watch-loop.test.ts',
   'supabase/tests/hosted/config-push.test.ts',
   'supabase/tests/hosted/hosted.test.ts',
   'scripts/compose-processes.test.ts',
@@ -37,14 +37,14 @@ export const longTests = [
 export const exhaustiveTests = [
   'conformance/data-fuzz.test.ts',
   'supabase/functions/mobile-money/prompts/callback-matrix.test.ts',
-  'supabase/tests/held-stock.test.ts',
-  'supabase/tests/large-shop.test.ts',
-  'supabase/tests/locks.test.ts',
-  'supabase/tests/message-budgets.test.ts',
-  'supabase/tests/money-without-a-prompt.test.ts',
-  'supabase/tests/shared-networks.test.ts',
-  'supabase/tests/shop-model.test.ts',
-  'supabase/tests/unpaid-orders.test.ts',
+  'supabase/tests/orders/held-stock.test.ts',
+  'supabase/tests/orders/large-shop.test.ts',
+  'supabase/tests/database/locks.test.ts',
+  'supabase/tests/messages/message-budgets.test.ts',
+  'supabase/tests/payments/money-without-a-prompt.test.ts',
+  'supabase/tests/orders/shared-networks.test.ts',
+  'supabase/tests/orders/shop-model.test.ts',
+  'supabase/tests/orders/unpaid-orders.test.ts',
 ];
 
 /**
@@ -53,8 +53,8 @@ export const exhaustiveTests = [
  */
 export const sqlTests = [
   'supabase/**/*.test.ts',
-  'server/outbox.test.ts',
-  'packages/backend/realtime/{postgres-changes,service}.test.ts',
+  'server/messages/outbox.test.ts',
+  'packages/backend/realtime/{changes/postgres-changes,service}.test.ts',
   'packages/backend/conformance/auth-*.test.ts',
   'conformance/{realtime,storage,one-request,shop-calls}*.test.ts',
 ];

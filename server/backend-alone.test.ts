@@ -9,8 +9,8 @@ import { SignJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { type BackendAlone, startBackendAlone } from './backend-alone.ts';
-import { readConfig } from './config.ts';
-import { openLog } from './log.ts';
+import { openLog } from './monitoring/log.ts';
+import { readConfig } from './start/config.ts';
 
 const sharedSecret = '37c304f8-51aa-419a-a1af-06154e63707a';
 let folder: string;

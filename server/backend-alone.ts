@@ -16,13 +16,13 @@ import {
 } from '@jani-juice/backend/http';
 import { type ApiKeys, loadApiKeys, WrongSetting } from '@jani-juice/backend/settings';
 import { type DataServer, startDataServer } from '@jani-juice/backend/standalone';
-import { type Config, readConfig } from './config.ts';
-import { exitForRestart } from './end-broken.ts';
-import { type Log, openLog } from './log.ts';
-import { createMessages } from './messages.ts';
-import { claimDatabase, openDatabase, openFiles, readConfiguredKeys } from './persistence.ts';
-import { describeStartFailure } from './start-failure.ts';
-import { watchLoop } from './watch-loop.ts';
+import { createMessages } from './messages/messages.ts';
+import { exitForRestart } from './monitoring/end-broken.ts';
+import { type Log, openLog } from './monitoring/log.ts';
+import { watchLoop } from './monitoring/watch-loop.ts';
+import { type Config, readConfig } from './start/config.ts';
+import { claimDatabase, openDatabase, openFiles, readConfiguredKeys } from './start/persistence.ts';
+import { describeStartFailure } from './start/start-failure.ts';
 
 const serviceNames = ['auth', 'rest', 'storage', 'functions', 'realtime'] as const;
 

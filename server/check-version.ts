@@ -4,10 +4,10 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { refuseNewer } from '@jani-juice/backend/database';
 import { FolderInUse } from '@jani-juice/backend/files';
-import { readConfig } from './config.ts';
-import { openDatabase } from './persistence.ts';
-import { migrationsOf } from './prepare-database.ts';
-import { describeStartFailure } from './start-failure.ts';
+import { readConfig } from './start/config.ts';
+import { openDatabase } from './start/persistence.ts';
+import { migrationsOf } from './start/prepare-database.ts';
+import { describeStartFailure } from './start/start-failure.ts';
 
 /**
  * Sets the exit code: 1, with a sentence, when the database is of a newer version or cannot be opened; 2 when a process has the embedded

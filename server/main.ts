@@ -2,12 +2,12 @@
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { ServerBuild } from 'react-router';
-import { readConfig } from './config.ts';
-import { describeFirstAdmin, describeShop } from './describe-shop.ts';
-import { openLog } from './log.ts';
+import { openLog } from './monitoring/log.ts';
+import { watchLoop } from './monitoring/watch-loop.ts';
 import { type Shop, startShop } from './shop.ts';
-import { describeStartFailure } from './start-failure.ts';
-import { watchLoop } from './watch-loop.ts';
+import { readConfig } from './start/config.ts';
+import { describeFirstAdmin, describeShop } from './start/describe-shop.ts';
+import { describeStartFailure } from './start/start-failure.ts';
 
 /**
  * Runs the built shop until SIGINT or SIGTERM.

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { WebSocket } from 'ws';
-import { readConfig } from './config.ts';
-import { openLog } from './log.ts';
+import { openLog } from './monitoring/log.ts';
 import { startShop } from './shop.ts';
+import { readConfig } from './start/config.ts';
 
 test('closes WebSockets with a close frame when the shop stops, without waiting for clients', async () => {
   const root = fileURLToPath(new URL('..', import.meta.url));

@@ -10,35 +10,40 @@ import type { ServerBuild } from 'react-router';
 import { visitorHeaders, visitorToken } from '../supabase/functions/mobile-money/caller-address.ts';
 import type { PublicConfig } from '../web/lib/shop-context.ts';
 import { createStore, type Store } from '../web/lib/store.ts';
-import type { Middleware } from './browser-files.ts';
-import { packBuild } from './build-files/archive.ts';
-import { createBuildFiles } from './build-files/build-files.ts';
-import { openBuildStore } from './build-files/build-store.ts';
-import { createCertificateReader } from './certificate.ts';
-import type { Config } from './config.ts';
-import { exitForRestart } from './end-broken.ts';
-import { ensureFirstAdmin, type FirstAdmin, type FirstAdminOptions, retryFirstAdmin } from './first-admin.ts';
-import { followPageChanges } from './follow-page-changes.ts';
-import { checkHostedProject } from './hosted-project.ts';
-import { createServiceWatch } from './hosted-services.ts';
-import { createHttpServer } from './http-server.ts';
-import { startJobs } from './jobs.ts';
-import type { Log } from './log.ts';
-import { createMessages } from './messages.ts';
-import { createMetrics } from './metrics.ts';
-import { createOutageLog, type OutageLog } from './outage-log.ts';
-import { PageCache } from './page-cache.ts';
-import { changedTags } from './page-changes.ts';
-import { createPageRenderer } from './page-renderer.ts';
-import { createPageViews } from './page-views.ts';
-import { claimDatabase, openDatabase, readConfiguredKeys } from './persistence.ts';
-import { prepareDatabase } from './prepare-database.ts';
-import { createReadiness } from './readiness.ts';
+import type { Middleware } from './http/browser-files.ts';
+import { createHttpServer } from './http/http-server.ts';
+import { createSharedFetch, jobCalls } from './http/shared-calls.ts';
+import { startJobs } from './jobs/jobs.ts';
+import { shopJobs } from './jobs/shop-jobs.ts';
+import { createMessages } from './messages/messages.ts';
+import { createCertificateReader } from './monitoring/certificate.ts';
+import { exitForRestart } from './monitoring/end-broken.ts';
+import type { Log } from './monitoring/log.ts';
+import { createMetrics } from './monitoring/metrics.ts';
+import { createOutageLog, type OutageLog } from './monitoring/outage-log.ts';
+import { createReadiness } from './monitoring/readiness.ts';
+import { packBuild } from './pages/build-files/archive.ts';
+import { createBuildFiles } from './pages/build-files/build-files.ts';
+import { openBuildStore } from './pages/build-files/build-store.ts';
+import { followPageChanges } from './pages/follow-page-changes.ts';
+import { PageCache } from './pages/page-cache.ts';
+import { changedTags } from './pages/page-changes.ts';
+import { createPageRenderer } from './pages/page-renderer.ts';
+import { createPageViews } from './pages/page-views.ts';
+import { createShareImages } from './pages/share-images/share-images.ts';
 import { startServices } from './services.ts';
-import { createShareImages } from './share-images/share-images.ts';
-import { createSharedFetch, jobCalls } from './shared-calls.ts';
-import { shopJobs } from './shop-jobs.ts';
-import { startSimulator } from './simulator.ts';
+import type { Config } from './start/config.ts';
+import {
+  ensureFirstAdmin,
+  type FirstAdmin,
+  type FirstAdminOptions,
+  retryFirstAdmin,
+} from './start/first-admin.ts';
+import { checkHostedProject } from './start/hosted-project.ts';
+import { createServiceWatch } from './start/hosted-services.ts';
+import { claimDatabase, openDatabase, readConfiguredKeys } from './start/persistence.ts';
+import { prepareDatabase } from './start/prepare-database.ts';
+import { startSimulator } from './start/simulator.ts';
 
 /** Maximum bytes on disk of share images, several hundred kilobytes each. */
 const shareImageBytes = 64 * 1024 * 1024;

@@ -1,8 +1,8 @@
 // Each invariant is violated once and must be reported.
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database } from '@jani-juice/backend/database';
 import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { shopMigrations } from '../scripts/shop-migrations.ts';
 import { findViolations, type LedgerPage, readInvariants } from './money-invariants.ts';
 

@@ -90,6 +90,6 @@ test('forms are locked only while an action, a mutation or a request of the rout
     /\[is(?:Busy|Submitting|Sending|Saving|Placing|Paying|Signing\w*|Loading|Pending), set\w+\] = useState/;
   expect(sources.filter(({ source }) => flags.test(source)).map(({ file }) => file)).toEqual([
     // The state that a dialog's content reports by `useKeepOpen`.
-    'ui/dialog-or-drawer.tsx',
+    'ui/dialog/dialog-or-drawer.tsx',
   ]);
 });

@@ -18,7 +18,7 @@ import { settingsTag } from './lib/cache-tags.ts';
 import { shopContext } from './lib/shop-context.ts';
 import { defaultShopSettings, shopSettingsColumns } from './lib/shop-settings.ts';
 import { StorefrontSheet } from './storefront/layout/storefront-sheet.tsx';
-import { DialogHistory } from './ui/dialog-history.ts';
+import { DialogHistory } from './ui/dialog/dialog-history.ts';
 import { EarlyTaps } from './ui/early-taps.tsx';
 import { ErrorScreen } from './ui/error-screen.tsx';
 import { useReloadTarget } from './ui/reload.ts';

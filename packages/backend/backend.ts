@@ -7,8 +7,9 @@ import { createAuthService } from './auth/service.ts';
 import { completeSettings, type GivenAuthSettings } from './auth/settings.ts';
 import { createAuthenticate, InvalidToken, roleOfKey } from './authenticate.ts';
 import type { Caller, Service } from './caller.ts';
-import type { SizeLimits } from './data/request-size.ts';
+import type { SizeLimits } from './data/parse/request-size.ts';
 import { createDataService } from './data/service.ts';
+import type { Claims } from './database/as-role.ts';
 import { type Database, isUnavailable, retryAfterSeconds } from './database/database.ts';
 import { createFunctionsService, type DeployedFunction, knowsSender } from './functions/service.ts';
 import { isClientDisconnect } from './http/client-disconnect.ts';
@@ -19,10 +20,9 @@ import { isQueueRejection, queueRejectionStatus, type Turn } from './limits/fair
 import { clientOf, type FairShare, partners } from './limits/fair-share.ts';
 import { networksOf } from './limits/network.ts';
 import { createRealtimeService, handshakeQuery, type RealtimeOptions } from './realtime/service.ts';
-import type { FileStore } from './storage/file-store.ts';
-import type { ImageProcess } from './storage/image-process.ts';
+import type { FileStore } from './storage/files/file-store.ts';
+import type { ImageProcess } from './storage/images/image-process.ts';
 import { createStorageService } from './storage/service.ts';
-import type { Claims } from './database/as-role.ts';
 
 export interface BackendOptions {
   database: Database;

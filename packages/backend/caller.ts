@@ -1,8 +1,8 @@
 // The caller of a request, determined once for all services.
 
+import type { Claims } from './database/as-role.ts';
 import type { PlainRequest } from './http/plain-request.ts';
 import type { PlainResponse } from './http/plain-response.ts';
-import type { Claims } from './database/as-role.ts';
 
 export interface Caller {
   /** Verified: from an API key or an access token; role `anon` when there is neither. */

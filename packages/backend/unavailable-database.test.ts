@@ -7,7 +7,7 @@ import { SignJWT } from 'jose';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Backend, createBackend } from './backend.ts';
 import { asDatabaseError, type Database } from './database/database.ts';
-import { createDiskFiles } from './storage/disk-files.ts';
+import { createDiskFiles } from './storage/files/disk-files.ts';
 import { throwawayDatabase } from './testing/throwaway.ts';
 
 const publicUrl = 'https://services.example.com';

@@ -2,8 +2,9 @@
 import type { HttpBindings } from '@hono/node-server';
 import { type Context, Hono } from 'hono';
 import { certificate } from './certificate.ts';
-import type { SimulatorClock } from './clock.ts';
-import type { Faults } from './faults.ts';
+import type { Faults } from './faults/faults.ts';
+import { readFaults } from './faults/read-faults.ts';
+import type { SimulatorClock } from './ledger/clock.ts';
 import {
   currentDecision,
   type InitiatedRequest,
@@ -11,21 +12,20 @@ import {
   type OutgoingMessage,
   outstandingCallbacks,
   type Prompt,
-} from './ledger.ts';
-import type { PromptDecided } from './ledger-entries.ts';
-import type { OutgoingMessages } from './outgoing-messages.ts';
-import { payByHand, readPaymentWithoutPrompt } from './payments-by-hand.ts';
-import { readPhoneNumber } from './phone-number.ts';
-import type { Prompts } from './prompts.ts';
-import type { QueryCounts } from './queries.ts';
-import { readFaults } from './read-faults.ts';
-import { drawReceipt } from './receipt.ts';
-import { readFields } from './request-fields.ts';
-import { describeResult } from './result-codes.ts';
-import type { Screens } from './screens.ts';
+} from './ledger/ledger.ts';
+import type { PromptDecided } from './ledger/ledger-entries.ts';
+import { drawReceipt } from './ledger/receipt.ts';
+import { payByHand, readPaymentWithoutPrompt } from './phone/payments-by-hand.ts';
+import { readPhoneNumber } from './phone/phone-number.ts';
+import type { Screens } from './phone/screens.ts';
+import type { OutgoingMessages } from './requests/outgoing-messages.ts';
+import type { Prompts } from './requests/prompts.ts';
+import type { QueryCounts } from './requests/queries.ts';
+import { readFields } from './requests/request-fields.ts';
+import { describeResult } from './requests/result-codes.ts';
+import type { ShopMessages } from './requests/shop-messages.ts';
+import type { Tokens } from './requests/tokens.ts';
 import type { SimulatorSettings } from './settings.ts';
-import type { ShopMessages } from './shop-messages.ts';
-import type { Tokens } from './tokens.ts';
 
 export type ControlDependencies = {
   settings: SimulatorSettings;

@@ -1,7 +1,8 @@
 // A maintenance window, in which Daraja answers every request with a web page.
-import type { SimulatorClock } from './clock.ts';
-import { forbiddenPage, unavailablePage } from './endpoint-faults.ts';
-import type { Ledger } from './ledger.ts';
+
+import { forbiddenPage, unavailablePage } from './faults/endpoint-faults.ts';
+import type { SimulatorClock } from './ledger/clock.ts';
+import type { Ledger } from './ledger/ledger.ts';
 
 /** The response to every request during the window; null outside it. */
 export function maintenancePage(clock: SimulatorClock, ledger: Ledger): Response | null {

@@ -5,35 +5,35 @@ import type { AddressInfo } from 'node:net';
 import { createAdaptorServer, type HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
-import { callbackDelivery } from './callbacks.ts';
-import { startClock } from './clock.ts';
 import { controlApi } from './control.ts';
+import { answerWithFaults, type SimulatorContext } from './faults/endpoint-faults.ts';
+import { createFaults, type Endpoint } from './faults/faults.ts';
+import { createSpikeArrest } from './faults/spike-arrest.ts';
+import { startClock } from './ledger/clock.ts';
+import { openLedger } from './ledger/ledger.ts';
+import { answerStatement, registerForStatements } from './ledger/statements.ts';
+import { maintenancePage } from './maintenance.ts';
+import { indexPage } from './phone/index-page.ts';
+import { phonePage } from './phone/phone-page.ts';
+import { watchScreens } from './phone/screens.ts';
+import { callbackDelivery } from './requests/callbacks.ts';
 import {
   type DarajaError,
   errorResponse,
   invalidPayload,
   methodNotAllowed,
   resourceNotFound,
-} from './daraja-errors.ts';
-import { answerWithFaults, type SimulatorContext } from './endpoint-faults.ts';
-import { createFaults, type Endpoint } from './faults.ts';
-import { indexPage } from './index-page.ts';
-import { createInitiatedRequests } from './initiated-requests.ts';
-import { openLedger } from './ledger.ts';
-import { maintenancePage } from './maintenance.ts';
-import { createOutgoingMessages } from './outgoing-messages.ts';
-import { phonePage } from './phone-page.ts';
-import { createPrompts } from './prompts.ts';
-import { answerPush } from './pushes.ts';
-import { answerQuery, type QueryCounts } from './queries.ts';
-import { type Fields, readFields } from './request-fields.ts';
-import { watchScreens } from './screens.ts';
+} from './requests/daraja-errors.ts';
+import { createInitiatedRequests } from './requests/initiated-requests.ts';
+import { createOutgoingMessages } from './requests/outgoing-messages.ts';
+import { createPrompts } from './requests/prompts.ts';
+import { answerPush } from './requests/pushes.ts';
+import { answerQuery, type QueryCounts } from './requests/queries.ts';
+import { type Fields, readFields } from './requests/request-fields.ts';
+import { shopMessages } from './requests/shop-messages.ts';
+import { registerUrls } from './requests/till-urls.ts';
+import { issueTokens } from './requests/tokens.ts';
 import { type C2bVersion, type SimulatorOptions, withDefaults } from './settings.ts';
-import { shopMessages } from './shop-messages.ts';
-import { createSpikeArrest } from './spike-arrest.ts';
-import { answerStatement, registerForStatements } from './statements.ts';
-import { registerUrls } from './till-urls.ts';
-import { issueTokens } from './tokens.ts';
 
 export type DarajaSimulator = {
   /** Base URL without a trailing slash. */

@@ -2,7 +2,7 @@
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, vi } from 'vitest';
-import { compactNairobiTime } from './nairobi-time.ts';
+import { compactNairobiTime } from './ledger/nairobi-time.ts';
 import { defaultCredentials, type SimulatorOptions } from './settings.ts';
 import { type DarajaSimulator, startDarajaSimulator } from './simulator.ts';
 

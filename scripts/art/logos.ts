@@ -1,8 +1,8 @@
 // Logo, wordmark, favicon and app icons, all from the one mark.
 import { writeFile } from 'node:fs/promises';
 import sharp from 'sharp';
-import { drawText, widthOf } from '../../server/share-images/lettering.ts';
-import { mark } from '../../server/share-images/mark.ts';
+import { drawText, widthOf } from '../../server/pages/share-images/lettering.ts';
+import { mark } from '../../server/pages/share-images/mark.ts';
 
 const LEAF_GREEN = '#1a7a43';
 const INK = '#23142f';

@@ -1,7 +1,7 @@
 // The image shown when a link to the shop is shared: 1200 x 630, the line-up with the wordmark.
 
-import { drawText } from '../../server/share-images/lettering.ts';
-import { mark } from '../../server/share-images/mark.ts';
+import { drawText } from '../../server/pages/share-images/lettering.ts';
+import { mark } from '../../server/pages/share-images/mark.ts';
 import { heroScene } from './heroes.ts';
 
 /** The share image as an SVG document. */

@@ -1,7 +1,7 @@
 // The three vessels, standing on y = 0 around x = 0: cold-pressed bottle, slim can, swing-top flask.
 
-import { CAPITAL_HEIGHT, drawText, sizeToFit, widthOf } from '../../server/share-images/lettering.ts';
-import { mark } from '../../server/share-images/mark.ts';
+import { CAPITAL_HEIGHT, drawText, sizeToFit, widthOf } from '../../server/pages/share-images/lettering.ts';
+import { mark } from '../../server/pages/share-images/mark.ts';
 import { acacia, hills } from './backdrop.ts';
 import type { Flavour } from './flavours.ts';
 import { ellipse, group, mix, n, path, place, type Sheet, seeded, stroke } from './sheet.ts';

@@ -1,7 +1,7 @@
 // Makes a backup in a separate process at low priority, so that its memory and CPU time do not affect the shop.
 import { constants, setPriority } from 'node:os';
-import { openLog } from '../log.ts';
-import { watchLoop } from '../watch-loop.ts';
+import { openLog } from '../monitoring/log.ts';
+import { watchLoop } from '../monitoring/watch-loop.ts';
 import { type BackupTask, makeBackup } from './backup-task.ts';
 
 try {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type Database, worksWithNewer } from '@jani-juice/backend/database';
 import { openPglite } from '@jani-juice/backend/pglite';
 import { openPostgresql } from '@jani-juice/backend/postgresql';
-import { migrationsOf } from '../prepare-database.ts';
+import { migrationsOf } from '../start/prepare-database.ts';
 import { type Entry, entriesOf, unpackArchive, writeArchive } from './archive.ts';
 import { createEmbedded } from './create-database.ts';
 import { differenceOf, type Figures, readFigures } from './figures.ts';

@@ -21,7 +21,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { allRows } from '../../scripts/all-rows.ts';
 import { withEmptyDatabase } from '../../scripts/empty-database.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
-import { openLog } from '../log.ts';
+import { openLog } from '../monitoring/log.ts';
 import { BrokenArchive, type Entry, entriesOf, unpackArchive, writeArchive } from './archive.ts';
 import { verifyBackup } from './backup-task.ts';
 import { type Backups, createBackups, isDue } from './backups.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DatabaseError, repeatAfterCollisions } from '@jani-juice/backend/database';
 import { openPglite } from '@jani-juice/backend/pglite';
 import { openPostgresql } from '@jani-juice/backend/postgresql';
-import { migrationsOf } from '../prepare-database.ts';
+import { migrationsOf } from '../start/prepare-database.ts';
 import { dropShopSchemas } from './drop-shop-schemas.ts';
 import type { Content } from './manifest.ts';
 import type { RowSource } from './row-source.ts';

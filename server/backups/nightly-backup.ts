@@ -1,8 +1,8 @@
 // The job that backs up every night, and whenever staff ask for it.
 import type { Database } from '@jani-juice/backend/database';
-import type { Config } from '../config.ts';
-import type { Job } from '../jobs.ts';
-import type { Log } from '../log.ts';
+import type { Job } from '../jobs/jobs.ts';
+import type { Log } from '../monitoring/log.ts';
+import type { Config } from '../start/config.ts';
 import { createBackups } from './backups.ts';
 
 /**

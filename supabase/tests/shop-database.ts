@@ -1,9 +1,9 @@
 // The shop's database for tests: migrated, seeded, with an account of each kind, and functions to call its procedures.
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { expect } from 'vitest';
-import { asRole, type Claims, throwawayDatabase } from '@jani-juice/backend/testing';
 import { type Database, DatabaseError, type Session } from '@jani-juice/backend/database';
+import { asRole, type Claims, throwawayDatabase } from '@jani-juice/backend/testing';
+import { expect } from 'vitest';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 
 const staffId = '5a000000-0000-4000-8000-000000000001';

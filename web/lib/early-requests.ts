@@ -1,4 +1,4 @@
-// Requests that a staff page sends while its scripts are loading (`web/admin/early-requests.tsx`), so that a slow line carries both.
+// Requests that a staff page sends while its scripts are loading (`web/admin/data/early-requests.tsx`), so that a slow line carries both.
 import { writeStored } from './browser-storage.ts';
 
 interface EarlyRequest {

@@ -2,13 +2,13 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { TestProject } from 'vitest/node';
 import { copyMigratedDatabase } from '@jani-juice/backend/testing';
+import type { TestProject } from 'vitest/node';
 import { freePort } from '../../scripts/free-port.ts';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
-import { readConfig } from '../../server/config.ts';
-import { openLog } from '../../server/log.ts';
+import { openLog } from '../../server/monitoring/log.ts';
 import { startShop } from '../../server/shop.ts';
+import { readConfig } from '../../server/start/config.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {

@@ -7,7 +7,7 @@ declare global {
     earlyTaps?: HTMLElement[] | undefined;
     /** The scripts cannot start: forms are submitted natively from now on, those that wait at once. */
     stopWaiting?: () => void;
-    /** Set by an inline script of the server (`server/gate-scripts.ts`). */
+    /** Set by an inline script of the server (`server/pages/gate-scripts.ts`). */
     isBelowFloor?: boolean;
   }
 }
@@ -15,7 +15,7 @@ declare global {
 // Native behaviour (links, forms, dialogs opened by a command, popovers) works without this. A form whose submit
 // button has `data-waits` is held back for its dialog, and submitted natively if hydration takes too long or a script fails. React
 // stops the propagation of clicks on elements that are not hydrated yet, so this listener captures them before React.
-// Does nothing in a browser below the floor (`server/gate-scripts.ts`), where no other script follows.
+// Does nothing in a browser below the floor (`server/pages/gate-scripts.ts`), where no other script follows.
 const script =
   "if(!window.isBelowFloor){earlyTaps=[];addEventListener('click',function(e){var t=window.earlyTaps,b=t&&e.target.closest&&e.target.closest('button');" +
   "if(!b||b.command||b.popoverTargetElement)return;var f=b.type=='submit'&&b.form;if(f){if(b.dataset.waits==null)return;e.preventDefault();" +

@@ -75,7 +75,7 @@ export function ErrorScreen({ isMissing, isUnavailable = false, isOffline = fals
   );
 }
 
-/** Filled in by the server, so that staff can find the request in the log (`server/request-id.ts`). */
+/** Filled in by the server, so that staff can find the request in the log (`server/http/request-id.ts`). */
 function RequestId() {
   return (
     <p

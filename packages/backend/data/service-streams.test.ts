@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Database } from '../database/database.ts';
 import { openPostgresql } from '../database/postgresql.ts';
 import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
+import { maxBufferedRows } from './run/stream-rows.ts';
 import { createDataService } from './service.ts';
-import { maxBufferedRows } from './stream-rows.ts';
 
 const sources = [{ name: 'platform', folder: 'packages/backend/platform' }];
 const many = maxBufferedRows * 2;

@@ -1,8 +1,8 @@
 // The service with the official client and with raw requests, on both databases.
 import { PostgrestClient } from '@supabase/postgrest-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Database, DatabaseError } from '../database/database.ts';
 import type { Claims } from '../database/as-role.ts';
+import { type Database, DatabaseError } from '../database/database.ts';
 import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import { createDataService } from './service.ts';
 

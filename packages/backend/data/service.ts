@@ -1,31 +1,31 @@
 // The table-query service: parse, plan, write, run, respond.
 
 import { type Caller, inShareOf, type Service } from '../caller.ts';
+import { asRole, readAsRole, requestRoles, writeAsRole } from '../database/as-role.ts';
 import type { Database, Session } from '../database/database.ts';
 import { addressOf, PlainRequest } from '../http/plain-request.ts';
 import { PlainResponse } from '../http/plain-response.ts';
 import { isQueueRejection } from '../limits/fair-queue.ts';
-import { asRole, readAsRole, requestRoles, writeAsRole } from '../database/as-role.ts';
-import { DataError } from './data-error.ts';
-import { DescriptionCache } from './description-cache.ts';
-import { followSchema } from './follow-schema.ts';
-import { openApiOf } from './openapi.ts';
-import { type ParsedRequest, parseRequest } from './parse.ts';
-import { checkNesting, readBody } from './payload.ts';
-import { planRequest } from './plan.ts';
-import { PlanCache, shapeOf } from './plan-cache.ts';
-import type { DescriptionPlan, PlanLimits } from './plan-types.ts';
-import { checkSize, checkUrlLength, type SizeLimits } from './request-size.ts';
-import { respondDocument, respondOptions } from './respond.ts';
-import { dataErrorOf, respondError } from './respond-error.ts';
-import { isCheckedFirst, isOneStatement, runDescription, runOneStatement, runPlan } from './run.ts';
-import type { SchemaCache } from './schema-types.ts';
-import { ServerTiming } from './server-timing.ts';
-import { type Answer, writeStatement } from './sql.ts';
-import type { DescribedSchema } from './sql-description.ts';
-import { nameOf, type Statement } from './sql-writer.ts';
-import { firstRowsOf, isStreamable } from './stream-rows.ts';
-import { createTransactionSettings } from './transaction-settings.ts';
+import { type ParsedRequest, parseRequest } from './parse/parse.ts';
+import { checkNesting, readBody } from './parse/payload.ts';
+import { checkSize, checkUrlLength, type SizeLimits } from './parse/request-size.ts';
+import { planRequest } from './plan/plan.ts';
+import { PlanCache, shapeOf } from './plan/plan-cache.ts';
+import type { DescriptionPlan, PlanLimits } from './plan/plan-types.ts';
+import { DataError } from './respond/data-error.ts';
+import { respondDocument, respondOptions } from './respond/respond.ts';
+import { dataErrorOf, respondError } from './respond/respond-error.ts';
+import { isCheckedFirst, isOneStatement, runDescription, runOneStatement, runPlan } from './run/run.ts';
+import { ServerTiming } from './run/server-timing.ts';
+import { firstRowsOf, isStreamable } from './run/stream-rows.ts';
+import { createTransactionSettings } from './run/transaction-settings.ts';
+import { DescriptionCache } from './schema/description-cache.ts';
+import { followSchema } from './schema/follow-schema.ts';
+import { openApiOf } from './schema/openapi.ts';
+import type { SchemaCache } from './schema/schema-types.ts';
+import type { DescribedSchema } from './schema/sql-description.ts';
+import { type Answer, writeStatement } from './sql/sql.ts';
+import { nameOf, type Statement } from './sql/sql-writer.ts';
 
 /** Settings of the service. */
 export interface DataServiceOptions {

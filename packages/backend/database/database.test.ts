@@ -1,8 +1,8 @@
 // Common behaviour of both drivers.
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { asRole, type Claims, readAsRole } from './as-role.ts';
 import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
+import { asRole, type Claims, readAsRole } from './as-role.ts';
 import { type Database, DatabaseError, type Session } from './database.ts';
 import { openPostgresql } from './postgresql.ts';
 

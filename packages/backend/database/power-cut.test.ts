@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sharedBuffers } from '../testing/throwaway.ts';
 import { openPglite } from './pglite.ts';
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
+const root = fileURLToPath(new URL('../../..', import.meta.url));
 const preload = new URL('./simulate-power-cut.mjs', import.meta.url).href;
 
 // Opens the folder, writes rows and prints each number once its commit is acknowledged. Closes it in the end.

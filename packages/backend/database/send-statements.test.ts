@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readAsRole } from './as-role.ts';
 import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
+import { readAsRole } from './as-role.ts';
 import type { Database } from './database.ts';
 
 const platform = { name: 'platform', folder: 'packages/backend/platform' };

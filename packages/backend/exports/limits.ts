@@ -1,6 +1,6 @@
 // Fair queues and limits per network.
 
-export type { SizeLimits } from '../data/request-size.ts';
+export type { SizeLimits } from '../data/parse/request-size.ts';
 export { Backlog, type Reader } from '../limits/backlog.ts';
 export {
   type Client,

@@ -1,5 +1,5 @@
 -- A change is only logged. PostgreSQL makes transactions that notify commit one after another, each waiting for the disk alone; processes
--- with subscribers read the log at short intervals instead (packages/backend/realtime/change-log.ts).
+-- with subscribers read the log at short intervals instead (packages/backend/realtime/changes/change-log.ts).
 create or replace function realtime.record_change() returns trigger
 language plpgsql security definer
 set search_path = ''

@@ -2,8 +2,8 @@
 import { REALTIME_SUBSCRIBE_STATES as states } from '@supabase/realtime-js';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
-import type { Database } from '../database/database.ts';
 import { asRole } from '../database/as-role.ts';
+import type { Database } from '../database/database.ts';
 import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import {
   Collected,

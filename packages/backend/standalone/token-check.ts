@@ -1,7 +1,7 @@
 // Authenticates the Authorization header for the standalone data service, with PostgREST's errors.
 import { type CryptoKey, compactVerify, importJWK, type JWK } from 'jose';
-import { PlainResponse } from '../http/plain-response.ts';
 import type { Claims } from '../database/as-role.ts';
+import { PlainResponse } from '../http/plain-response.ts';
 
 /** The first of an array's texts that is, is not, begins with, ends with or contains a text. */
 interface ClaimSearch {

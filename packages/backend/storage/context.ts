@@ -1,10 +1,10 @@
 // Dependencies of the storage service, and its access to the database.
 import { type Caller, inShareOf } from '../caller.ts';
-import type { Database, Session } from '../database/database.ts';
 import { asRole, type Claims } from '../database/as-role.ts';
-import type { FileStore } from './file-store.ts';
-import type { ImageWork } from './images.ts';
-import type { RenderedImages } from './rendered-images.ts';
+import type { Database, Session } from '../database/database.ts';
+import type { FileStore } from './files/file-store.ts';
+import type { ImageWork } from './images/images.ts';
+import type { RenderedImages } from './images/rendered-images.ts';
 import type { UrlTokens } from './url-tokens.ts';
 
 export interface StorageSettings {

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream';
 import { Readable as NodeReadable } from 'node:stream';
 import type { Session } from '../database/database.ts';
 import { asCaller, asService, type Call, fileName, type StorageContext } from './context.ts';
-import { type ByteRange, FileMissing } from './file-store.ts';
+import { type ByteRange, FileMissing } from './files/file-store.ts';
 import { essence } from './names.ts';
 import { findBucket, findObject, type ObjectRow } from './rows.ts';
 import { storageErrors } from './storage-error.ts';

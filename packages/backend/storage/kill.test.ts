@@ -6,13 +6,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
+import type { Claims } from '../database/as-role.ts';
 import type { Database } from '../database/database.ts';
 import { openPglite } from '../database/pglite.ts';
-import type { Claims } from '../database/as-role.ts';
 import { copyMigratedDatabase } from '../testing/throwaway.ts';
-import { createDiskFiles } from './disk-files.ts';
-import { FileMissing } from './file-store.ts';
-import { readInstallation, sweepOrphans } from './orphans.ts';
+import { createDiskFiles } from './files/disk-files.ts';
+import { FileMissing } from './files/file-store.ts';
+import { readInstallation, sweepOrphans } from './files/orphans.ts';
 import { createStorageService } from './service.ts';
 
 const platform = fileURLToPath(new URL('../platform', import.meta.url));
@@ -21,7 +21,7 @@ const house: Claims = { role: 'service_role' };
 // Uploads one version of an object after another, prints each when it is stored, and is killed in the middle of a chosen step.
 const uploader = `
   import { openPglite } from './packages/backend/database/pglite.ts';
-  import { createDiskFiles } from './packages/backend/storage/disk-files.ts';
+  import { createDiskFiles } from './packages/backend/storage/files/disk-files.ts';
   import { createStorageService } from './packages/backend/storage/service.ts';
   const { FOLDER, DIES } = process.env;
   const [step, count] = DIES.split(' ');

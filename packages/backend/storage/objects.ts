@@ -2,7 +2,6 @@
 // has its own restrictions.
 import type { Client } from '../limits/fair-queue.ts';
 import { clientOf } from '../limits/fair-share.ts';
-import { accept, type BucketLimits, checkType, sizeLimit } from './content.ts';
 import {
   asCaller,
   asService,
@@ -13,6 +12,7 @@ import {
   type StorageContext,
 } from './context.ts';
 import { withFile } from './download.ts';
+import { discard, writeWorkFile } from './files/work-file.ts';
 import {
   type JsonBody,
   optionalFlagIn,
@@ -35,8 +35,8 @@ import {
   writeObject,
 } from './rows.ts';
 import { storageErrors } from './storage-error.ts';
-import { readUserMetadata, refuseContentEncoding } from './upload.ts';
-import { discard, writeWorkFile } from './work-file.ts';
+import { accept, type BucketLimits, checkType, sizeLimit } from './uploads/content.ts';
+import { readUserMetadata, refuseContentEncoding } from './uploads/upload.ts';
 
 interface Journey {
   from: { bucket: string; key: string };

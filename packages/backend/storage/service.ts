@@ -7,17 +7,21 @@ import { createFairShare } from '../limits/fair-share.ts';
 import { isStorableText } from '../storable.ts';
 import { createBucket, deleteBucket, emptyBucket, getBucket, listBuckets, updateBucket } from './buckets.ts';
 import type { Call, StorageContext, StorageSettings } from './context.ts';
-import { removeOlderThan } from './disk-files.ts';
 import { type Access, findReadable, sendInfo, sendObject } from './download.ts';
-import { FileMissing, type FileStore } from './file-store.ts';
-import { createImageProcess, type ImageProcess } from './image-process.ts';
-import { createImageWork } from './images.ts';
+import { removeOlderThan } from './files/disk-files.ts';
+import { FileMissing, type FileStore } from './files/file-store.ts';
+import { readInstallation, renderedFolder, resumableFolder, sweepOrphans } from './files/orphans.ts';
+import { createImageProcess, type ImageProcess } from './images/image-process.ts';
+import { createImageWork } from './images/images.ts';
+import {
+  checkAnonymousRendering,
+  parseRenderOptions,
+  readRenderOptions,
+  sendRendered,
+} from './images/render.ts';
+import { createRenderedImages } from './images/rendered-images.ts';
 import { listObjects, listObjectsV2 } from './listing.ts';
 import { copyObject, moveObject, removeObject, removeObjects } from './objects.ts';
-import { readInstallation, renderedFolder, resumableFolder, sweepOrphans } from './orphans.ts';
-import { checkAnonymousRendering, parseRenderOptions, readRenderOptions, sendRendered } from './render.ts';
-import { createRenderedImages } from './rendered-images.ts';
-import type { ResumableUploads } from './resumable.ts';
 import { signMany, signOne, signUpload } from './signing.ts';
 import {
   answerError,
@@ -26,7 +30,8 @@ import {
   StorageError,
   storageErrors,
 } from './storage-error.ts';
-import { ownTarget, signedTarget, upload } from './upload.ts';
+import type { ResumableUploads } from './uploads/resumable.ts';
+import { ownTarget, signedTarget, upload } from './uploads/upload.ts';
 import { createUrlTokens } from './url-tokens.ts';
 
 export interface StorageOptions {
@@ -88,7 +93,7 @@ export async function createStorageService(options: StorageOptions): Promise<Sto
   };
   // The library is loaded by the first resumable upload.
   let uploads: Promise<ResumableUploads> | null = null;
-  const openUploads = async () => (await import('./resumable.ts')).createResumableUploads(context);
+  const openUploads = async () => (await import('./uploads/resumable.ts')).createResumableUploads(context);
   const resumable = async (call: Call, isSigned: boolean) => {
     uploads ??= openUploads().catch((error) => {
       uploads = null;

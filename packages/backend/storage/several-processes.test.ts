@@ -10,9 +10,9 @@ import { Upload } from 'tus-js-client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database } from '../database/database.ts';
 import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
-import { createDiskFiles } from './disk-files.ts';
+import { createDiskFiles } from './files/disk-files.ts';
 import { createStorageService } from './service.ts';
-import { createUploadLocks } from './upload-locks.ts';
+import { createUploadLocks } from './uploads/upload-locks.ts';
 
 const platform = fileURLToPath(new URL('../platform', import.meta.url));
 const caller = { claims: { role: 'service_role' }, address: null };

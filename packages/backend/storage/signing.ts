@@ -1,10 +1,10 @@
 // Creates signed URLs: each lets its holder download or upload one object for a time.
 import { asCaller, type Call, ownerOf, type StorageContext } from './context.ts';
+import { renderOptionsText } from './images/render.ts';
 import { type JsonBody, optionalObjectIn, readJson, refuseProperty, textsIn } from './json-body.ts';
-import { renderOptionsText } from './render.ts';
 import { findObject } from './rows.ts';
 import { storageErrors } from './storage-error.ts';
-import { checkTarget, ownTarget } from './upload.ts';
+import { checkTarget, ownTarget } from './uploads/upload.ts';
 
 const maxSeconds = 10 * 365 * 24 * 60 * 60;
 

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import { getRequestListener } from '@hono/node-server';
 import { exportJWK, generateKeyPair } from 'jose';
 import type { ApiKeys } from '../api-keys.ts';
@@ -30,7 +30,7 @@ export interface OpenAuthService {
 
 const platform = {
   name: 'platform',
-  folder: fileURLToPath(new URL('../platform', import.meta.url)),
+  folder: join(import.meta.dirname, '../platform'),
 };
 
 /**

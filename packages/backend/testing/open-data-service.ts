@@ -1,7 +1,7 @@
 // The table-query service by itself over HTTP, on a free port and a temporary database, for tests.
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import { getRequestListener } from '@hono/node-server';
 import { PostgrestClient } from '@supabase/postgrest-js';
 import { createDataService, type DataServiceOptions } from '../data/service.ts';
@@ -21,9 +21,9 @@ export interface OpenDataService {
   close(): Promise<void>;
 }
 
-const folder = (path: string) => fileURLToPath(new URL(path, import.meta.url));
-const platform = { name: 'platform', folder: folder('../backend/platform') };
-const library = { name: 'library', folder: folder('../backend/data/fixture') };
+const folder = (path: string) => join(import.meta.dirname, path);
+const platform = { name: 'platform', folder: folder('../platform') };
+const library = { name: 'library', folder: folder('../data/fixture') };
 
 /**
  * Starts it on the small library database of its tests. The header `x-role` sets the role.

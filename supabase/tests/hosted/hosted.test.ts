@@ -3,12 +3,17 @@ import { randomUUID } from 'node:crypto';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createAdaptorServer } from '@hono/node-server';
+import { createDataService } from '@jani-juice/backend/data';
+import type { Database } from '@jani-juice/backend/database';
+import { asRole, type Claims, testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
+import {
+  certificate,
+  defaultCredentials,
+  defaultMerchant,
+  startDarajaSimulator,
+} from '@jani-juice/daraja-simulator';
 import { PostgrestClient } from '@supabase/postgrest-js';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { createDataService } from '@jani-juice/backend/data';
-import { asRole, type Claims, testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
-import type { Database } from '@jani-juice/backend/database';
-import { certificate, defaultCredentials, defaultMerchant, startDarajaSimulator } from '@jani-juice/daraja-simulator';
 import { shopMigrations } from '../../../scripts/shop-migrations.ts';
 import { findPostgresql } from '../../../scripts/throwaway-postgresql.ts';
 import { createMobileMoney, type MobileMoneyEvent } from '../../functions/mobile-money/handler.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Database } from '@jani-juice/backend/database';
 import { openPostgresql } from '@jani-juice/backend/postgresql';
 import { startThrowawayPostgresql } from '../../../scripts/throwaway-postgresql.ts';
-import { writesWithoutWhere } from '../writes-without-where.ts';
+import { writesWithoutWhere } from '../database/writes-without-where.ts';
 
 export interface HostedProject {
   /** The platform's superuser, which an owner of a project does not have. */

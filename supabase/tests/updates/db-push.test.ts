@@ -5,10 +5,10 @@ import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { describe, expect, test } from 'vitest';
 import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
+import { describe, expect, test } from 'vitest';
 import { shopMigrations } from '../../../scripts/shop-migrations.ts';
-import { describeCatalogue } from '../database-catalogue.ts';
+import { describeCatalogue } from '../database/database-catalogue.ts';
 import { listFixtures, openFixture } from './open-fixture.ts';
 import { asHostedProject } from './supabase-db-push.ts';
 

@@ -2,12 +2,12 @@
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Database, migrate } from '@jani-juice/backend/database';
 import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { shopMigrations } from '../../../scripts/shop-migrations.ts';
-import { expectBalancedBooks } from '../balanced-books.ts';
-import { describeCatalogue } from '../database-catalogue.ts';
+import { describeCatalogue } from '../database/database-catalogue.ts';
+import { expectBalancedBooks } from '../payments/balanced-books.ts';
 import { call, orderForm, type PlacedOrder } from '../shop-database.ts';
 import { initialUnits } from './fill-shop.ts';
 import { findLostObjects } from './lost-objects.ts';

@@ -1,8 +1,8 @@
 // A staff member's own account: password, second factor, passkeys and other sessions.
 import { useRevalidator } from 'react-router';
-import { CardColumns } from '../card-columns.tsx';
-import { memberContext } from '../member.ts';
-import { describeStaffPage } from '../staff-page.ts';
+import { memberContext } from '../layout/member.ts';
+import { describeStaffPage } from '../layout/staff-page.ts';
+import { CardColumns } from '../ui/card-columns.tsx';
 import type { Route } from './+types/account-page.ts';
 import { AuthenticatorApps } from './authenticator-apps.tsx';
 import { ChangePassword } from './change-password.tsx';

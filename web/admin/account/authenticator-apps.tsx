@@ -7,10 +7,10 @@ import { Card } from '../../ui/card.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { showToast } from '../../ui/toasts.tsx';
-import { formatDate } from '../dates.ts';
-import { useAttempt } from '../use-attempt.ts';
-import { useStoreName } from '../use-store-name.ts';
+import { showToast } from '../../ui/toasts/toasts.tsx';
+import { useAttempt } from '../data/use-attempt.ts';
+import { useStoreName } from '../layout/use-store-name.ts';
+import { formatDate } from '../ui/dates.ts';
 import { ConfirmRemoval } from './confirm-removal.tsx';
 import { useReturnFocus } from './use-return-focus.ts';
 

@@ -5,8 +5,8 @@ import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { NewPasswordFields, readNewPassword } from '../new-password-fields.tsx';
-import { useAttempt } from '../use-attempt.ts';
+import { useAttempt } from '../data/use-attempt.ts';
+import { NewPasswordFields, readNewPassword } from '../ui/new-password-fields.tsx';
 
 interface ChangePasswordProps {
   staff: Staff;

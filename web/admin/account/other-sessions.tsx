@@ -5,8 +5,8 @@ import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { formatDateTime } from '../dates.ts';
-import { useAttempt } from '../use-attempt.ts';
+import { useAttempt } from '../data/use-attempt.ts';
+import { formatDateTime } from '../ui/dates.ts';
 import { describeDevice } from './describe-device.ts';
 
 interface OwnSession {

@@ -6,9 +6,9 @@ import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { showToast } from '../../ui/toasts.tsx';
-import { formatDate } from '../dates.ts';
-import { useAttempt } from '../use-attempt.ts';
+import { showToast } from '../../ui/toasts/toasts.tsx';
+import { useAttempt } from '../data/use-attempt.ts';
+import { formatDate } from '../ui/dates.ts';
 import { ConfirmRemoval } from './confirm-removal.tsx';
 import { useReturnFocus } from './use-return-focus.ts';
 

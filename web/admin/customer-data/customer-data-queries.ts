@@ -2,9 +2,9 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { isEmail } from '../../../domain/email.ts';
 import { normalisePhone } from '../../../domain/phone.ts';
-import { dataOf } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
-import { useSave } from '../use-save.ts';
+import { dataOf } from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { useMember } from '../layout/use-member.tsx';
 
 export interface HeldData {
   /** Email in lower case, or phone as `+254…`. */

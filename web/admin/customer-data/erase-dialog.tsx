@@ -8,7 +8,7 @@ import {
   DialogHeading,
   DialogOrDrawer,
   useKeepOpen,
-} from '../../ui/dialog-or-drawer.tsx';
+} from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { type ErasedData, type HeldData, identifierOf, useErase } from './customer-data-queries.ts';
 

@@ -2,7 +2,7 @@
 import { lazy, Suspense } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
-import { useInstallation } from '../use-installation.ts';
+import { useInstallation } from '../layout/use-installation.ts';
 import { type Day, formatDay, useDays } from './dashboard-queries.ts';
 
 // The chart library is large: it is loaded last. Without it the table has the figures.

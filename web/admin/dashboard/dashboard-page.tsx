@@ -1,6 +1,6 @@
 // The dashboard: four statistics, quick actions, the system status and the last 30 days (specification §2, Admin
 // dashboard).
-import { describeStaffPage } from '../staff-page.ts';
+import { describeStaffPage } from '../layout/staff-page.ts';
 import type { Route } from './+types/dashboard-page.ts';
 import { ActivityCard } from './activity-card.tsx';
 import { QuickActions } from './quick-actions.tsx';

@@ -1,9 +1,9 @@
 // Queries of the dashboard. Their keys start with 'dashboard': the live channel invalidates all of them.
 import { useQuery } from '@tanstack/react-query';
 import { servicesOrigin } from '../../lib/store.ts';
-import { dataOf } from '../table-answer.ts';
-import { useInstallation } from '../use-installation.ts';
-import { useMember } from '../use-member.tsx';
+import { dataOf } from '../data/table-answer.ts';
+import { useInstallation } from '../layout/use-installation.ts';
+import { useMember } from '../layout/use-member.tsx';
 
 /** Polling interval of the system status, in ms. */
 const minute = 60_000;

@@ -1,10 +1,10 @@
 // The four statistics (specification §2, Admin dashboard) and the received money; skeletons while loading.
 import { formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
-import { FittingFigure } from '../fitting-figure.tsx';
 import { StaffIcon, type StaffIconName } from '../layout/staff-icons.tsx';
 import { dayOf } from '../reconciliation/nairobi-day.ts';
 import { DayTotals } from '../totals/day-totals.tsx';
+import { FittingFigure } from '../ui/fitting-figure.tsx';
 import { useFigures } from './dashboard-queries.ts';
 
 type Figures = NonNullable<ReturnType<typeof useFigures>['data']>;

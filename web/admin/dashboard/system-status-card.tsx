@@ -2,14 +2,14 @@
 import { useEffect, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
-import { formatDateTime } from '../dates.ts';
+import { dataOf } from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { useInstallation } from '../layout/use-installation.ts';
+import { useMember } from '../layout/use-member.tsx';
 import { useMessageBudgets } from '../messages/message-queries.ts';
 import { type PaymentHealth, usePaymentHealth } from '../payments-check/payment-health.ts';
 import { useStatementStatus } from '../reconciliation/reconciliation-queries.ts';
-import { dataOf } from '../table-answer.ts';
-import { useInstallation } from '../use-installation.ts';
-import { useMember } from '../use-member.tsx';
-import { useSave } from '../use-save.ts';
+import { formatDateTime } from '../ui/dates.ts';
 import { useAuthHealth, useSystemStatus } from './dashboard-queries.ts';
 import {
   describeAuthentication,

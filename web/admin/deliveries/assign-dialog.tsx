@@ -16,17 +16,17 @@ import {
   DialogHeading,
   DialogOrDrawer,
   useKeepOpen,
-} from '../../ui/dialog-or-drawer.tsx';
+} from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { showToast } from '../../ui/toasts.tsx';
-import { formatDateTime } from '../dates.ts';
-import { DialogLoadState } from '../dialog-load-state.tsx';
-import { Discard } from '../discard.tsx';
+import { showToast } from '../../ui/toasts/toasts.tsx';
+import { DialogLoadState } from '../dialogs/dialog-load-state.tsx';
+import { Discard } from '../dialogs/discard.tsx';
+import { useDialogParameter } from '../dialogs/use-dialog-parameter.ts';
+import { useUnsaved } from '../dialogs/use-unsaved.ts';
+import { useMember } from '../layout/use-member.tsx';
 import { drinksOf } from '../orders/place.ts';
-import { useDialogParameter } from '../use-dialog-parameter.ts';
-import { useMember } from '../use-member.tsx';
-import { useUnsaved } from '../use-unsaved.ts';
+import { formatDateTime } from '../ui/dates.ts';
 import { type ListedDelivery, lastDeliveryChange, useDelivery } from './delivery-queries.ts';
 import { MapLink } from './map-link.tsx';
 import { type Rider, useRecentRiders } from './rider-queries.ts';

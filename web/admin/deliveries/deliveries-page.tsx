@@ -1,7 +1,8 @@
 // The deliveries: search, filters, export, assignment and status changes.
 import { deliveryStatuses } from '../../../domain/delivery-status.ts';
 import { Button } from '../../ui/button.tsx';
-import { useNow } from '../age.tsx';
+import { describeStaffPage } from '../layout/staff-page.ts';
+import { useMember } from '../layout/use-member.tsx';
 import { readDays } from '../list/days.ts';
 import { ExportButton } from '../list/export-button.tsx';
 import {
@@ -15,9 +16,8 @@ import { FilterSelect, ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
 import { ListFrame, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
 import { PrintList } from '../print/print-list.tsx';
-import { describeStaffPage } from '../staff-page.ts';
-import { statusLabel } from '../status-badge.tsx';
-import { useMember } from '../use-member.tsx';
+import { statusLabel } from '../status/status-badge.tsx';
+import { useNow } from '../ui/age.tsx';
 import type { Route } from './+types/deliveries-page.ts';
 import { AssignDialog } from './assign-dialog.tsx';
 import { DeliveryRow, deliveryColumns, exportColumns, printColumns } from './delivery-columns.tsx';

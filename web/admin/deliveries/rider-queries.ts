@@ -1,7 +1,7 @@
 // Recent riders and waiting deliveries, shared by all screens that show them.
 import { useQuery } from '@tanstack/react-query';
-import { dataOf } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
+import { dataOf } from '../data/table-answer.ts';
+import { useMember } from '../layout/use-member.tsx';
 
 /** Riders of the last 60 days, newest first; undefined until loaded. */
 export function useRecentRiders() {

@@ -1,7 +1,8 @@
 // Sets a delivery's status from the list.
-import { formatDateTime } from '../dates.ts';
-import { statusLabel } from '../status-badge.tsx';
-import { deliveryNeedsConsent } from '../status-change.ts';
+
+import { statusLabel } from '../status/status-badge.tsx';
+import { deliveryNeedsConsent } from '../status/status-change.ts';
+import { formatDateTime } from '../ui/dates.ts';
 import { useStatusChange } from '../undo/use-status-change.ts';
 import { type ListedDelivery, lastDeliveryChange } from './delivery-queries.ts';
 

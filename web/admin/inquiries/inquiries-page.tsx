@@ -1,11 +1,11 @@
 // The inquiries: search, export, details, and marking one or all as read.
 import { Button } from '../../ui/button.tsx';
+import { describeStaffPage } from '../layout/staff-page.ts';
+import { useMember } from '../layout/use-member.tsx';
 import { ExportButton } from '../list/export-button.tsx';
 import { ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
 import { ListFrame, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
-import { describeStaffPage } from '../staff-page.ts';
-import { useMember } from '../use-member.tsx';
 import type { Route } from './+types/inquiries-page.ts';
 import { exportColumns, InquiryRow, inquiryColumns } from './inquiry-columns.tsx';
 import { InquiryDialog } from './inquiry-dialog.tsx';

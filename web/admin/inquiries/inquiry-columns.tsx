@@ -1,13 +1,13 @@
 // An inquiry in the list (specification §2, Admin Inquiries), and in the export.
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
-import { Age } from '../age.tsx';
-import { mailTo } from '../contact-link.tsx';
-import { formatDate, formatForFile } from '../dates.ts';
+import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
 import type { CsvColumn } from '../list/csv.ts';
 import { phoneCell } from '../list/phone-cell.ts';
 import type { Column } from '../list/row-list.tsx';
-import { useDialogOpener } from '../use-dialog-parameter.ts';
+import { Age } from '../ui/age.tsx';
+import { mailTo } from '../ui/contact-link.tsx';
+import { formatDate, formatForFile } from '../ui/dates.ts';
 import type { Inquiry } from './inquiry-queries.ts';
 import type { useMarkRead } from './use-mark-read.ts';
 

@@ -3,11 +3,16 @@
 import type { ReactNode } from 'react';
 import { msisdn, normalisePhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';
-import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
-import { ContactLink, callTo, mailTo } from '../contact-link.tsx';
-import { formatDateTime } from '../dates.ts';
-import { DialogLoadState } from '../dialog-load-state.tsx';
-import { useDialogParameter } from '../use-dialog-parameter.ts';
+import {
+  DialogBody,
+  DialogFooter,
+  DialogHeading,
+  DialogOrDrawer,
+} from '../../ui/dialog/dialog-or-drawer.tsx';
+import { DialogLoadState } from '../dialogs/dialog-load-state.tsx';
+import { useDialogParameter } from '../dialogs/use-dialog-parameter.ts';
+import { ContactLink, callTo, mailTo } from '../ui/contact-link.tsx';
+import { formatDateTime } from '../ui/dates.ts';
 import { ReadBadge, subjectOf } from './inquiry-columns.tsx';
 import { type Inquiry, useInquiry } from './inquiry-queries.ts';
 import type { useMarkRead } from './use-mark-read.ts';

@@ -1,10 +1,10 @@
 // Queries of the inquiries screen and their keys.
 import { useQuery } from '@tanstack/react-query';
 import type { Staff } from '../../lib/staff.ts';
+import { dataOf, rowOrNull } from '../data/table-answer.ts';
+import { isUuid } from '../dialogs/uuid.ts';
+import { useMember } from '../layout/use-member.tsx';
 import { type ReadPage, useRows } from '../list/use-rows.ts';
-import { dataOf, rowOrNull } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
-import { isUuid } from '../uuid.ts';
 
 /** Newest first; search anywhere in name, e-mail and subject (specification §7, Admin management). */
 export function readInquiries(tables: Staff['tables'], search: string) {

@@ -1,8 +1,8 @@
 // Marks one or all inquiries as read. This cannot be undone, so only inquiries that were listed are marked.
 import { ShownError } from '../../lib/shown-error.ts';
-import { dataOf } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
-import { useSave } from '../use-save.ts';
+import { dataOf } from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { useMember } from '../layout/use-member.tsx';
 import type { Inquiry, Unread } from './inquiry-queries.ts';
 
 const touched = ['inquiries', 'dashboard'];

@@ -4,8 +4,8 @@ import type { Staff, StaffStatus } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
+import { useAttempt } from '../data/use-attempt.ts';
 import { SecondStep } from '../sign-in/second-step.tsx';
-import { useAttempt } from '../use-attempt.ts';
 
 interface SessionEndedProps {
   staff: Staff;

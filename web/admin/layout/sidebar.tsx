@@ -1,9 +1,9 @@
 // The sidebar: next to the page from 768 px on, otherwise a drawer. 16rem, 3rem collapsed, 18rem as a drawer.
 import type { RefObject } from 'react';
 import { NavLink } from 'react-router';
-import { useDialogEntry, useLeaveDialog } from '../../ui/dialog-history.ts';
+import { useDialogEntry, useLeaveDialog } from '../../ui/dialog/dialog-history.ts';
+import { closeDialog } from '../../ui/dialog/native-dialog.ts';
 import { Icon } from '../../ui/icons.tsx';
-import { closeDialog } from '../../ui/native-dialog.ts';
 import type { Waiting } from '../live/use-waiting.ts';
 import { type Entry, rarelyNeeded, screens } from './navigation.ts';
 import { StaffIcon } from './staff-icons.tsx';

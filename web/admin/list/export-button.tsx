@@ -1,7 +1,7 @@
 // Exports the whole filtered list, including rows that are not loaded yet.
 import { useEffect, useRef, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
-import { dismissToast, showToast } from '../../ui/toasts.tsx';
+import { dismissToast, showToast } from '../../ui/toasts/toasts.tsx';
 import type { CsvColumn } from './csv.ts';
 import type { RowsExport } from './export-rows.ts';
 import { saveFile } from './save-file.ts';

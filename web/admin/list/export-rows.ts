@@ -1,6 +1,6 @@
 // Writes every row of a filtered list into one file, page by page. Rows are dropped once their lines are written, and the lines belong
 // to the browser, which moves large files to its disk: a list of any length takes the memory of one page.
-import { dataOf } from '../table-answer.ts';
+import { dataOf } from '../data/table-answer.ts';
 import { type CsvColumn, csvHeading, csvLines } from './csv.ts';
 import type { Cursor, ReadPage } from './use-rows.ts';
 

@@ -1,6 +1,6 @@
 // The rows of a list with keyset pagination, so that the last pages of a long list cost no more than the first.
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
-import { dataOf } from '../table-answer.ts';
+import { dataOf } from '../data/table-answer.ts';
 
 /** Cursor of a page: the row before it, in the order newest first. */
 export interface Cursor {

@@ -2,9 +2,9 @@
 import { useCallback, useRef } from 'react';
 import { useNavigate } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
-import { showToast } from '../../ui/toasts.tsx';
+import { showToast } from '../../ui/toasts/toasts.tsx';
+import { useMember } from '../layout/use-member.tsx';
 import { removeOvertakenChanges } from '../undo/undoable-changes.ts';
-import { useMember } from '../use-member.tsx';
 import { titleOfPayment } from './payment-news.ts';
 import type { RowChange } from './use-live-changes.ts';
 

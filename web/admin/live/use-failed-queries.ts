@@ -3,8 +3,8 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import { servicesOrigin } from '../../lib/store.ts';
-import { isWorthAnotherTry } from '../query-client.ts';
-import { useInstallation } from '../use-installation.ts';
+import { isWorthAnotherTry } from '../data/query-client.ts';
+import { useInstallation } from '../layout/use-installation.ts';
 
 const firstDelayMs = 2000;
 const longestDelayMs = 30_000;

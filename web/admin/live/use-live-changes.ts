@@ -2,7 +2,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { onSessionRenewed } from '../../lib/staff.ts';
-import { useMember } from '../use-member.tsx';
+import { useMember } from '../layout/use-member.tsx';
 
 /** Queries, by the first part of their key, that show data of a table. */
 const shownIn: Record<string, readonly string[]> = {

@@ -3,9 +3,9 @@
 import { useQueries } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { readStored, writeStored } from '../../lib/browser-storage.ts';
+import { dataOf, TableProblem } from '../data/table-answer.ts';
+import { useMember } from '../layout/use-member.tsx';
 import { usePaymentHealth } from '../payments-check/payment-health.ts';
-import { dataOf, TableProblem } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
 
 export interface Waiting {
   orders: number;

@@ -3,12 +3,12 @@ import { Link } from 'react-router';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
-import { Age } from '../age.tsx';
-import { formatDateTime, formatForFile } from '../dates.ts';
+import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
 import type { CsvColumn } from '../list/csv.ts';
 import { phoneCell } from '../list/phone-cell.ts';
 import type { Column } from '../list/row-list.tsx';
-import { useDialogOpener } from '../use-dialog-parameter.ts';
+import { Age } from '../ui/age.tsx';
+import { formatDateTime, formatForFile } from '../ui/dates.ts';
 import { channelLabels, type Message, type useSendAgain } from './message-queries.ts';
 import { kindLabel, messageStatuses } from './message-texts.ts';
 

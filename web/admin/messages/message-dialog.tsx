@@ -3,11 +3,16 @@ import type { ReactNode } from 'react';
 import { Link } from 'react-router';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';
-import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
+import {
+  DialogBody,
+  DialogFooter,
+  DialogHeading,
+  DialogOrDrawer,
+} from '../../ui/dialog/dialog-or-drawer.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { formatDateTime } from '../dates.ts';
-import { DialogLoadState } from '../dialog-load-state.tsx';
-import { useDialogParameter } from '../use-dialog-parameter.ts';
+import { DialogLoadState } from '../dialogs/dialog-load-state.tsx';
+import { useDialogParameter } from '../dialogs/use-dialog-parameter.ts';
+import { formatDateTime } from '../ui/dates.ts';
 import { canSend, MessageBadge, sendLabel } from './message-columns.tsx';
 import { channelLabels, type Message, useMessage, type useSendAgain } from './message-queries.ts';
 import { kindLabel } from './message-texts.ts';

@@ -3,11 +3,11 @@ import { useQuery } from '@tanstack/react-query';
 import type { MessageChannel } from '../../../domain/customer-message.ts';
 import type { Database } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
+import { changedRow, dataOf, rowOrNull } from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { isUuid } from '../dialogs/uuid.ts';
+import { useMember } from '../layout/use-member.tsx';
 import { type ReadPage, useRows } from '../list/use-rows.ts';
-import { changedRow, dataOf, rowOrNull } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
-import { useSave } from '../use-save.ts';
-import { isUuid } from '../uuid.ts';
 
 export type Message = Database['public']['Tables']['outbox_messages']['Row'];
 export type Template = Database['public']['Tables']['message_templates']['Row'];

@@ -1,7 +1,7 @@
 // Texts for the status of a message.
 import { messageKinds } from '../../../domain/customer-message.ts';
 import type { BadgeTone } from '../../ui/badge.tsx';
-import { statusLabel } from '../status-badge.tsx';
+import { statusLabel } from '../status/status-badge.tsx';
 
 export const messageStatuses: Record<string, [words: string, tone: BadgeTone]> = {
   waiting: ['Waiting', 'yellow'],

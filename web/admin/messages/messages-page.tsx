@@ -1,13 +1,13 @@
 // Messages to customers: search, filters, export, details, and resending.
 import { Link } from 'react-router';
 import { Button, buttonStyle } from '../../ui/button.tsx';
+import { describeStaffPage } from '../layout/staff-page.ts';
+import { useMember } from '../layout/use-member.tsx';
 import { ExportButton } from '../list/export-button.tsx';
 import { MoreFilters } from '../list/list-filters.tsx';
 import { FilterSelect, ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
 import { ListFrame, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
-import { describeStaffPage } from '../staff-page.ts';
-import { useMember } from '../use-member.tsx';
 import type { Route } from './+types/messages-page.ts';
 import { canSend, exportColumns, MessageRow, messageColumns } from './message-columns.tsx';
 import { MessageDialog } from './message-dialog.tsx';

@@ -1,8 +1,8 @@
 // Exports the newsletter's subscribers for a mailing program.
 import type { Staff } from '../../lib/staff.ts';
-import { formatForFile } from '../dates.ts';
 import type { CsvColumn } from '../list/csv.ts';
 import { isAfter, type ReadPage } from '../list/use-rows.ts';
+import { formatForFile } from '../ui/dates.ts';
 
 interface Reader {
   id: string;

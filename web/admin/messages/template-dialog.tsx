@@ -16,14 +16,14 @@ import {
   DialogHeading,
   DialogOrDrawer,
   useKeepOpen,
-} from '../../ui/dialog-or-drawer.tsx';
+} from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { DialogLoadState } from '../dialog-load-state.tsx';
-import { Discard } from '../discard.tsx';
-import { Placeholders } from '../placeholders.tsx';
-import { useDialogParameter } from '../use-dialog-parameter.ts';
-import { useUnsaved } from '../use-unsaved.ts';
+import { DialogLoadState } from '../dialogs/dialog-load-state.tsx';
+import { Discard } from '../dialogs/discard.tsx';
+import { useDialogParameter } from '../dialogs/use-dialog-parameter.ts';
+import { useUnsaved } from '../dialogs/use-unsaved.ts';
+import { Placeholders } from '../ui/placeholders.tsx';
 import { formOf, type Template, type TemplateForm, useTemplateSave } from './message-queries.ts';
 import { kindLabel } from './message-texts.ts';
 import { useExample } from './use-example.ts';

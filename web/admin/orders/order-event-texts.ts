@@ -4,7 +4,7 @@ import { describePaymentFailure } from '../../../domain/payment-result.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { adviseOnRefund } from '../../../domain/result-advice.ts';
 import type { Database } from '../../../supabase/types.ts';
-import { statusLabel } from '../status-badge.tsx';
+import { statusLabel } from '../status/status-badge.tsx';
 
 export type OrderEvent = Database['public']['Tables']['order_events']['Row'];
 

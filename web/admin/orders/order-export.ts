@@ -2,10 +2,10 @@
 import { shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { describePaymentOfOrder } from '../../../domain/staff-labels.ts';
-import { formatForFile } from '../dates.ts';
 import type { CsvColumn } from '../list/csv.ts';
 import { phoneCell } from '../list/phone-cell.ts';
-import { statusLabel } from '../status-badge.tsx';
+import { statusLabel } from '../status/status-badge.tsx';
+import { formatForFile } from '../ui/dates.ts';
 import type { ExportedOrder, ListedOrder } from './order-queries.ts';
 import { areaOf, drinksOf } from './place.ts';
 

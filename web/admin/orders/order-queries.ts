@@ -1,11 +1,11 @@
 // Queries of the orders screen and their keys.
 import { useQuery } from '@tanstack/react-query';
 import type { Staff } from '../../lib/staff.ts';
+import { dataOf, rowOrNull } from '../data/table-answer.ts';
+import { isUuid } from '../dialogs/uuid.ts';
+import { useMember } from '../layout/use-member.tsx';
 import type { Days } from '../list/days.ts';
 import { type PageWanted, type ReadPage, useRows } from '../list/use-rows.ts';
-import { dataOf, rowOrNull } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
-import { isUuid } from '../uuid.ts';
 import { isGoingBack } from './refund-status.ts';
 
 /** Statuses that staff can set and filter by (specification §2, Admin Orders). */

@@ -1,8 +1,8 @@
 // The events and messages of an order, newest first.
 import { Link } from 'react-router';
-import { formatDateTime } from '../dates.ts';
 import { useMessagesOf } from '../messages/message-queries.ts';
 import { describeMessage } from '../messages/message-texts.ts';
+import { formatDateTime } from '../ui/dates.ts';
 import { describeActor, describeEvent, type EventText, type OrderEvent } from './order-event-texts.ts';
 
 const dots = { good: 'bg-leaf-500', bad: 'bg-danger', plain: 'bg-dusk-400' };

@@ -2,8 +2,10 @@
 import { useCallback } from 'react';
 import { Link, useLocation, useNavigate, useSearchParams } from 'react-router';
 import { Button } from '../../ui/button.tsx';
-import { useNow } from '../age.tsx';
 import { useRecentRiders, useWork } from '../deliveries/rider-queries.ts';
+import { useDialogUrlClose } from '../dialogs/use-dialog-url-close.ts';
+import { describeStaffPage } from '../layout/staff-page.ts';
+import { useMember } from '../layout/use-member.tsx';
 import { readDays } from '../list/days.ts';
 import { ExportButton } from '../list/export-button.tsx';
 import {
@@ -18,12 +20,10 @@ import { FilterSelect, ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
 import { ListFrame, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
 import { PrintList } from '../print/print-list.tsx';
-import { ProgressBar } from '../progress-bar.tsx';
-import { describeStaffPage } from '../staff-page.ts';
-import { statusLabel } from '../status-badge.tsx';
-import { useDialogUrlClose } from '../use-dialog-url-close.ts';
-import { useMember } from '../use-member.tsx';
-import { usePart } from '../use-part.ts';
+import { statusLabel } from '../status/status-badge.tsx';
+import { useNow } from '../ui/age.tsx';
+import { ProgressBar } from '../ui/progress-bar.tsx';
+import { usePart } from '../ui/use-part.ts';
 import type { Route } from './+types/orders-page.ts';
 import { loadOrderDialog, OrderRow, orderColumns } from './order-columns.tsx';
 import { exportColumns, printColumns } from './order-export.ts';

@@ -8,9 +8,9 @@ import {
   reviewDecisionsFor,
 } from '../../../domain/order-difference.ts';
 import { Button } from '../../ui/button.tsx';
-import { dataOf } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
-import { useSave } from '../use-save.ts';
+import { dataOf } from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { useMember } from '../layout/use-member.tsx';
 import { decisionOf, type WholeOrder } from './order-queries.ts';
 import { RefundForm } from './refund-form.tsx';
 import { isRefundable, lastRefund, moneyOf } from './refund-queries.ts';

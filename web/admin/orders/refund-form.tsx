@@ -2,14 +2,19 @@
 import { type FormEvent, useId, useState } from 'react';
 import { formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
-import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
+import {
+  DialogBody,
+  DialogFooter,
+  DialogHeading,
+  DialogOrDrawer,
+} from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
+import { dataOf } from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { useMember } from '../layout/use-member.tsx';
 import { usePaymentHealth } from '../payments-check/payment-health.ts';
 import { useSettings } from '../settings/settings-queries.ts';
-import { dataOf } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
-import { useSave } from '../use-save.ts';
 import { ManualRefundFields, useManualRefundFields } from './manual-refund-fields.tsx';
 import type { WholeOrder } from './order-queries.ts';
 import { reasonProblem, receiptRefusal } from './refund-problems.ts';

@@ -2,8 +2,8 @@
 import { useQuery } from '@tanstack/react-query';
 import type { Setup } from '../../../domain/payment-setup.ts';
 import type { Database } from '../../../supabase/types.ts';
-import { dataOf } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
+import { dataOf } from '../data/table-answer.ts';
+import { useMember } from '../layout/use-member.tsx';
 import type { WholeOrder } from './order-queries.ts';
 
 export type Refund = Database['public']['Tables']['refunds']['Row'];

@@ -4,11 +4,11 @@ import { formatKes } from '../../../domain/money.ts';
 import { adviseOnRefund } from '../../../domain/result-advice.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
-import { ConfirmDialog } from '../confirm-dialog.tsx';
-import { formatDateTime } from '../dates.ts';
-import { dataOf } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
-import { useSave } from '../use-save.ts';
+import { dataOf } from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
+import { useMember } from '../layout/use-member.tsx';
+import { formatDateTime } from '../ui/dates.ts';
 import { reasonProblem, receiptProblem, receiptRefusal } from './refund-problems.ts';
 import { describeApprovers, type Refund, touchedByRefunds, useRefundApprovers } from './refund-queries.ts';
 

@@ -2,10 +2,10 @@
 import { useState } from 'react';
 import { formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
-import { ConfirmDialog } from '../confirm-dialog.tsx';
-import { dataOf } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
-import { useSave } from '../use-save.ts';
+import { dataOf } from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
+import { useMember } from '../layout/use-member.tsx';
 import type { WholeOrder } from './order-queries.ts';
 import type { PaymentOfOrder } from './refund-queries.ts';
 import { isRefundPending } from './refund-status.ts';

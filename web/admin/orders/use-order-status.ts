@@ -1,8 +1,8 @@
 // Sets an order's status, from the list and from the order itself.
 import type { Staff } from '../../lib/staff.ts';
-import { formatDateTime } from '../dates.ts';
-import { statusLabel } from '../status-badge.tsx';
-import { needsConsent, type OrderState } from '../status-change.ts';
+import { statusLabel } from '../status/status-badge.tsx';
+import { needsConsent, type OrderState } from '../status/status-change.ts';
+import { formatDateTime } from '../ui/dates.ts';
 import { useStatusChange } from '../undo/use-status-change.ts';
 
 export type OrderSeen = OrderState & { id: string };

@@ -1,8 +1,8 @@
 // Shows a toast when an open form closes because another member has resolved its order first.
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef } from 'react';
-import { showToast } from '../../ui/toasts.tsx';
-import { ConflictError, isUnanswered } from '../table-answer.ts';
+import { showToast } from '../../ui/toasts/toasts.tsx';
+import { ConflictError, isUnanswered } from '../data/table-answer.ts';
 import { orderKey, type WholeOrder } from './order-queries.ts';
 
 /** Whether the new state may result from the form's own save. */

@@ -4,7 +4,7 @@ import type { Reach, Setup } from '../../../domain/payment-setup.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { useMember } from '../use-member.tsx';
+import { useMember } from '../layout/use-member.tsx';
 
 const stepLabels: Record<string, string> = {
   Name: 'The name is found (DNS)',

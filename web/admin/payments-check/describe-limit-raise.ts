@@ -1,6 +1,6 @@
 // The last increase of the refund limit, in one sentence.
 import { formatKes } from '../../../domain/money.ts';
-import { formatDateTime } from '../dates.ts';
+import { formatDateTime } from '../ui/dates.ts';
 import type { PaymentHealth } from './payment-health.ts';
 
 /** Who raised it, when, by how much, and when it takes effect. */

@@ -1,7 +1,7 @@
 // The last messages to and from M-PESA.
 import { type CallbackSource, callbackSource } from '../../../domain/callback-url.ts';
 import { Card } from '../../ui/card.tsx';
-import { formatDateTime } from '../dates.ts';
+import { formatDateTime } from '../ui/dates.ts';
 import { usePaymentHealth } from './payment-health.ts';
 
 const senders: Record<CallbackSource, string> = {

@@ -1,10 +1,10 @@
 // Prompts are paused because M-PESA rejects the shop's own settings: the reason, until when, and how to resume.
 import { adviseOnResult } from '../../../domain/result-advice.ts';
 import { Button } from '../../ui/button.tsx';
-import { formatDateTime } from '../dates.ts';
-import { dataOf } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
-import { useSave } from '../use-save.ts';
+import { dataOf } from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { useMember } from '../layout/use-member.tsx';
+import { formatDateTime } from '../ui/dates.ts';
 import { usePaymentHealth } from './payment-health.ts';
 
 export function PromptPause() {

@@ -9,13 +9,13 @@ import { ShownError } from '../../lib/shown-error.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { TextField } from '../../ui/field.tsx';
-import { formatDateTime } from '../dates.ts';
+import { dataOf, messageForUser } from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { useInstallation } from '../layout/use-installation.ts';
+import { useMember } from '../layout/use-member.tsx';
 import { lastRefund, touchedByRefunds } from '../orders/refund-queries.ts';
 import { RefundState } from '../orders/refund-state.tsx';
-import { dataOf, messageForUser } from '../table-answer.ts';
-import { useInstallation } from '../use-installation.ts';
-import { useMember } from '../use-member.tsx';
-import { useSave } from '../use-save.ts';
+import { formatDateTime } from '../ui/dates.ts';
 
 type PaymentTest = Database['public']['Tables']['payments']['Row'];
 

@@ -1,5 +1,5 @@
 // Asks before implausible figures are saved.
-import { ConfirmDialog } from '../confirm-dialog.tsx';
+import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
 
 interface ImplausibleDialogProps {
   /** Sentences; null while nothing is asked. */

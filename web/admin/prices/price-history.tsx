@@ -1,6 +1,6 @@
 // Who changed a price, or the delivery fee, when, and from what to what.
 import { formatKes } from '../../../domain/money.ts';
-import { formatDateTime } from '../dates.ts';
+import { formatDateTime } from '../ui/dates.ts';
 import { usePriceChanges } from './price-queries.ts';
 
 /** @param productId null for the delivery fee */

@@ -1,7 +1,7 @@
 // The history of prices and of the delivery fee, and the typical price.
 import { useQuery } from '@tanstack/react-query';
-import { dataOf } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
+import { dataOf } from '../data/table-answer.ts';
+import { useMember } from '../layout/use-member.tsx';
 
 /** The last changes of a product's price, newest first; of the delivery fee for null. */
 export function usePriceChanges(productId: string | null) {

@@ -1,10 +1,10 @@
 // Offers to take back a price or fee that was just saved.
 import { useQueryClient } from '@tanstack/react-query';
 import { formatKes } from '../../../domain/money.ts';
-import { showToast } from '../../ui/toasts.tsx';
-import { changedRow, messageForUser, SavedWithoutAnswer } from '../table-answer.ts';
+import { showToast } from '../../ui/toasts/toasts.tsx';
+import { changedRow, messageForUser, SavedWithoutAnswer } from '../data/table-answer.ts';
+import { useMember } from '../layout/use-member.tsx';
 import { offerUndo } from '../undo/offer-undo.tsx';
-import { useMember } from '../use-member.tsx';
 
 /** As long as a change of a status can be undone (`private.undo_window`). */
 const undoMs = 15_000;

@@ -1,12 +1,12 @@
 // Prints a whole filtered list as a plain table, including rows that are not loaded yet.
 import { useState } from 'react';
 import { Button } from '../../ui/button.tsx';
-import { showToast } from '../../ui/toasts.tsx';
+import { showToast } from '../../ui/toasts/toasts.tsx';
 import { useAction } from '../../ui/use-action.ts';
-import { formatDateTime } from '../dates.ts';
+import { dataOf } from '../data/table-answer.ts';
 import type { CsvColumn } from '../list/csv.ts';
 import type { Cursor, ReadPage } from '../list/use-rows.ts';
-import { dataOf } from '../table-answer.ts';
+import { formatDateTime } from '../ui/dates.ts';
 import { PrintSheet } from './print-sheet.tsx';
 
 /** About thirty pages, and as many as the table service returns at once; larger lists are exported. */

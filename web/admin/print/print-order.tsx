@@ -1,7 +1,7 @@
 // Prints an order. The code of the printouts is loaded on use.
 import { useState } from 'react';
 import { Button } from '../../ui/button.tsx';
-import { showToast } from '../../ui/toasts.tsx';
+import { showToast } from '../../ui/toasts/toasts.tsx';
 import type { WholeOrder } from '../orders/order-queries.ts';
 import type OrderPaper from './order-papers.tsx';
 import type { Paper } from './order-papers.tsx';

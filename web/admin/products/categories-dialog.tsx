@@ -3,12 +3,12 @@ import { useId, useRef, useState } from 'react';
 import { categoryProblemOf, checkCategoryName, tidyCategoryName } from '../../../domain/product-form.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
-import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
+import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
-import { DialogListLoadState } from '../load-states.tsx';
-import { changedRow, dataOf } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
-import { useSave } from '../use-save.ts';
+import { changedRow, dataOf } from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { useMember } from '../layout/use-member.tsx';
+import { DialogListLoadState } from '../ui/load-states.tsx';
 import { type ListedCategory, useCategories } from './product-queries.ts';
 
 const refresh = ['categories', 'products', 'dashboard'];

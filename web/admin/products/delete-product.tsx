@@ -2,10 +2,10 @@
 import { useQuery } from '@tanstack/react-query';
 import { Button } from '../../ui/button.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { ConfirmDialog } from '../confirm-dialog.tsx';
-import { changedRow, dataOf } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
-import { useSave } from '../use-save.ts';
+import { changedRow, dataOf } from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
+import { useMember } from '../layout/use-member.tsx';
 import { removeUnusedImage } from './product-image-storage.ts';
 import type { ListedProduct } from './product-queries.ts';
 

@@ -4,8 +4,8 @@ import { checkImageFile, imageTypes } from '../../../domain/uploaded-image.ts';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
+import { messageForUser } from '../data/table-answer.ts';
 import { StaffIcon } from '../layout/staff-icons.tsx';
-import { messageForUser } from '../table-answer.ts';
 
 interface ImagePickerProps {
   /** The saved image. */

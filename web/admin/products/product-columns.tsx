@@ -4,9 +4,9 @@ import { formatKes } from '../../../domain/money.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
+import { fromThisPage } from '../dialogs/use-dialog-url-close.ts';
 import { StaffIcon, type StaffIconName } from '../layout/staff-icons.tsx';
 import type { Column } from '../list/row-list.tsx';
-import { fromThisPage } from '../use-dialog-url-close.ts';
 import { withProductDialog } from './product-dialog.tsx';
 import type { ListedProduct } from './product-queries.ts';
 

@@ -3,13 +3,18 @@ import { useQuery } from '@tanstack/react-query';
 import { useCallback, useId } from 'react';
 import { type Location, useSearchParams } from 'react-router';
 import { Button } from '../../ui/button.tsx';
-import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
+import {
+  DialogBody,
+  DialogFooter,
+  DialogHeading,
+  DialogOrDrawer,
+} from '../../ui/dialog/dialog-or-drawer.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
-import { useDialogUrlClose } from '../use-dialog-url-close.ts';
-import { useLastValue } from '../use-last-value.ts';
-import { useMember } from '../use-member.tsx';
-import { useUnsaved } from '../use-unsaved.ts';
+import { useDialogUrlClose } from '../dialogs/use-dialog-url-close.ts';
+import { useUnsaved } from '../dialogs/use-unsaved.ts';
+import { useMember } from '../layout/use-member.tsx';
+import { useLastValue } from '../ui/use-last-value.ts';
 import { type ProductDialogContent, ProductFormFields } from './product-form.tsx';
 import { readProduct } from './product-queries.ts';
 

@@ -16,14 +16,14 @@ import {
   slugFromName,
 } from '../../../domain/product-form.ts';
 import { Button } from '../../ui/button.tsx';
-import { DialogBody, DialogFooter, useKeepOpen } from '../../ui/dialog-or-drawer.tsx';
+import { DialogBody, DialogFooter, useKeepOpen } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { SelectField, TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { Discard } from '../discard.tsx';
+import { TableProblem } from '../data/table-answer.ts';
+import { Discard } from '../dialogs/discard.tsx';
 import { ImplausibleDialog } from '../prices/implausible-dialog.tsx';
 import { PriceHistory } from '../prices/price-history.tsx';
 import { useTypicalPrice } from '../prices/price-queries.ts';
-import { TableProblem } from '../table-answer.ts';
 import { ConflictNotice } from './conflict-notice.tsx';
 import { ImagePicker } from './image-picker.tsx';
 import { ImageRejected, UploadStopped } from './product-image-storage.ts';

@@ -3,14 +3,14 @@
 import { useState } from 'react';
 import { Link, useSearchParams } from 'react-router';
 import { Button, buttonStyle } from '../../ui/button.tsx';
+import { fromThisPage } from '../dialogs/use-dialog-url-close.ts';
+import { describeStaffPage } from '../layout/staff-page.ts';
+import { useMember } from '../layout/use-member.tsx';
 import type { CsvColumn } from '../list/csv.ts';
 import { ExportButton } from '../list/export-button.tsx';
 import { FilterSelect, ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
 import { ListFrame, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
-import { describeStaffPage } from '../staff-page.ts';
-import { fromThisPage } from '../use-dialog-url-close.ts';
-import { useMember } from '../use-member.tsx';
 import type { Route } from './+types/products-page.ts';
 import { CategoriesDialog } from './categories-dialog.tsx';
 import { DeleteProduct } from './delete-product.tsx';

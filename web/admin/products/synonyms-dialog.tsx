@@ -10,12 +10,12 @@ import {
   synonymProblemsOf,
 } from '../../../domain/search-synonym.ts';
 import { Button } from '../../ui/button.tsx';
-import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
+import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
-import { DialogListLoadState } from '../load-states.tsx';
-import { changedRow, dataOf } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
-import { useSave } from '../use-save.ts';
+import { changedRow, dataOf } from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { useMember } from '../layout/use-member.tsx';
+import { DialogListLoadState } from '../ui/load-states.tsx';
 
 const refresh = ['synonyms'];
 

@@ -11,10 +11,10 @@ import {
 } from '../../../domain/product-form.ts';
 import { ShownError } from '../../lib/shown-error.ts';
 import type { Staff } from '../../lib/staff.ts';
+import { dataOf, SavedWithoutAnswer, TableProblem } from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { useMember } from '../layout/use-member.tsx';
 import { type PriceChange, usePriceUndo } from '../prices/use-price-undo.ts';
-import { dataOf, SavedWithoutAnswer, TableProblem } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
-import { useSave } from '../use-save.ts';
 import { removeUnusedImage, uploadImage } from './product-image-storage.ts';
 import { type EditedProduct, editedColumns, readProduct } from './product-queries.ts';
 

@@ -1,9 +1,9 @@
 // Activates and deactivates products in the list: optimistic, reverted if the database refuses it.
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { showToast } from '../../ui/toasts.tsx';
-import { ConflictError, changedRow, messageForUser, SavedWithoutAnswer } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
+import { showToast } from '../../ui/toasts/toasts.tsx';
+import { ConflictError, changedRow, messageForUser, SavedWithoutAnswer } from '../data/table-answer.ts';
+import { useMember } from '../layout/use-member.tsx';
 import type { ListedProduct } from './product-queries.ts';
 
 const failure = 'Failed to update product status';

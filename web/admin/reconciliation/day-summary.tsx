@@ -1,6 +1,6 @@
 // The totals of a day: the shop's and M-PESA's, the difference, and the number of rows per kind.
 import { formatKes } from '../../../domain/money.ts';
-import { FittingFigure } from '../fitting-figure.tsx';
+import { FittingFigure } from '../ui/fitting-figure.tsx';
 import { type BookRow, bookedCents } from './difference-texts.ts';
 
 /** Cents of completed payments, and of M-PESA's transactions. */

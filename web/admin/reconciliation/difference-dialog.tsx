@@ -3,14 +3,19 @@
 import { type ReactNode, useId, useState } from 'react';
 import { formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
-import { DialogBody, DialogFooter, DialogHeading, DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
+import {
+  DialogBody,
+  DialogFooter,
+  DialogHeading,
+  DialogOrDrawer,
+} from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { formatDateTime } from '../dates.ts';
-import { DialogLoadState } from '../dialog-load-state.tsx';
+import { DialogLoadState } from '../dialogs/dialog-load-state.tsx';
+import { useDialogParameter } from '../dialogs/use-dialog-parameter.ts';
 import { SearchBox } from '../list/list-toolbar.tsx';
-import { statusLabel } from '../status-badge.tsx';
-import { useDialogParameter } from '../use-dialog-parameter.ts';
+import { statusLabel } from '../status/status-badge.tsx';
+import { formatDateTime } from '../ui/dates.ts';
 import { KindBadge, nameOf, OrderLink } from './difference-columns.tsx';
 import {
   type BookRow,

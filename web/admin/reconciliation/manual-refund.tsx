@@ -1,12 +1,12 @@
 // Records a refund that staff made outside of the shop, by its receipt.
 import type { FormEvent } from 'react';
 import { formatKes } from '../../../domain/money.ts';
+import { dataOf } from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { useMember } from '../layout/use-member.tsx';
 import { ManualRefundFields, useManualRefundFields } from '../orders/manual-refund-fields.tsx';
 import { receiptRefusal } from '../orders/refund-problems.ts';
 import { touchedByRefunds } from '../orders/refund-queries.ts';
-import { dataOf } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
-import { useSave } from '../use-save.ts';
 import type { BookRow } from './difference-texts.ts';
 import { isUnknown } from './difference-texts.ts';
 

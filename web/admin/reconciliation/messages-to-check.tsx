@@ -9,11 +9,11 @@ import { readMpesaTime } from '../../../domain/mpesa-time.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { TextField } from '../../ui/field.tsx';
-import { formatDateTime, formatForFile } from '../dates.ts';
+import { dataOf } from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { useMember } from '../layout/use-member.tsx';
 import { reasonProblem, receiptProblem, receiptRefusal } from '../orders/refund-problems.ts';
-import { dataOf } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
-import { useSave } from '../use-save.ts';
+import { formatDateTime, formatForFile } from '../ui/dates.ts';
 import { canBeEntered, describeMessageToCheck, type MessageToCheck, sourceOf } from './message-to-check.ts';
 
 const shownAtOnce = 20;

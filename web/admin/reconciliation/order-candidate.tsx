@@ -3,8 +3,8 @@ import { formatKes } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Badge, type BadgeTone } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
-import { formatDateTime } from '../dates.ts';
-import { statusLabel } from '../status-badge.tsx';
+import { statusLabel } from '../status/status-badge.tsx';
+import { formatDateTime } from '../ui/dates.ts';
 import type { BookRow } from './difference-texts.ts';
 import type { Candidate } from './reconciliation-queries.ts';
 

@@ -1,9 +1,9 @@
 // Queries and changes of the reconciliation, with their keys.
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { isReviewDecision } from '../../../domain/order-difference.ts';
-import { dataOf } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
-import { useSave } from '../use-save.ts';
+import { dataOf } from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { useMember } from '../layout/use-member.tsx';
 import { amountsOf, type BookRow, type Decision, describeOutcome, isUnknown } from './difference-texts.ts';
 
 /** A period that no statement covers. */

@@ -1,9 +1,9 @@
 // The setting whether M-PESA accepts payments without a known order, which it validates before a payment.
 import { useQuery } from '@tanstack/react-query';
 import { Card } from '../../ui/card.tsx';
-import { dataOf } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
-import { useSave } from '../use-save.ts';
+import { dataOf } from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { useMember } from '../layout/use-member.tsx';
 
 export function UnknownPayments() {
   const { tables } = useMember().staff;

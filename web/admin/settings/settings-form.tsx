@@ -18,17 +18,17 @@ import {
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { TextField } from '../../ui/field.tsx';
-import { CardColumns } from '../card-columns.tsx';
-import { ConfirmDialog } from '../confirm-dialog.tsx';
+import { ConflictError } from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
+import { useUnsaved } from '../dialogs/use-unsaved.ts';
+import { useMember } from '../layout/use-member.tsx';
 import { LimitRaise } from '../payments-check/limit-raise.tsx';
 import { ImplausibleDialog } from '../prices/implausible-dialog.tsx';
 import { PriceHistory } from '../prices/price-history.tsx';
 import { useTypicalPrice } from '../prices/price-queries.ts';
 import { usePriceUndo } from '../prices/use-price-undo.ts';
-import { ConflictError } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
-import { useSave } from '../use-save.ts';
-import { useUnsaved } from '../use-unsaved.ts';
+import { CardColumns } from '../ui/card-columns.tsx';
 import { ChangedByOther } from './changed-by-other.tsx';
 import { type Settings, writeSettings } from './settings-queries.ts';
 

@@ -1,7 +1,7 @@
 // The store's settings: name, contacts, delivery fee. The storefront shows changes at once.
 
-import { ScreenLoadState } from '../load-states.tsx';
-import { describeStaffPage } from '../staff-page.ts';
+import { describeStaffPage } from '../layout/staff-page.ts';
+import { ScreenLoadState } from '../ui/load-states.tsx';
 import type { Route } from './+types/settings-page.ts';
 import { SettingsForm } from './settings-form.tsx';
 import { useSettings } from './settings-queries.ts';

@@ -2,8 +2,8 @@
 import { useQuery } from '@tanstack/react-query';
 import type { SettingsValues } from '../../../domain/settings-form.ts';
 import type { Staff } from '../../lib/staff.ts';
-import { changedRow, dataOf } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
+import { changedRow, dataOf } from '../data/table-answer.ts';
+import { useMember } from '../layout/use-member.tsx';
 
 /** The settings, and when they were last changed. */
 export type Settings = SettingsValues & { updated_at: string };

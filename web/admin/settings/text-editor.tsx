@@ -14,12 +14,12 @@ import { Button } from '../../ui/button.tsx';
 import { TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Prose } from '../../ui/prose.tsx';
-import { ConfirmDialog } from '../confirm-dialog.tsx';
-import { Placeholders } from '../placeholders.tsx';
-import { ConflictError } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
-import { useSave } from '../use-save.ts';
-import { useUnsaved } from '../use-unsaved.ts';
+import { ConflictError } from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
+import { useUnsaved } from '../dialogs/use-unsaved.ts';
+import { useMember } from '../layout/use-member.tsx';
+import { Placeholders } from '../ui/placeholders.tsx';
 import { formOf, isSameText, type ShopTextForm, type ShopTextRow, writeShopText } from './text-queries.ts';
 
 const isAnotherScreen = (from: Location, to: Location): boolean => from.pathname !== to.pathname;

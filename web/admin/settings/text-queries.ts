@@ -2,8 +2,8 @@
 import { useQuery } from '@tanstack/react-query';
 import type { Database } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
-import { changedRow, dataOf } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
+import { changedRow, dataOf } from '../data/table-answer.ts';
+import { useMember } from '../layout/use-member.tsx';
 
 export type ShopTextRow = Database['public']['Tables']['shop_texts']['Row'];
 

@@ -1,8 +1,8 @@
 // The texts of the contact page. The URL selects the edited one.
 import { Link, useParams } from 'react-router';
 import { shopTextSlugs } from '../../../domain/shop-text.ts';
-import { ScreenLoadState } from '../load-states.tsx';
-import { describeStaffPage } from '../staff-page.ts';
+import { describeStaffPage } from '../layout/staff-page.ts';
+import { ScreenLoadState } from '../ui/load-states.tsx';
 import type { Route } from './+types/texts-page.ts';
 import { useSettings } from './settings-queries.ts';
 import { TextEditor } from './text-editor.tsx';

@@ -7,11 +7,11 @@ import { passwordResetPath } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
-import { describeStaffPage, staffFor } from '../staff-page.ts';
-import { useAttempt } from '../use-attempt.ts';
+import { useAttempt } from '../data/use-attempt.ts';
+import { describeStaffPage, staffFor } from '../layout/staff-page.ts';
 import type { Route } from './+types/confirm-link-page.ts';
 import { SignInLayout } from './sign-in-layout.tsx';
-import '../staff.css';
+import '../layout/staff.css';
 
 interface Step {
   title: string;

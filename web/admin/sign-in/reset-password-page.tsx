@@ -7,15 +7,15 @@ import { onStaffStatusChange, passwordResetPath, type Staff } from '../../lib/st
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { showToast } from '../../ui/toasts.tsx';
-import { NewPasswordFields, readNewPassword } from '../new-password-fields.tsx';
-import { PanelLoading } from '../panel-loading.tsx';
-import { describeStaffPage, staffFor } from '../staff-page.ts';
-import { useAttempt } from '../use-attempt.ts';
+import { showToast } from '../../ui/toasts/toasts.tsx';
+import { useAttempt } from '../data/use-attempt.ts';
+import { describeStaffPage, staffFor } from '../layout/staff-page.ts';
+import { NewPasswordFields, readNewPassword } from '../ui/new-password-fields.tsx';
+import { PanelLoading } from '../ui/panel-loading.tsx';
 import type { Route } from './+types/reset-password-page.ts';
 import { SecondStep } from './second-step.tsx';
 import { SignInLayout } from './sign-in-layout.tsx';
-import '../staff.css';
+import '../layout/staff.css';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Reset password');
 

@@ -5,7 +5,7 @@ import type { Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { useAttempt } from '../use-attempt.ts';
+import { useAttempt } from '../data/use-attempt.ts';
 
 interface SecondStepProps {
   staff: Staff;

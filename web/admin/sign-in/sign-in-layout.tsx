@@ -1,7 +1,7 @@
 // The layout of pages before sign-in: the shop's background and a card.
 
 import { StaffMark } from '../layout/staff-mark.tsx';
-import { useStoreName } from '../use-store-name.ts';
+import { useStoreName } from '../layout/use-store-name.ts';
 
 interface SignInLayoutProps {
   /** Null: the panel's own name. */

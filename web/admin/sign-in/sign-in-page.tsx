@@ -5,17 +5,17 @@ import { onStaffStatusChange, type Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { showToast } from '../../ui/toasts.tsx';
+import { showToast } from '../../ui/toasts/toasts.tsx';
 import { useAction } from '../../ui/use-action.ts';
-import { EarlyRequests } from '../early-requests.tsx';
-import { PanelLoading } from '../panel-loading.tsx';
-import { describeStaffPage, staffFor } from '../staff-page.ts';
-import { useAttempt } from '../use-attempt.ts';
+import { EarlyRequests } from '../data/early-requests.tsx';
+import { useAttempt } from '../data/use-attempt.ts';
+import { describeStaffPage, staffFor } from '../layout/staff-page.ts';
+import { PanelLoading } from '../ui/panel-loading.tsx';
 import type { Route } from './+types/sign-in-page.ts';
 import { SecondStep } from './second-step.tsx';
 import { SignInLayout } from './sign-in-layout.tsx';
 import { describeSignInProblem } from './sign-in-problem.ts';
-import '../staff.css';
+import '../layout/staff.css';
 
 /** After this time on the page since sign-in, the reason is shown (specification §9). */
 const hintAfterMs = 1000;

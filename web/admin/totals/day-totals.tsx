@@ -2,8 +2,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { formatKes } from '../../../domain/money.ts';
-import { dataOf } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
+import { dataOf } from '../data/table-answer.ts';
+import { useMember } from '../layout/use-member.tsx';
 import { bridgesOf } from './day-bridge.ts';
 
 /** A step between two totals, such as `+ KES 200`. */

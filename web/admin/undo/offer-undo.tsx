@@ -1,7 +1,7 @@
 // Offers to undo changes of a status: one toast with a line, remaining seconds and a button per change. Ctrl+Z undoes
 // the last one.
 import { useEffect, useState, useSyncExternalStore } from 'react';
-import { dismissToast, showToast } from '../../ui/toasts.tsx';
+import { dismissToast, showToast } from '../../ui/toasts/toasts.tsx';
 import {
   addUndoableChange,
   onUndoableChanges,

@@ -2,12 +2,18 @@
 import { useQueryClient } from '@tanstack/react-query';
 import type { Database } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
-import { showToast } from '../../ui/toasts.tsx';
+import { showToast } from '../../ui/toasts/toasts.tsx';
+import {
+  ConflictError,
+  dataOf,
+  isUnanswered,
+  messageForUser,
+  SavedWithoutAnswer,
+} from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { useMember } from '../layout/use-member.tsx';
 import type { RowChange } from '../live/use-live-changes.ts';
-import { statusLabel } from '../status-badge.tsx';
-import { ConflictError, dataOf, isUnanswered, messageForUser, SavedWithoutAnswer } from '../table-answer.ts';
-import { useMember } from '../use-member.tsx';
-import { useSave } from '../use-save.ts';
+import { statusLabel } from '../status/status-badge.tsx';
 import { offerUndo } from './offer-undo.tsx';
 
 type Change = Database['public']['CompositeTypes']['status_change'];

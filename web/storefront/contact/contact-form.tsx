@@ -4,7 +4,7 @@ import { useFetcher } from 'react-router';
 import { Button } from '../../ui/button.tsx';
 import { TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { prepareToasts, tryToShowToast } from '../../ui/toasts.tsx';
+import { prepareToasts, tryToShowToast } from '../../ui/toasts/toasts.tsx';
 
 const sent = { title: 'Message sent successfully!', text: "We'll get back to you as soon as possible." };
 const failed = { title: 'Error sending message', text: 'Please try again later.' };

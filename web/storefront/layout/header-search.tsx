@@ -2,7 +2,7 @@
 // form before hydration.
 import { lazy, Suspense, useEffect, useRef, useState } from 'react';
 import { useNavigate } from 'react-router';
-import { useLeaveDialog } from '../../ui/dialog-history.ts';
+import { useLeaveDialog } from '../../ui/dialog/dialog-history.ts';
 import { Icon } from '../../ui/icons.tsx';
 import type { SuggestionList } from './search-suggestions.tsx';
 

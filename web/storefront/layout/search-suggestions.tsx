@@ -3,7 +3,7 @@ import { type RefObject, useEffect, useEffectEvent, useState } from 'react';
 import { useNavigate } from 'react-router';
 import { areProducts } from '../../lib/listed-products.ts';
 import { createStore } from '../../lib/store.ts';
-import { useLeaveDialog } from '../../ui/dialog-history.ts';
+import { useLeaveDialog } from '../../ui/dialog/dialog-history.ts';
 import { flavourSlug } from '../../ui/flavour.tsx';
 import { Price } from '../../ui/price.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';

@@ -3,9 +3,9 @@
 import { useEffect, useRef, useState } from 'react';
 import { Link, useLocation } from 'react-router';
 import { buttonStyle } from '../../ui/button.tsx';
-import { useDialogEntry, useLeaveDialog } from '../../ui/dialog-history.ts';
+import { useDialogEntry, useLeaveDialog } from '../../ui/dialog/dialog-history.ts';
+import { closeDialog, isDialogOpen, openDialog } from '../../ui/dialog/native-dialog.ts';
 import { Icon } from '../../ui/icons.tsx';
-import { closeDialog, isDialogOpen, openDialog } from '../../ui/native-dialog.ts';
 import { HeaderSearch } from './header-search.tsx';
 import { isCurrent, pages } from './navigation.ts';
 import { useShop } from './use-shop.ts';

@@ -1,6 +1,6 @@
 // The storefront's style sheet inline in the page, which saves a round trip before the first paint.
 import { useEffect } from 'react';
-import { LayerlessSheet } from '../../ui/layerless-sheet.tsx';
+import { LayerlessSheet } from '../../ui/dialog/layerless-sheet.tsx';
 import css from '../storefront.css?inline';
 import file from '../storefront.css?url';
 

@@ -2,7 +2,7 @@
 import { Link } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
 import { buttonStyle } from '../../ui/button.tsx';
-import { useLeaveDialog } from '../../ui/dialog-history.ts';
+import { useLeaveDialog } from '../../ui/dialog/dialog-history.ts';
 import { ProductImage } from '../../ui/product-image.tsx';
 
 export interface SimilarDrink {

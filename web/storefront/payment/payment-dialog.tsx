@@ -3,7 +3,7 @@ import { useNavigate } from 'react-router';
 import type { OrderMeaning } from '../../../domain/order-meaning.ts';
 import { tabStorage } from '../../lib/browser-storage.ts';
 import { setPaymentAside } from '../../lib/remembered-orders.ts';
-import { DialogOrDrawer } from '../../ui/dialog-or-drawer.tsx';
+import { DialogOrDrawer } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { fillFormFromOrder } from '../order/order-memory.ts';
 import { PaymentPanel } from './payment-panel.tsx';
 import type { PayableOrder } from './use-payment.ts';

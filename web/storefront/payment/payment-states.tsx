@@ -5,7 +5,7 @@ import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import type { OrderMeaning } from '../../../domain/order-meaning.ts';
 import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';
-import { DialogBody, DialogFooter, DialogHeading } from '../../ui/dialog-or-drawer.tsx';
+import { DialogBody, DialogFooter, DialogHeading } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';

@@ -9,7 +9,7 @@ import {
   usualOrder,
 } from '../../../domain/catalogue.ts';
 import { Button } from '../../ui/button.tsx';
-import { useDialogEntry } from '../../ui/dialog-history.ts';
+import { useDialogEntry } from '../../ui/dialog/dialog-history.ts';
 import { FlavourDot } from '../../ui/flavour.tsx';
 import { Icon } from '../../ui/icons.tsx';
 

@@ -2,7 +2,7 @@
 import { useEffect, useEffectEvent, useState } from 'react';
 import { useLocation, useNavigation, useSearchParams } from 'react-router';
 import { type CatalogueQuery, readCatalogueQuery, writeCatalogueQuery } from '../../../domain/catalogue.ts';
-import { useLeaveDialog } from '../../ui/dialog-history.ts';
+import { useLeaveDialog } from '../../ui/dialog/dialog-history.ts';
 
 // Debounced: browsers limit how often a page may change its URL.
 const typingPauseMs = 250;

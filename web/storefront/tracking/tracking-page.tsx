@@ -9,7 +9,7 @@ import { shopContext } from '../../lib/shop-context.ts';
 import { withTimeout } from '../../lib/timeout.ts';
 import { Icon } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { dismissToast, showToast } from '../../ui/toasts.tsx';
+import { dismissToast, showToast } from '../../ui/toasts/toasts.tsx';
 import { describePage } from '../layout/page-meta.ts';
 import { useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/tracking-page.ts';

@@ -1,8 +1,9 @@
 // The access token that several processes share, with a real database and the Daraja simulator.
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+
 import { createDataService } from '@jani-juice/backend/data';
 import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import { defaultCredentials, startDarajaSimulator } from '@jani-juice/daraja-simulator';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { shopMigrations } from '../../../../scripts/shop-migrations.ts';
 import { openTokenStore } from '../database/access-tokens.ts';
 import { connectDatabase } from '../database/client.ts';

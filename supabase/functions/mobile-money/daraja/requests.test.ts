@@ -1,8 +1,14 @@
 // The client of Daraja against the simulator, over HTTP: registrations, statement, reversals, status requests.
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import {
+  certificate,
+  defaultCredentials,
+  defaultMerchant,
+  type SimulatorOptions,
+  startDarajaSimulator,
+} from '@jani-juice/daraja-simulator';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { certificate, defaultCredentials, defaultMerchant, type SimulatorOptions, startDarajaSimulator } from '@jani-juice/daraja-simulator';
 import type { DarajaSettings } from '../settings.ts';
 import { readTillPayment } from './c2b-payment.ts';
 import { registerTillUrls } from './c2b-registration.ts';

@@ -2,11 +2,11 @@
 // function. `npm run test:long` tries every code in every situation, and thousands of forged callbacks.
 import { randomBytes, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { createDataService } from '@jani-juice/backend/data';
+import type { Database } from '@jani-juice/backend/database';
+import { asRole, testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { createDataService } from '@jani-juice/backend/data';
-import { asRole, testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
-import type { Database } from '@jani-juice/backend/database';
 import { shopMigrations } from '../../../../scripts/shop-migrations.ts';
 import { isExhaustive } from '../../../../scripts/test-depth.ts';
 import { createMobileMoney } from '../handler.ts';

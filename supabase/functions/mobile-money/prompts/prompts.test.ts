@@ -4,6 +4,10 @@ import { readFile } from 'node:fs/promises';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createAdaptorServer } from '@hono/node-server';
+import { createDataService } from '@jani-juice/backend/data';
+import type { Database } from '@jani-juice/backend/database';
+import { asRole, testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
+import { defaultCredentials, merchantRefusals, startDarajaSimulator } from '@jani-juice/daraja-simulator';
 import {
   afterAll,
   afterEach,
@@ -15,10 +19,6 @@ import {
   test,
   vi,
 } from 'vitest';
-import { createDataService } from '@jani-juice/backend/data';
-import { asRole, testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
-import type { Database } from '@jani-juice/backend/database';
-import { defaultCredentials, merchantRefusals, startDarajaSimulator } from '@jani-juice/daraja-simulator';
 import { shopMigrations } from '../../../../scripts/shop-migrations.ts';
 import { createMobileMoney, type MobileMoneyEvent, type MobileMoneySettings } from '../handler.ts';
 

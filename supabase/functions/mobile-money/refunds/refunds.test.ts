@@ -3,11 +3,16 @@ import { randomUUID } from 'node:crypto';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createAdaptorServer } from '@hono/node-server';
-import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createDataService } from '@jani-juice/backend/data';
-import { asRole, testDatabases } from '@jani-juice/backend/testing';
 import type { Database } from '@jani-juice/backend/database';
-import { certificate, defaultCredentials, defaultMerchant, startDarajaSimulator } from '@jani-juice/daraja-simulator';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import {
+  certificate,
+  defaultCredentials,
+  defaultMerchant,
+  startDarajaSimulator,
+} from '@jani-juice/daraja-simulator';
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import {
   call,
   makeProduct,

@@ -1,0 +1,1034 @@
+// Permissions: the matrix of people, tables and verbs, and every procedure. A table or procedure that is missing
+// here fails the tests.
+import { randomUUID } from 'node:crypto';
+import { type Database, DatabaseError } from '@jani-juice/backend/database';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  everyone,
+  openShopDatabase,
+  type Person,
+  people,
+  personIds,
+  secondStepPassed,
+} from '../shop-database.ts';
+
+const all: Person[] = everyone;
+const signedIn: Person[] = ['customer', 'former staff', 'half-way staff', 'staff', 'service'];
+const staff: Person[] = ['staff', 'service'];
+const service: Person[] = ['service'];
+
+const id = (digit: number) => `f0000000-0000-4000-8000-00000000000${digit}`;
+const verbs = ['select', 'insert', 'update', 'delete'] as const;
+type Verb = (typeof verbs)[number];
+
+// Each line is an existing row. `where` finds it, `set` is a harmless change, `insert` adds another such row. Every person
+// not listed under a verb must fail, and at least one person must succeed.
+interface MatrixRow {
+  table: string;
+  row: string;
+  where: string;
+  set: string;
+  insert: string;
+  select: Person[];
+  /** 'no one' when only the database itself does it. */
+  inserts: Person[] | 'no one';
+  updates: Person[] | 'no one';
+  deletes: Person[] | 'no one';
+}
+const matrix: MatrixRow[] = [
+  {
+    table: 'admin_profiles',
+    row: 'of staff',
+    where: `user_id = '${personIds.staff}'`,
+    set: 'is_active = true',
+    insert: `(user_id) values ('${id(9)}')`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'admin_profiles',
+    row: 'of former staff',
+    where: `user_id = '${personIds['former staff']}'`,
+    set: 'is_active = true',
+    insert: `(user_id, is_active) values ('${id(9)}', true)`,
+    select: ['former staff', 'service'],
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'store_settings',
+    row: 'the one',
+    where: 'id',
+    set: 'delivery_fee = 200',
+    insert: 'default values',
+    select: all,
+    inserts: service,
+    updates: staff,
+    deletes: service,
+  },
+  {
+    table: 'categories',
+    row: 'active',
+    where: `id = '${id(1)}'`,
+    set: 'is_active = true',
+    insert: `(name) values ('New')`,
+    select: all,
+    inserts: staff,
+    updates: staff,
+    deletes: service,
+  },
+  {
+    table: 'categories',
+    row: 'inactive',
+    where: `id = '${id(2)}'`,
+    set: 'is_active = false',
+    insert: `(name, is_active) values ('New', false)`,
+    select: staff,
+    inserts: staff,
+    updates: staff,
+    deletes: service,
+  },
+  {
+    table: 'products',
+    row: 'active',
+    where: `id = '${id(1)}'`,
+    set: 'stock_quantity = 5',
+    insert: `(name, slug, price) values ('New', 'new', 100)`,
+    select: all,
+    inserts: staff,
+    updates: staff,
+    deletes: staff,
+  },
+  {
+    table: 'products',
+    row: 'inactive',
+    where: `id = '${id(2)}'`,
+    set: 'is_active = true',
+    insert: `(name, slug, price, is_active) values ('New', 'new', 100, false)`,
+    select: staff,
+    inserts: staff,
+    updates: staff,
+    deletes: staff,
+  },
+  {
+    table: 'search_synonyms',
+    row: 'any',
+    where: `word = 'embe'`,
+    set: `means = 'mango'`,
+    insert: `(word, means) values ('new word', 'mango')`,
+    select: staff,
+    inserts: staff,
+    updates: staff,
+    deletes: staff,
+  },
+  {
+    table: 'orders',
+    row: 'unpaid',
+    where: `id = '${id(1)}'`,
+    set: `status = 'processing'`,
+    insert: `(order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount)
+      values ('ORD-9', 'JJ-20261121-9999', 'A', 'a@b.example', '+254712345678', 'Karen', 100, 100)`,
+    select: staff,
+    inserts: service,
+    updates: staff,
+    deletes: service,
+  },
+  {
+    table: 'order_events',
+    row: 'of an order',
+    where: `order_id = '${id(1)}'`,
+    set: `actor = 'shop'`,
+    insert: `(order_id, kind, actor) values ('${id(1)}', 'order_placed', 'customer')`,
+    select: staff,
+    inserts: 'no one',
+    updates: 'no one',
+    deletes: 'no one',
+  },
+  {
+    table: 'order_items',
+    row: 'of an order',
+    where: `id = '${id(1)}'`,
+    set: 'quantity = 1',
+    insert: `(order_id, product_name, quantity, unit_price) values ('${id(1)}', 'New', 1, 100)`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'payments',
+    row: 'processing',
+    where: `id = '${id(1)}'`,
+    set: `status = 'completed'`,
+    insert: `(order_id, phone, charge_cents, status) values ('${id(1)}', '+254712345678', 100, 'failed')`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'payment_messages',
+    row: 'of a payment',
+    where: `payment_id = '${id(1)}'`,
+    set: `outcome = 'paid'`,
+    insert: `(payment_id, source, body) values ('${id(1)}', 'query', '{}')`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'messages_to_check',
+    row: 'that waits',
+    where: `digest = 'any'`,
+    set: `reference = ''`,
+    insert: `(source, problem, body, digest) values ('statement', 'unreadable', '{}', 'another')`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'mpesa_transactions',
+    row: 'with an unknown receipt',
+    where: `receipt = 'UKL1234567'`,
+    set: `resolution = 'accepted'`,
+    insert: `(receipt, received_cents, transacted_at) values ('UKL7654321', 100, now())`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'statement_pulls',
+    row: 'that ended',
+    where: `payments = 7`,
+    set: 'payments = 7',
+    insert: `(window_from, window_to, leased_until, outcome, finished_at) values (now() - interval '1 day', now(), now(), 'failed', now())`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'price_changes',
+    row: 'any',
+    where: `from_cents = 4711`,
+    set: `to_cents = 1`,
+    insert: `(from_cents, to_cents) values (4711, 1)`,
+    select: staff,
+    inserts: 'no one',
+    updates: 'no one',
+    deletes: 'no one',
+  },
+  {
+    table: 'reconciliation_events',
+    row: 'any',
+    where: `receipt = 'UKL1234567'`,
+    set: `note = 'x'`,
+    insert: `(receipt, kind) values ('UKL1234567', 'accepted')`,
+    select: staff,
+    inserts: 'no one',
+    updates: 'no one',
+    deletes: 'no one',
+  },
+  {
+    table: 'change_notes',
+    row: 'any',
+    where: `id = '${id(1)}'`,
+    set: `note = 'x'`,
+    insert: `(payment_id, kind, amount_cents) values ('${id(1)}', 'credit', 100)`,
+    select: staff,
+    inserts: 'no one',
+    updates: 'no one',
+    deletes: 'no one',
+  },
+  {
+    table: 'refunds',
+    row: 'that waits for approval',
+    where: `id = '${id(1)}'`,
+    set: `reason = 'another'`,
+    insert: `(payment_id, receipt, refund_cents, reason, method, status) values ('${id(1)}', 'UKL2222222', 200, 'again', 'reversal', 'failed')`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'deliveries',
+    row: 'pending',
+    where: `id = '${id(1)}'`,
+    set: `delivery_status = 'assigned'`,
+    insert: `(order_id, delivery_status) values ('${id(1)}', 'assigned')`,
+    select: staff,
+    inserts: staff,
+    updates: staff,
+    deletes: service,
+  },
+  {
+    table: 'inquiries',
+    row: 'unread',
+    where: `id = '${id(1)}'`,
+    set: 'is_read = true',
+    insert: `(name, email, message) values ('A', 'a@b.example', 'Hello')`,
+    select: staff,
+    inserts: all,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'newsletter_subscriptions',
+    row: 'any',
+    where: `id = '${id(1)}'`,
+    set: `email = 'b@b.example'`,
+    insert: `(email) values ('new@b.example')`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'outbox_messages',
+    row: 'that waits',
+    where: `event_key = 'any'`,
+    set: `problem = 'none'`,
+    insert: `(order_id, kind, event_key, channel, recipient, order_number, tracking_number, customer_name)
+      values ('${id(1)}', 'order_paid', 'new', 'mail', 'a@b.example', 'ORD-1', 'JJ-20261121-1001', 'Amina')`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'message_templates',
+    row: 'of a kind',
+    where: `kind = 'order_paid' and channel = 'text'`,
+    set: `body = 'Paid'`,
+    insert: `(kind, channel, body, default_body) values ('order_paid', 'text', 'Paid', 'Paid')`,
+    select: staff,
+    inserts: service,
+    updates: staff,
+    deletes: service,
+  },
+  {
+    table: 'personal_data_requests',
+    row: 'any',
+    where: `person_hash = 'hash'`,
+    set: `person_hash = 'other'`,
+    insert: `(kind, person_hash, counts) values ('export', 'hash', '{}')`,
+    select: staff,
+    inserts: 'no one',
+    updates: 'no one',
+    deletes: 'no one',
+  },
+  {
+    table: 'shop_texts',
+    row: 'any',
+    where: `slug = 'terms'`,
+    set: `title = 'Terms'`,
+    insert: `(slug, title, body, default_title, default_body) values ('terms', 'Terms', 'Be kind', 'Terms', 'Be kind')`,
+    select: all,
+    inserts: service,
+    updates: staff,
+    deletes: service,
+  },
+  {
+    table: 'page_views',
+    row: 'of a day',
+    where: `day = '2026-11-21'`,
+    set: 'views = 3',
+    insert: `values ('2026-11-22', '/', 1)`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'backups',
+    row: 'that failed',
+    where: `problem = 'full'`,
+    set: `problem = 'full'`,
+    insert: `(started_at, outcome, problem) values (now(), 'failed', 'full')`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+];
+
+// The storage service accesses these tables with the caller's rights.
+const storageMatrix: MatrixRow[] = [
+  {
+    table: 'storage.objects',
+    row: 'an image of a product',
+    where: `id = '${id(1)}'`,
+    set: `user_metadata = '{"seen": true}'`,
+    insert: `(bucket_id, name) values ('product-images', 'products/new.png')`,
+    select: all,
+    inserts: staff,
+    updates: staff,
+    deletes: staff,
+  },
+  {
+    table: 'storage.objects',
+    row: 'an image outside the folder of products',
+    where: `id = '${id(2)}'`,
+    set: `user_metadata = '{"seen": true}'`,
+    insert: `(bucket_id, name) values ('product-images', 'products.png')`,
+    select: all,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'storage.objects',
+    row: 'in a folder that only contains another one called products',
+    where: `id = '${id(3)}'`,
+    set: `user_metadata = '{"seen": true}'`,
+    insert: `(bucket_id, name) values ('product-images', 'other/products/new.png')`,
+    select: all,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'storage.objects',
+    row: 'in another bucket',
+    where: `id = '${id(4)}'`,
+    set: `user_metadata = '{"seen": true}'`,
+    insert: `(bucket_id, name) values ('other', 'products/new.png')`,
+    select: service,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'storage.buckets',
+    row: 'of product images',
+    where: `id = 'product-images'`,
+    set: 'file_size_limit = 1000',
+    insert: `(id, name, public) values ('mine', 'mine', true)`,
+    select: service,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+];
+
+const procedures: Record<string, Person[]> = {
+  home_products: all,
+  product_and_related: all,
+  search_products: all,
+  shop_page: all,
+  correct_search: all,
+  place_order: all,
+  track_order: all,
+  orders_by_access_key: all,
+  order_receipt: all,
+  is_admin: signedIn,
+  list_own_sessions: signedIn,
+  count_product_orders: signedIn,
+  assign_delivery: signedIn,
+  set_order_status: signedIn,
+  set_delivery_status: signedIn,
+  undo_status_change: signedIn,
+  search_deliveries: signedIn,
+  count_deliveries: signedIn,
+  count_work: signedIn,
+  recent_riders: signedIn,
+  find_products: signedIn,
+  list_categories: signedIn,
+  search_inquiries: signedIn,
+  mark_inquiry_read: signedIn,
+  mark_all_inquiries_read: signedIn,
+  begin_payment: service,
+  record_push: service,
+  settle_payment: service,
+  find_payment: service,
+  lease_payment_queries: service,
+  lease_daraja_token: service,
+  store_daraja_token: service,
+  applied_migrations: service,
+  claim_due_jobs: service,
+  claim_payment_job: service,
+  register_storefront: service,
+  shop_metrics: service,
+  expire_reservations: service,
+  forget_old_rows: service,
+  search_orders: signedIn,
+  count_orders: signedIn,
+  resolve_paid_order: signedIn,
+  confirm_till_payment: signedIn,
+  correct_till_payment: signedIn,
+  store_confirmation: service,
+  store_callback: service,
+  list_unsettled_callbacks: service,
+  list_unprocessed_confirmations: service,
+  receive_mpesa_transaction: service,
+  validate_till_payment: service,
+  read_till_secret: service,
+  record_mpesa_registration: service,
+  lease_statement_pull: service,
+  extend_statement_pull: service,
+  finish_statement_pull: service,
+  receipts_not_in_statement: service,
+  reconciliation_day: signedIn,
+  reconciliation_days: signedIn,
+  suggest_orders: signedIn,
+  take_back_payment: signedIn,
+  resolve_review: signedIn,
+  note_change: signedIn,
+  check_typed_receipt: signedIn,
+  resolve_difference: signedIn,
+  enter_message_to_check: signedIn,
+  dismiss_message_to_check: signedIn,
+  statement_status: signedIn,
+  search_messages: signedIn,
+  send_message_again: signedIn,
+  send_withheld_messages: signedIn,
+  message_budgets: signedIn,
+  lease_messages: service,
+  begin_message: service,
+  finish_message: service,
+  request_refund: signedIn,
+  approve_refund: signedIn,
+  withdraw_refund: signedIn,
+  note_refund_by_hand: signedIn,
+  close_unknown_refund: signedIn,
+  acknowledge_sent_twice: signedIn,
+  staff_settings: signedIn,
+  lease_refunds: service,
+  record_reversal_push: service,
+  settle_reversal: service,
+  settle_write: signedIn,
+  find_refund_by_secret: service,
+  begin_payment_test: service,
+  payment_health: signedIn,
+  resume_prompts: signedIn,
+  refund_approvers: signedIn,
+  are_prompts_paused: all,
+  note_mpesa_settings: service,
+  till_registration: service,
+  subscribe_to_newsletter: all,
+  confirm_newsletter: all,
+  unsubscribe_from_newsletter: all,
+  issue_newsletter_tokens: service,
+  export_person: signedIn,
+  erase_person: signedIn,
+  record_page_views: service,
+  dashboard_figures: signedIn,
+  count_payments_since: signedIn,
+  day_totals: signedIn,
+  typical_price: signedIn,
+  daily_figures: signedIn,
+  system_status: signedIn,
+  record_backup: service,
+  request_backup: signedIn,
+};
+
+// Columns that requests of signed-in users may write; row level security additionally requires staff.
+const writableColumns: Record<string, { insert?: string; update?: string }> = {
+  store_settings: {
+    update:
+      'chat_phone delivery_fee facebook_url inquiries_months instagram_url mails_per_day order_details_months paybill_number payment_limit payment_messages_months refund_approval_above refuses_unknown_payments requires_terms_tick reservation_minutes reserved_share_percent store_name support_email support_phone texts_per_day tiktok_url till_number unpaid_orders_per_phone updated_at',
+  },
+  categories: { insert: 'is_active name', update: 'is_active name' },
+  products: {
+    insert:
+      'brand category description home_position home_section image_url is_active name previous_price price slug stock_quantity tagline',
+    update:
+      'brand category description home_position home_section image_url is_active name previous_price price slug stock_quantity tagline updated_at',
+  },
+  search_synonyms: { insert: 'means word', update: 'means word' },
+  orders: { update: 'status updated_at' },
+  deliveries: {
+    insert: 'delivery_notes delivery_person delivery_phone delivery_status delivery_vehicle order_id',
+    update:
+      'delivery_notes delivery_person delivery_phone delivery_status delivery_time delivery_vehicle order_id pickup_time updated_at',
+  },
+  inquiries: { insert: 'email message name phone subject' },
+  message_templates: { update: 'body is_on subject updated_at' },
+  shop_texts: { update: 'body title updated_at' },
+};
+
+const allowed = ({ select, inserts, updates, deletes }: MatrixRow): Record<Verb, Person[] | 'no one'> => ({
+  select,
+  insert: inserts,
+  update: updates,
+  delete: deletes,
+});
+const statementFor = ({ table, where, set, insert }: MatrixRow): Record<Verb, string> => {
+  const name = table.includes('.') ? table : `public.${table}`;
+  return {
+    select: `select from ${name} where ${where}`,
+    insert: `insert into ${name} ${insert}`,
+    update: `update ${name} set ${set} where ${where}`,
+    delete: `delete from ${name} where ${where}`,
+  };
+};
+
+class Undo extends Error {}
+
+/** Whether a statement succeeds for a person. Rolled back. */
+async function succeeds(database: Database, person: Person, statement: string): Promise<boolean> {
+  let touched = 0;
+  try {
+    await asRole(database, people[person], async (session) => {
+      // The storage service sets this before it deletes; without it no statement may.
+      await session.query(`select set_config('storage.allow_delete_query', 'true', true)`);
+      touched = (await session.query(statement)).rowCount;
+      throw new Undo();
+    });
+  } catch (thrown) {
+    if (thrown instanceof Undo) return touched > 0;
+    if (thrown instanceof DatabaseError && thrown.code === '42501') return false;
+    // Permissions are checked before uniqueness: a violated key shows that the person may insert the single row of settings. They are
+    // checked before references, too: a person who may delete a bucket must first empty it.
+    if (thrown instanceof DatabaseError && ['23505', '23503'].includes(thrown.code)) return true;
+    throw thrown;
+  }
+  return false;
+}
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database;
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+    await database.execute(`
+      insert into auth.users (id, email) values ('${id(9)}', 'new@jani.example');
+      insert into public.categories (id, name, is_active) values ('${id(1)}', 'Active', true), ('${id(2)}', 'Inactive', false);
+      insert into public.products (id, name, slug, price, stock_quantity, is_active)
+        values ('${id(1)}', 'Active', 'active', 100, 5, true), ('${id(2)}', 'Inactive', 'inactive', 100, 5, false);
+      insert into public.orders
+        (id, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount)
+        select ('f0000000-0000-4000-8000-00000000000' || n)::uuid, 'JJ-20261121-100' || n, 'Amina', 'a@b.example', '+254712345678', 'Karen', 100, 200
+        from generate_series(1, 3) as n;
+      insert into public.order_items (id, order_id, product_name, quantity, unit_price) values ('${id(1)}', '${id(2)}', 'Drink', 1, 100);
+      insert into public.payments (id, order_id, phone, charge_cents, status) values ('${id(1)}', '${id(2)}', '+254712345678', 200, 'processing');
+      insert into private.payment_secrets (payment_id, callback_secret) values ('${id(1)}', 'secret');
+      insert into private.order_networks (order_id, network) values ('${id(1)}', '192.0.2.1');
+      insert into private.unpaid_holds (order_id, product_id, share_of_units, is_prompted, held_until) values ('${id(1)}', '${id(1)}', 1, false, now());
+      insert into private.newsletter_mailed (mailbox_hash) values ('\\x00');
+      insert into private.hold_time (subject, product_id, counts_until, held) values ('placed', '${id(1)}', now(), '1 minute');
+      insert into private.held_units (product_id, quantity) values ('${id(1)}', 1);
+      insert into public.payment_messages (payment_id, source, body) values ('${id(1)}', 'push', '{}');
+      insert into private.storefront_tokens (token_hash) values (repeat('a', 64));
+      insert into private.till_secret default values;
+      insert into private.mpesa_registrations (kind) values ('till');
+      insert into public.statement_pulls (window_from, window_to, leased_until, outcome, finished_at, payments)
+        values (now() - interval '1 day', now(), now(), 'complete', now(), 7);
+      insert into public.reconciliation_events (receipt, kind) values ('UKL1234567', 'accepted');
+      insert into public.price_changes (from_cents, to_cents) values (4711, 4712);
+      insert into public.mpesa_transactions (receipt, received_cents, transacted_at) values ('UKL1234567', 100, now());
+      insert into public.messages_to_check (source, problem, body, digest) values ('statement', 'unreadable', '{}', 'any');
+      insert into public.payments (id, purpose, phone, charge_cents, requested_by)
+        values ('${id(4)}', 'test', '+254712345678', 100, '${personIds.staff}');
+      insert into public.refunds (id, payment_id, receipt, refund_cents, reason, method, status)
+        values ('${id(1)}', '${id(1)}', 'UKL1111111', 200, 'a reason', 'reversal', 'requested');
+      insert into public.change_notes (id, payment_id, kind, amount_cents) values ('${id(1)}', '${id(1)}', 'credit', 100);
+      insert into private.refund_secrets (refund_id, result_secret) values ('${id(1)}', 'secret');
+      insert into private.refund_limit_raises (raised_by, raised_from, raised_to) values ('${personIds.staff}', 1, 2);
+      insert into private.staff_writes (id) values ('${id(1)}');
+      insert into private.failed_prompts (phone, at) values ('+254712345678', now());
+      insert into private.prompt_pause (code, caused_by, until) values ('2028', '', now());
+      insert into private.prompt_incidents (code, is_refused) values ('2028', false);
+      insert into private.mpesa_settings (digest) values ('digest');
+      insert into public.deliveries (id, order_id) values ('${id(1)}', '${id(3)}');
+      insert into public.inquiries (id, name, email, message) values ('${id(1)}', 'Amina', 'a@b.example', 'Hello');
+      insert into public.newsletter_subscriptions (id, email) values ('${id(1)}', 'a@b.example');
+      insert into private.newsletter_tokens (token_hash, subscription_id, purpose) values ('a', '${id(1)}', 'confirm');
+      insert into private.order_keys (idempotency_key, request_hash, order_id) values ('${id(1)}', 'hash', '${id(1)}');
+      insert into public.outbox_messages (order_id, kind, event_key, channel, recipient, order_number, tracking_number, customer_name)
+        values ('${id(1)}', 'order_paid', 'any', 'mail', 'a@b.example', 'ORD-1', 'JJ-20261121-1001', 'Amina');
+      insert into private.outbox_queue (message_id, channel, due_at) select id, channel, now() from public.outbox_messages;
+      insert into private.status_changes (order_id, undo_until, state_before, state_after)
+        values ('${id(1)}', now(), '{}', '{}');
+      insert into private.messages_sent (day, channel, part) values ('2026-11-21', 'mail', 0);
+      insert into public.personal_data_requests (kind, person_hash, counts) values ('export', 'hash', '{}');
+      insert into public.page_views values ('2026-11-21', '/', 2);
+      insert into public.backups (started_at, outcome, problem) values (now(), 'failed', 'full');
+      insert into private.rate_limits values ('bucket', 'subject', now(), 1);
+      insert into private.network_paid_orders (network, within, window_start, window_end, orders)
+        values ('192.0.2.1', '1 day', now(), now(), 1);
+      insert into private.limits values ('any', 1, '1 minute');
+      insert into private.daraja_tokens (account) values ('a');
+      insert into storage.buckets (id, name, public) values ('other', 'other', true);
+      insert into storage.objects (id, bucket_id, name) values
+        ('${id(1)}', 'product-images', 'products/a.png'), ('${id(2)}', 'product-images', 'a.png'),
+        ('${id(3)}', 'product-images', 'other/products/a.png'), ('${id(4)}', 'other', 'products/a.png');
+    `);
+  });
+  afterAll(() => database.close());
+
+  describe.each([...matrix, ...storageMatrix])('$table, a row $row', (row) => {
+    test.each(verbs)('%s', async (verb) => {
+      const allowedTo = allowed(row)[verb];
+      const can = allowedTo === 'no one' ? [] : allowedTo;
+      if (allowedTo === 'no one') {
+        // The statement is valid: it fails because of the person.
+        expect((await database.query(`explain ${statementFor(row)[verb]}`)).rows).not.toEqual([]);
+      } else {
+        expect(can.length, 'at least one person can (positive control)').toBeGreaterThan(0);
+      }
+      const found: Record<string, boolean> = {};
+      for (const person of everyone) {
+        found[person] = await succeeds(database, person, statementFor(row)[verb]);
+      }
+      expect(found).toEqual(Object.fromEntries(everyone.map((person) => [person, can.includes(person)])));
+    });
+  });
+
+  test('staff cannot move an image out of the folder of products, or from another bucket into it', async () => {
+    const move = (person: Person, which: number, bucket: string, name: string) =>
+      succeeds(
+        database,
+        person,
+        `update storage.objects set bucket_id = '${bucket}', name = '${name}' where id = '${id(which)}'`,
+      );
+    expect(await move('staff', 1, 'product-images', 'products/b.png')).toBe(true);
+    expect(await move('staff', 1, 'product-images', 'b.png')).toBe(false);
+    expect(await move('staff', 1, 'other', 'products/b.png')).toBe(false);
+    expect(await move('staff', 4, 'product-images', 'products/b.png')).toBe(false);
+    expect(await move('service', 4, 'product-images', 'products/b.png')).toBe(true);
+  });
+
+  test('no statement deletes a row with a file, not even with the service role', async () => {
+    const attempt = asRole(database, people.service, (session) =>
+      session.query(`delete from storage.objects where id = '${id(1)}'`),
+    );
+    await expect(attempt).rejects.toMatchObject({
+      code: '42501',
+      message: expect.stringMatching(/Use the Storage API/),
+    });
+  });
+
+  test('private topics are open to the shop only, and staff can send to public ones', async () => {
+    const send = (extension: string, isPrivate: boolean) =>
+      `insert into realtime.messages (topic, extension, private) values ('back-office', '${extension}', ${isPrivate})`;
+    await database.execute(send('broadcast', true));
+    for (const person of everyone) {
+      const found = [
+        await succeeds(database, person, `select from realtime.messages where topic = 'back-office'`),
+        await succeeds(database, person, send('broadcast', true)),
+        await succeeds(database, person, send('presence', true)),
+        await succeeds(database, person, send('presence', false)),
+      ];
+      expect(found, person).toEqual(Array(4).fill(person === 'service'));
+      expect(await succeeds(database, person, send('broadcast', false)), person).toBe(
+        person === 'service' || person === 'staff',
+      );
+    }
+    const { rows } = await database.query(
+      `select polname from pg_policy where polrelid = 'realtime.messages'::regclass`,
+    );
+    expect(rows).toEqual([{ polname: 'Staff send broadcasts to public topics' }]);
+  });
+
+  test('no API role reads or writes the log of live changes', async () => {
+    expect((await database.query('select from realtime.changes limit 1')).rowCount).toBe(1);
+    for (const person of everyone) {
+      const found = [
+        await succeeds(database, person, 'select from realtime.changes limit 1'),
+        await succeeds(
+          database,
+          person,
+          `insert into realtime.changes (relation, table_schema, table_name, type) values (1, 'a', 'b', 'DELETE')`,
+        ),
+        await succeeds(database, person, 'delete from realtime.changes'),
+      ];
+      expect(found, person).toEqual([false, false, false]);
+    }
+  });
+
+  test('the matrix contains every table and view', async () => {
+    const { rows } = await database.query<{ name: string }>(
+      `select relname as name from pg_class
+       where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v', 'm', 'f') order by 1`,
+    );
+    expect([...new Set(matrix.map(({ table }) => table))].sort()).toEqual(rows.map(({ name }) => name));
+  });
+
+  test('every table of the shop has row level security', async () => {
+    const { rows } = await database.query(
+      `select oid::regclass::text as name from pg_class
+       where relnamespace in ('public'::regnamespace, 'private'::regnamespace)
+         and relkind in ('r', 'p') and not relrowsecurity`,
+    );
+    expect(rows).toEqual([]);
+  });
+
+  test('exactly the listed columns can be written', async () => {
+    const { rows } = await database.query<{ role: string; table: string; verb: string; columns: string }>(
+      `select role, c.relname as table, verb, string_agg(a.attname, ' ' order by a.attname) as columns
+       from pg_class c
+       join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+       cross join unnest(array['anon', 'authenticated']) as role
+       cross join unnest(array['insert', 'update']) as verb
+       where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p', 'v')
+         and has_column_privilege(role, c.oid, a.attnum, verb)
+       group by role, c.relname, verb`,
+    );
+    const expected = Object.entries(writableColumns).flatMap(([table, columns]) =>
+      Object.entries(columns).map(([verb, names]) => ({
+        role: 'authenticated',
+        table,
+        verb,
+        columns: names,
+      })),
+    );
+    const inquiries = { role: 'anon', table: 'inquiries', verb: 'insert' };
+    expected.push({ ...inquiries, columns: writableColumns.inquiries?.insert ?? '' });
+    const inOrder = (grants: typeof expected) =>
+      grants.map((grant) => `${grant.role} ${grant.verb} ${grant.table}: ${grant.columns}`).sort();
+    expect(inOrder(rows)).toEqual(inOrder(expected));
+  });
+
+  test("staff set an order's status but not its total, its payment status or its customer", async () => {
+    const update = (set: string) =>
+      succeeds(database, 'staff', `update public.orders set ${set} where id = '${id(1)}'`);
+    expect(await update(`status = 'processing'`)).toBe(true);
+    expect(await update('total_amount = 1')).toBe(false);
+    expect(await update(`payment_status = 'paid'`)).toBe(false);
+    expect(await update(`customer_phone = '+254712345670'`)).toBe(false);
+  });
+
+  test("no visitor reads an order's id, which paying needs, in any column granted to them", async () => {
+    const { rows: readable } = await database.query<{ table: string; columns: string }>(
+      `select format('%I.%I', c.relnamespace::regnamespace, c.relname) as table,
+              string_agg(quote_ident(a.attname), ', ' order by a.attnum) as columns
+       from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+       where c.relnamespace in ('public'::regnamespace, 'realtime'::regnamespace, 'storage'::regnamespace)
+         and c.relkind in ('r', 'p', 'v', 'm')
+         and has_schema_privilege('anon', c.relnamespace, 'usage')
+         and has_column_privilege('anon', c.oid, a.attnum, 'select')
+       group by c.oid order by 1`,
+    );
+    // The realtime service needs this grant; policies show visitors no row.
+    expect(readable).toContainEqual({ table: 'public.orders', columns: 'id' });
+    const seenBy = async (person: Person) => {
+      const seen: string[] = [];
+      for (const { table, columns } of readable) {
+        const { rows } = await asRole(database, people[person], (session) =>
+          session.query<{ row: string }>(
+            `select to_jsonb(shown)::text as row from (select ${columns} from ${table}) as shown`,
+          ),
+        );
+        seen.push(...rows.map(({ row }) => row));
+      }
+      return seen.join('\n');
+    };
+    const order = randomUUID();
+    await database.query(
+      `insert into public.orders (id, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount)
+       values ($1, 'JJ-20261121-7777', 'A', 'a@b.example', '+254712345678', 'Karen', 100, 200)`,
+      [order],
+    );
+    // Subscribers and staff are notified of it.
+    await database.query(`update public.orders set status = 'processing' where id = $1`, [order]);
+    for (const person of ['visitor', 'customer', 'former staff', 'half-way staff'] as const) {
+      expect(await seenBy(person), person).not.toContain(order);
+    }
+    expect(await seenBy('staff')).toContain(order);
+    await database.query('delete from public.orders where id = $1', [order]);
+  });
+
+  test('a visitor cannot insert a read inquiry or read inquiries', async () => {
+    const send = (columns: string, values: string, returning = '') =>
+      succeeds(
+        database,
+        'visitor',
+        `insert into public.inquiries (name, email, message${columns}) values ('A', 'a@b.example', 'Hi'${values}) ${returning}`,
+      );
+    expect(await send('', '')).toBe(true);
+    expect(await send(', is_read', ', true')).toBe(false);
+    expect(await send('', '', 'returning id')).toBe(false);
+  });
+
+  test('only staff read settings that pages do not show', async () => {
+    for (const person of ['visitor', 'customer', 'former staff', 'half-way staff', 'staff'] as const) {
+      const read = (columns: string) =>
+        succeeds(database, person, `select ${columns} from public.store_settings`);
+      expect(
+        await read(
+          `id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url,
+           delivery_fee, reservation_minutes, till_number, paybill_number, order_details_months, inquiries_months,
+           payment_messages_months, requires_terms_tick, payment_limit, updated_at`,
+        ),
+        person,
+      ).toBe(true);
+      // Staff and other users have the same role, so staff read the rest with a procedure.
+      for (const columns of [
+        'refund_approval_above',
+        'refuses_unknown_payments',
+        'unpaid_orders_per_phone',
+        'reserved_share_percent',
+        '*',
+      ]) {
+        expect(await read(columns), `${person} ${columns}`).toBe(false);
+      }
+      if (person === 'staff') continue;
+      await expect(
+        asRole(database, people[person], (session) => session.query('select public.staff_settings()')),
+        `${person} asks`,
+      ).rejects.toThrow(person === 'visitor' ? /permission denied/ : /Only staff/);
+    }
+    const { rows } = await asRole(database, people.staff, (session) =>
+      session.query('select (public.staff_settings()).*'),
+    );
+    expect(rows).toEqual((await database.query('select * from public.store_settings')).rows);
+  });
+
+  test('no API role reads the private tables', async () => {
+    const { rows } = await database.query<{ name: string }>(
+      `select relname as name from pg_class where relnamespace = 'private'::regnamespace and relkind in ('r', 'p', 'S')`,
+    );
+    expect(rows.length).toBeGreaterThan(0);
+    for (const { name } of rows) {
+      expect((await database.query(`select from private.${name} limit 1`)).rowCount).toBe(1);
+      for (const person of everyone) {
+        expect(await succeeds(database, person, `select from private.${name}`), `${person} ${name}`).toBe(
+          false,
+        );
+      }
+    }
+  });
+
+  test('no API role calls the private functions', async () => {
+    const { rows } = await database.query<{ name: string; callers: string[] }>(
+      `select p.oid::regprocedure::text as name, array_agg(role) as callers
+       from pg_proc p cross join unnest(array['anon', 'authenticated', 'service_role']) as role
+       where p.pronamespace = 'private'::regnamespace
+         and (has_function_privilege(role, p.oid, 'execute') or has_schema_privilege(role, 'private', 'usage'))
+       group by 1`,
+    );
+    expect(rows).toEqual([]);
+  });
+
+  test('each procedure is open to exactly the listed people', async () => {
+    const { rows } = await database.query<{ name: string; roles: string[] }>(
+      `select p.proname as name,
+              array(select role from unnest(array['anon', 'authenticated', 'service_role']) as role
+                    where has_function_privilege(role, p.oid, 'execute')) as roles
+       from pg_proc p where p.pronamespace = 'public'::regnamespace order by 1`,
+    );
+    const rolesOf = (callers: Person[]) => [...new Set(callers.map((person) => people[person].role))].sort();
+    expect(Object.fromEntries(rows.map(({ name, roles }) => [name, [...roles].sort()]))).toEqual(
+      Object.fromEntries(Object.entries(procedures).map(([name, callers]) => [name, rolesOf(callers)])),
+    );
+  });
+
+  test('a procedure without a grant rejects the call', async () => {
+    const expire = 'select public.expire_reservations()';
+    const found = await Promise.all(everyone.map((person) => succeeds(database, person, expire)));
+    expect(found).toEqual(everyone.map((person) => person === 'service'));
+  });
+
+  test('security definer functions have an empty search path', async () => {
+    const { rows } = await database.query(
+      `select oid::regprocedure::text as name from pg_proc
+       where pronamespace in ('public'::regnamespace, 'private'::regnamespace)
+         and prosecdef and not coalesce('search_path=""' = any (proconfig), false)`,
+    );
+    expect(rows).toEqual([]);
+  });
+
+  test('only active staff count as staff', async () => {
+    const found: Record<string, unknown> = {};
+    for (const person of signedIn) {
+      const { rows } = await asRole(database, people[person], (session) =>
+        session.query<{ is_admin: boolean }>('select public.is_admin()'),
+      );
+      found[person] = rows[0]?.is_admin;
+    }
+    expect(found).toEqual({
+      customer: false,
+      'former staff': false,
+      'half-way staff': false,
+      staff: true,
+      service: false,
+    });
+  });
+
+  test('staff with a second factor count only once they have passed it', async () => {
+    const { rows } = await asRole(database, secondStepPassed, (session) =>
+      session.query('select public.is_admin(), exists (select from public.orders) as sees_orders'),
+    );
+    expect(rows).toEqual([{ is_admin: true, sees_orders: true }]);
+  });
+
+  test('staff with an ended session no longer count, although their token is still valid', async () => {
+    const from = (session: string) => ({ ...people.staff, session_id: session });
+    const counts = async (session: string) => {
+      const { rows } = await asRole(database, from(session), (reader) =>
+        reader.query<{ is_admin: boolean }>('select public.is_admin()'),
+      );
+      return rows[0]?.is_admin;
+    };
+    await database.query(
+      `insert into auth.sessions (id, user_id, refresh_token_hmac_key) values ($1, $2, ''), ($3, $4, '')`,
+      [id(5), personIds.staff, id(6), personIds.customer],
+    );
+    expect(await counts(id(5))).toBe(true);
+    expect(await counts(id(6)), 'the session of another user').toBe(false);
+    // A session with a stolen refresh token: its row remains.
+    await database.query('update auth.sessions set not_after = now() where id = $1', [id(5)]);
+    expect(await counts(id(5)), 'a session that has come to its end').toBe(false);
+    await database.query(`update auth.sessions set not_after = now() + interval '1 hour' where id = $1`, [
+      id(5),
+    ]);
+    expect(await counts(id(5)), 'a session that will').toBe(true);
+    await database.query('delete from auth.sessions where id in ($1, $2)', [id(5), id(6)]);
+    expect(await counts(id(5))).toBe(false);
+  });
+
+  test('banned or deleted staff have no access, even with a valid token', async () => {
+    const counts = async () => {
+      const { rows } = await asRole(database, people.staff, (reader) =>
+        reader.query<{ is_admin: boolean }>('select public.is_admin()'),
+      );
+      return rows[0]?.is_admin;
+    };
+    const set = (change: string) =>
+      database.query(`update auth.users set ${change} where id = $1`, [personIds.staff]);
+    await set(`banned_until = now() + interval '1 hour'`);
+    expect(await counts(), 'banned').toBe(false);
+    await set(`banned_until = now() - interval '1 hour'`);
+    expect(await counts(), 'banned until an hour ago').toBe(true);
+    await set('deleted_at = now()');
+    expect(await counts(), 'deleted').toBe(false);
+    await set('banned_until = null, deleted_at = null');
+    expect(await counts()).toBe(true);
+  });
+
+  test('users see only their own sessions, the current one first', async () => {
+    const session = (n: number, person: 'staff' | 'customer', notAfter: string) =>
+      `('${id(n)}', '${personIds[person]}', now() - interval '${n} hours', 'Browser ${n}', '10.0.0.${n}', ${notAfter}, '')`;
+    await database.execute(`
+      insert into auth.sessions (id, user_id, created_at, user_agent, ip, not_after, refresh_token_hmac_key) values
+        ${session(1, 'staff', 'null')}, ${session(2, 'staff', 'null')},
+        ${session(3, 'staff', `now() - interval '1 hour'`)}, ${session(4, 'customer', 'null')};
+    `);
+    const seenBy = async (person: Person, from: number) => {
+      const claims = { ...people[person], session_id: id(from) };
+      const { rows } = await asRole(database, claims, (reader) =>
+        reader.query('select user_agent, address, is_current from public.list_own_sessions()'),
+      );
+      return rows;
+    };
+    expect(await seenBy('staff', 2)).toEqual([
+      { user_agent: 'Browser 2', address: '10.0.0.2', is_current: true },
+      { user_agent: 'Browser 1', address: '10.0.0.1', is_current: false },
+    ]);
+    expect(await seenBy('customer', 4)).toEqual([
+      { user_agent: 'Browser 4', address: '10.0.0.4', is_current: true },
+    ]);
+  });
+
+  test('no request can use a role that is not allowed', () => {
+    expect(() => asRole(database, { role: 'postgres', sub: randomUUID() }, async () => {})).toThrow();
+  });
+});

@@ -1,0 +1,104 @@
+// supabase/schemas describes the current database; the migrations lead to the same catalogue.
+import { readdir, readFile } from 'node:fs/promises';
+import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
+import { expect, test } from 'vitest';
+import { shopMigrations } from '../../../scripts/shop-migrations.ts';
+import { describeCatalogue } from './database-catalogue.ts';
+
+const [kind = 'pglite'] = testDatabases();
+const folder = new URL('../../schemas/', import.meta.url);
+const files = (await readdir(folder)).sort();
+const readSchema = (file: string) => readFile(new URL(file, folder), 'utf8');
+
+test('schemas and migrations give the same catalogue', async () => {
+  const [migrated, declared] = await Promise.all([
+    throwawayDatabase(kind, shopMigrations),
+    throwawayDatabase(
+      kind,
+      shopMigrations.filter(({ name }) => name === 'platform'),
+    ),
+  ]);
+  for (const file of files) await declared.execute(await readSchema(file));
+  const [expected, described] = [await describeCatalogue(migrated), await describeCatalogue(declared)];
+  await Promise.all([migrated.close(), declared.close()]);
+  expect(expected.size).toBeGreaterThan(1000);
+  expect(Object.fromEntries(described)).toEqual(Object.fromEntries(expected));
+});
+
+test('detects a change of any kind', async () => {
+  const database = await throwawayDatabase(kind, shopMigrations);
+  const before = await describeCatalogue(database);
+  const changes: [statement: string, object: string][] = [
+    ['alter table public.products alter column tagline set default $$new$$', 'column products.tagline'],
+    [
+      'alter table public.products drop constraint "stock is never below zero"',
+      'constraint products stock is never below zero',
+    ],
+    ['drop index public.products_newest_first', 'index products_newest_first'],
+    ['revoke select on public.products from anon', 'relation products'],
+    ['comment on table public.products is $$Other$$', 'relation products'],
+    ['alter function private.is_email(text) set enable_seqscan = off', 'function private.is_email(text)'],
+    ['revoke execute on function public.track_order from anon', 'function track_order'],
+    ['drop trigger products_before_change on public.products', 'trigger products products_before_change'],
+    [
+      'drop policy "staff read and edit every product" on public.products',
+      'policy public.products staff read and edit every product',
+    ],
+    [
+      'alter publication supabase_realtime drop table public.orders',
+      'published supabase_realtime public.orders',
+    ],
+  ];
+  for (const [statement, object] of changes) {
+    let after = before;
+    const undone = database.transaction(async (session) => {
+      await session.query(statement);
+      after = await describeCatalogue(session);
+      throw new Error('rolled back');
+    });
+    await expect(undone).rejects.toThrow('rolled back');
+    const changed = [...before]
+      .filter(([key, definition]) => after.get(key) !== definition)
+      .map(([key]) => key);
+    expect(
+      changed.some((key) => key.startsWith(object)),
+      `${statement}: ${changed.join(', ')}`,
+    ).toBe(true);
+  }
+  await database.close();
+});
+
+test('a table has one trigger for each timing, and payments have two after a change', async () => {
+  const database = await throwawayDatabase(kind, shopMigrations);
+  const { rows } = await database.query<{ place: string; triggers: string[] }>(
+    `select concat_ws(' ', t.tgrelid::regclass, case when t.tgtype & 2 > 0 then 'before' else 'after' end,
+         case when t.tgtype & 1 > 0 then 'row' else 'statement' end) as place,
+       array_agg(t.tgname::text order by t.tgname) as triggers
+     from pg_trigger as t
+     join pg_proc as p on p.oid = t.tgfoid
+     where not t.tgisinternal and p.pronamespace in ('public'::regnamespace, 'private'::regnamespace)
+     group by 1`,
+    [],
+  );
+  await database.close();
+  expect(rows.length).toBeGreaterThan(20);
+  expect(rows.filter(({ triggers }) => triggers.length > 1)).toEqual([
+    { place: 'payments after row', triggers: ['payments_after_receipt', 'payments_after_status_change'] },
+  ]);
+});
+
+test('a function that switches plans off does not compile them', async () => {
+  const database = await throwawayDatabase(kind, shopMigrations);
+  const { rows } = await database.query<{ name: string; is_compiled: boolean }>(
+    `select p.oid::regproc::text as name, not 'jit=off' = any (p.proconfig) as is_compiled from pg_proc as p
+     where p.proconfig && array['enable_seqscan=off', 'enable_bitmapscan=off', 'enable_sort=off']`,
+    [],
+  );
+  await database.close();
+  expect(rows.length).toBeGreaterThan(20);
+  expect(rows.filter((row) => row.is_compiled)).toEqual([]);
+});
+
+test.each(files)('%s fits on a few screens', async (file) => {
+  expect((await readSchema(file)).split('\n').length).toBeLessThanOrEqual(600);
+});

@@ -1,0 +1,1265 @@
+// Model-based tests: orders, payments, deliveries and stock follow a simple model under random actions of people and M-PESA.
+import { randomBytes, randomInt } from 'node:crypto';
+import { type Database, DatabaseError } from '@jani-juice/backend/database';
+import { asRole, type Claims, testDatabases } from '@jani-juice/backend/testing';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { isExhaustive } from '../../../scripts/test-depth.ts';
+import { expectBalancedBooks } from '../payments/balanced-books.ts';
+import {
+  call,
+  makeProduct,
+  openShopDatabase,
+  orderForm,
+  type PlacedOrder,
+  people,
+  secondStepPassed,
+} from '../shop-database.ts';
+
+const PRICE = 95_000;
+const FEE = 100;
+/** The database allows ten prompts for an order in ten minutes. */
+const MOST_ATTEMPTS = 9;
+const SEED = Number(process.env.MODEL_SEED ?? 6);
+/** Multiplies the number of sequences. */
+const LENGTH = Number(process.env.MODEL_LENGTH ?? 1);
+
+interface ModelPayment {
+  id: string;
+  checkoutRequestId: string;
+  receipt: string;
+  status: 'initiating' | 'processing' | 'completed' | 'failed' | 'review';
+  needsRefund: boolean;
+  /** A message contained its receipt; the answer to a query has none. */
+  hasReceipt: boolean;
+  /** The first amount that M-PESA's books have for its receipt, before a message proved that it pays. Null: none. */
+  reportedCents: number | null;
+  /** Why it came into review, the first time. */
+  reviewCause: 'wrong_amount' | 'contradiction' | null;
+  refunds: ModelRefund[];
+}
+interface ModelRefund {
+  id: string;
+  /** M-PESA's receipt of the reversal. */
+  receipt: string;
+  requestedBy: StaffMember;
+  status: 'requested' | 'approved' | 'sending' | 'sent' | 'completed' | 'failed' | 'unknown' | 'withdrawn';
+  tries: number;
+  /** M-PESA has accepted the request. */
+  isAccepted: boolean;
+  /** M-PESA answered that the payment was already reversed. */
+  wasAlreadyReversed: boolean;
+  /** The receipt of the reversal is recorded. */
+  isReceiptKnown: boolean;
+  wasSentTwice: boolean;
+}
+type StaffMember = 'one' | 'other';
+interface ModelOrder {
+  id: string;
+  trackingNumber: string;
+  product: ModelProduct;
+  quantity: number;
+  status: string;
+  money: 'unpaid' | 'paid' | 'needs_review' | 'refunded';
+  /** Networks of the visitor who placed it; the shop's own orders have none. */
+  networks: string[];
+  /** It reserves units while it is unpaid. */
+  isReserved: boolean;
+  /** Its time for payment is over. */
+  isOver: boolean;
+  /** Its reservation has expired. */
+  isHoldOver: boolean;
+  /** Even an open prompt no longer delays its expiry. */
+  isLimitOver: boolean;
+  isExtended: boolean;
+  /** Its paid units were returned to stock. */
+  isReturned: boolean;
+  delivery: string | null;
+  payments: ModelPayment[];
+}
+interface ModelProduct {
+  id: string;
+  stock: number;
+}
+interface Model {
+  products: ModelProduct[];
+  orders: ModelOrder[];
+  /** A /24 that no other run uses, without the last part of the address. */
+  network: string;
+}
+interface Real {
+  database: Database;
+}
+type Command = fc.AsyncCommand<Model, Real>;
+
+let receiptCount = 0;
+const randomPhone = () => `07${String(randomInt(100_000_000)).padStart(8, '0')}`;
+/** A /24 for one run, so that no other run's orders count in it. */
+const randomNetwork = () => `10.${randomInt(256)}.${randomInt(256)}.`;
+/** A receipt that no other payment of the run has. */
+function nextReceipt(): string {
+  receiptCount += 1;
+  return `UKL${receiptCount.toString(36).toUpperCase().padStart(7, '0')}`;
+}
+const chargeOf = (order: ModelOrder) => order.quantity * PRICE + FEE;
+const REFUND_LIMIT = 100_000;
+/** Whether M-PESA may be processing the refund. */
+const isAtMpesa = ({ status }: ModelRefund) => ['sending', 'sent', 'unknown'].includes(status);
+const isLive = ({ status }: ModelRefund) => status !== 'failed' && status !== 'withdrawn';
+const isRefunded = ({ refunds }: ModelPayment) => refunds.some(({ status }) => status === 'completed');
+/** Whether the payment of the order is being refunded, which blocks its delivery. */
+const isHeld = (order: ModelOrder) =>
+  order.payments.some(
+    (payment) =>
+      payment.status === 'completed' &&
+      !payment.needsRefund &&
+      payment.refunds.some((refund) => isLive(refund) && refund.status !== 'completed'),
+  );
+const isOpen = ({ status }: ModelPayment) => status === 'initiating' || status === 'processing';
+const hasLeftShop = (order: ModelOrder) => !['pending', 'processing'].includes(order.status);
+
+// The model ---------------------------------------------------------------------------------------------------------------
+
+/** Units of a product that unpaid orders reserve. */
+const heldUnits = ({ orders }: Model, product: ModelProduct) =>
+  orders
+    .filter((order) => order.product === product && order.isReserved && order.money === 'unpaid')
+    .filter(({ status }) => status === 'pending' || status === 'cancelled')
+    .reduce((sum, { quantity }) => sum + quantity, 0);
+
+/** Whether a new order may reserve its units immediately. Time limits of networks may forbid it (unpaid-orders.test.ts). */
+function mayHoldFromPlacing(model: Model, networks: string[], product: ModelProduct, quantity: number) {
+  const held = heldUnits(model, product);
+  return networks.length === 0 || held + quantity <= Math.ceil((product.stock + held) / 2);
+}
+
+/** Checks stock and time before a prompt. Returns the error code, or null if the prompt is sent. */
+function prepareForPrompt(order: ModelOrder): string | null {
+  if (order.status !== 'pending') return null;
+  if (order.isOver && order.isExtended) return 'order_cancelled';
+  if (order.isOver && order.isLimitOver) return 'order_cancelled';
+  const { product, quantity } = order;
+  if (!order.isReserved) {
+    if (product.stock === 0) return 'out_of_stock';
+    if (product.stock < quantity) return 'not_enough_stock';
+  }
+  if (order.isOver) {
+    order.isExtended = true;
+    order.isOver = false;
+    order.isHoldOver = false;
+  }
+  return null;
+}
+
+/** Units are reserved at a prompt, unless the networks of the order have held units for too long. */
+async function reserveForPrompt(order: ModelOrder, database: Database): Promise<void> {
+  if (order.isReserved || order.status !== 'pending') return;
+  const { rows } = await database.query<{ is_held: boolean }>(
+    'select reserved_until is not null as is_held from public.orders where id = $1',
+    [order.id],
+  );
+  const isHeld = rows[0]?.is_held === true;
+  if (!isHeld) {
+    expect(order.networks).not.toEqual([]);
+    return;
+  }
+  order.product.stock -= order.quantity;
+  order.isReserved = true;
+  order.isHoldOver = false;
+}
+
+/** Records a received payment: the first one pays the order, later ones are refunded. */
+function recordPayment(order: ModelOrder, payment: ModelPayment): void {
+  payment.status = 'completed';
+  payment.needsRefund = order.money !== 'unpaid';
+  if (order.money === 'unpaid') sell(order);
+}
+
+function sell(order: ModelOrder): void {
+  const before = order.status;
+  if (!order.isReserved) {
+    if (order.product.stock < order.quantity) {
+      order.money = 'needs_review';
+      return;
+    }
+    order.product.stock -= order.quantity;
+  }
+  order.money = 'paid';
+  order.isReserved = false;
+  if (order.status === 'pending' || order.status === 'cancelled') order.status = 'processing';
+  if (order.delivery === null) order.delivery = deliveryStatusFor(order, 'pending');
+  updateDelivery(order, before);
+}
+
+/** The delivery status that follows from an order status, for a delivery without a rider. */
+function deliveryStatusFor({ status, money }: ModelOrder, delivery: string): string {
+  const isOnItsWay = delivery === 'picked_up' || delivery === 'in_transit';
+  if (isCalledOff(status, money)) return delivery === 'delivered' ? 'delivered' : 'failed';
+  if (status === 'delivered') return 'delivered';
+  if (customerStatus(status) === 'out_for_delivery') return isOnItsWay ? delivery : 'pending';
+  return isOnItsWay || delivery === 'delivered' ? 'pending' : delivery;
+}
+
+const isCalledOff = (status: string, money: ModelOrder['money']) =>
+  status === 'cancelled' || (money === 'refunded' && status !== 'delivered');
+
+/** Updates the delivery after a status change of its order. */
+function updateDelivery(order: ModelOrder, before: string): void {
+  if (order.delivery === null) return;
+  const isReopened = before === 'cancelled' && order.delivery === 'failed';
+  order.delivery = deliveryStatusFor(order, isReopened ? 'pending' : order.delivery);
+}
+
+function expire(order: ModelOrder): void {
+  const isPending = order.status === 'pending';
+  if (order.money !== 'unpaid' || !(isPending || order.status === 'cancelled')) return;
+  if (order.payments.some(({ status }) => status === 'review')) return;
+  // An open prompt delays the end of the order, not that of its reservation.
+  const isPrompted = order.payments.some(isOpen) && !order.isLimitOver;
+  const isOver = !isPrompted && (isPending ? order.isOver : order.isReserved);
+  if (isOver || order.isHoldOver) {
+    if (order.isReserved) order.product.stock += order.quantity;
+    order.isReserved = false;
+  }
+  if (isOver) order.status = 'cancelled';
+}
+/** Completes a refund and updates its order. */
+function completeRefund(order: ModelOrder, payment: ModelPayment, refund: ModelRefund): void {
+  const isFirst = !isRefunded(payment);
+  const before = order.status;
+  refund.status = 'completed';
+  if (!isFirst || payment.needsRefund || !['paid', 'needs_review'].includes(order.money)) return;
+  // The order was reopened after M-PESA had reported a failure, and the reversal succeeded late.
+  if (order.money === 'paid' && !hasLeftShop(order)) {
+    order.product.stock += order.quantity;
+    order.isReturned = true;
+    order.status = 'cancelled';
+  }
+  if (order.money === 'needs_review') {
+    order.status = 'cancelled';
+    order.isReturned = true;
+  }
+  order.money = 'refunded';
+  updateDelivery(order, before);
+}
+
+/** Applies M-PESA's report of a completed reversal. */
+function applyReversal(
+  order: ModelOrder,
+  payment: ModelPayment,
+  refund: ModelRefund,
+  isNamed: boolean,
+): void {
+  if (refund.status === 'completed') {
+    refund.isReceiptKnown ||= isNamed;
+    return;
+  }
+  if (refund.tries === 0) return;
+  const others = payment.refunds.filter((other) => other !== refund);
+  for (const other of others) {
+    if (other.status === 'requested' || other.status === 'approved') other.status = 'withdrawn';
+  }
+  if (others.some(({ status, isReceiptKnown }) => status === 'completed' && isReceiptKnown && isNamed)) {
+    refund.wasSentTwice = true;
+    refund.isReceiptKnown ||= isNamed;
+  } else if (!others.some(isLive)) {
+    refund.isReceiptKnown ||= isNamed;
+    completeRefund(order, payment, refund);
+  }
+}
+
+/** The error code for handing an order over: refunded, or unpaid without consent. */
+function handoverRefusal(order: ModelOrder, status: string, isConsented: boolean): string | null {
+  const leaves = ['out_for_delivery', 'delivered'].includes(customerStatus(status));
+  if (!leaves || customerStatus(status) === customerStatus(order.status) || order.money === 'paid')
+    return null;
+  if (order.money === 'refunded') return 'order_refunded';
+  return isConsented ? null : 'order_unpaid';
+}
+
+/** Returns the error code, or null if the shop accepts the change. */
+function applyStatus(order: ModelOrder, status: string, isConsented = false): string | null {
+  if (status === order.status) return null;
+  const isHandedOn = ['processing', 'shipped', 'out_for_delivery', 'delivered'].includes(status);
+  if (
+    isHeld(order) &&
+    ((order.money === 'paid' && order.status === 'cancelled') ||
+      (order.money === 'needs_review' && isHandedOn))
+  ) {
+    return 'refund_under_way';
+  }
+  const handover = handoverRefusal(order, status, isConsented);
+  if (handover) return handover;
+  const isSold = order.money === 'paid' || order.money === 'refunded';
+  if (status === 'cancelled' && order.status !== 'cancelled') {
+    if (isSold && !order.isReturned && !hasLeftShop(order)) {
+      order.product.stock += order.quantity;
+      order.isReturned = true;
+    }
+  } else if (status !== 'cancelled') {
+    const takesUnits = isSold
+      ? order.status === 'cancelled' && order.isReturned
+      : order.money === 'unpaid' && !order.isReserved;
+    if (takesUnits) {
+      if (order.product.stock < order.quantity) return 'units_sold';
+      order.product.stock -= order.quantity;
+      if (isSold) order.isReturned = false;
+      else {
+        order.isReserved = true;
+        order.isOver = false;
+        order.isHoldOver = false;
+        order.isLimitOver = false;
+        order.isExtended = false;
+      }
+    }
+  }
+  const before = order.status;
+  order.status = status;
+  updateDelivery(order, before);
+  return null;
+}
+
+const movesOrderTo = (delivery: string | null) =>
+  delivery === 'delivered'
+    ? 'delivered'
+    : delivery === 'picked_up' || delivery === 'in_transit'
+      ? 'out_for_delivery'
+      : null;
+const customerStatus = (status: string) => (status === 'shipped' ? 'out_for_delivery' : status);
+
+/** Returns the error code, or null if the shop accepts the change. */
+function applyDelivery(order: ModelOrder, delivery: string): string | null {
+  if (delivery === order.delivery) return null;
+  if (isCalledOff(order.status, order.money) && delivery !== 'failed') {
+    return order.money === 'refunded' ? 'order_refunded' : 'delivery_of_cancelled_order';
+  }
+  const [had, wanted] = [movesOrderTo(order.delivery), movesOrderTo(delivery)];
+  const handover = wanted && order.status !== 'cancelled' && handoverRefusal(order, wanted, false);
+  if (handover) return handover;
+  const shown = customerStatus(order.status);
+  if (wanted !== null) {
+    order.delivery = delivery;
+    if (shown !== wanted) order.status = wanted;
+    return null;
+  }
+  // An order that was shipped waits for a rider until its delivery fails.
+  const isWaiting = had === null && shown === 'out_for_delivery';
+  order.delivery = isWaiting && delivery !== 'failed' ? 'pending' : delivery;
+  const fails = isWaiting && delivery === 'failed';
+  if ((fails || (had !== null && shown === had)) && order.money !== 'refunded') order.status = 'processing';
+  return null;
+}
+
+// Comparison of model and database ----------------------------------------------------------------------------------------
+
+/** Statuses that refunds have had in any run. */
+const seenRefunds = new Set<string>();
+
+async function expectSame(model: Model, { database }: Real): Promise<void> {
+  for (const refund of everyRefund(model)) seenRefunds.add(refund.status);
+  const { rows } = await database.query<{ state: unknown }>(
+    `select jsonb_build_object(
+       'stock', (select jsonb_agg(p.stock_quantity order by wanted.place) from unnest($1::uuid[]) with ordinality as wanted (id, place)
+                 join public.products as p on p.id = wanted.id),
+       'orders', coalesce((select jsonb_agg(jsonb_build_object(
+           'status', o.status, 'money', o.payment_status, 'isReserved', o.reserved_until is not null,
+           'isReturned', o.units_returned_at is not null,
+           'delivery', (select d.delivery_status from public.deliveries as d where d.order_id = o.id),
+           'payments', coalesce((select jsonb_agg(jsonb_build_array(
+                                   p.status, p.needs_refund, p.receipt is not null, p.refunded_at is not null,
+                                   coalesce((select jsonb_agg(jsonb_build_array(r.status, r.tries, r.sent_twice_at is not null)
+                                             order by r.created_at, r.id)
+                                             from public.refunds as r where r.payment_id = p.id), '[]')
+                                 ) order by p.created_at, p.id)
+                                 from public.payments as p where p.order_id = o.id), '[]')
+         ) order by wanted.place) from unnest($2::uuid[]) with ordinality as wanted (id, place)
+         join public.orders as o on o.id = wanted.id), '[]')
+     ) as state`,
+    [`{${model.products.map(({ id }) => id).join(',')}}`, `{${model.orders.map(({ id }) => id).join(',')}}`],
+  );
+  expect(rows[0]?.state).toEqual({
+    stock: model.products.map(({ stock }) => stock),
+    orders: model.orders.map(({ status, money, isReserved, isReturned, delivery, payments }) => ({
+      status,
+      money,
+      isReserved,
+      isReturned,
+      delivery,
+      payments: payments.map((payment) => [
+        payment.status,
+        payment.needsRefund,
+        payment.hasReceipt,
+        isRefunded(payment),
+        payment.refunds.map((refund) => [refund.status, refund.tries, refund.wasSentTwice]),
+      ]),
+    })),
+  });
+}
+
+/** The error code of a rejected call, or null on success. */
+async function refusalOf(attempt: Promise<unknown>): Promise<string | null> {
+  try {
+    await attempt;
+    return null;
+  } catch (error) {
+    if (error instanceof DatabaseError && error.code.startsWith('PT4')) return error.detail ?? '';
+    throw error;
+  }
+}
+
+// Actions of people and M-PESA ----------------------------------------------------------------------------------------------
+
+/** @param host last part of the visitor's IP address in the run's network; null for an order of the shop itself */
+function placeOrder(productNumber: number, quantity: number, host: number | null = null): Command {
+  return {
+    check: () => true,
+    async run(model, real) {
+      const product = model.products[productNumber % model.products.length] as ModelProduct;
+      const form = {
+        ...orderForm(product.id),
+        quantity,
+        expected_total: quantity * PRICE + FEE,
+        customer_phone: randomPhone(),
+      };
+      const address = host === null ? undefined : `${model.network}${host}`;
+      const networks = address === undefined ? [] : [address, `${model.network}0/24`];
+      const attempt = call<PlacedOrder>(real.database, 'visitor', 'place_order', form, address);
+      if (product.stock < quantity) {
+        expect(await refusalOf(attempt)).toMatch(/out_of_stock|not_enough_stock/);
+      } else {
+        const { id, tracking_number: trackingNumber, reserved_until } = await attempt;
+        const isReserved = reserved_until !== null;
+        const mayReserve = mayHoldFromPlacing(model, networks, product, quantity);
+        expect(isReserved).toBe(networks.length === 0 || (mayReserve && isReserved));
+        if (isReserved) product.stock -= quantity;
+        model.orders.push({
+          id,
+          trackingNumber,
+          product,
+          quantity,
+          status: 'pending',
+          money: 'unpaid',
+          networks,
+          isReserved,
+          isOver: false,
+          isHoldOver: false,
+          isLimitOver: false,
+          isExtended: false,
+          isReturned: false,
+          delivery: null,
+          payments: [],
+        });
+      }
+      await expectSame(model, real);
+    },
+    toString: () =>
+      `place an order of ${quantity} of product ${productNumber} from ${host ?? 'the shop itself'}`,
+  };
+}
+
+/** A command on an existing order. */
+function orderCommand(
+  title: string,
+  number: number,
+  work: (order: ModelOrder, real: Real, model: Model) => Promise<void>,
+  check: (order: ModelOrder) => boolean = () => true,
+): Command {
+  const chosen = (model: Readonly<Model>) => model.orders[number % model.orders.length];
+  return {
+    check(model) {
+      const order = chosen(model);
+      return order !== undefined && check(order);
+    },
+    async run(model, real) {
+      await work(chosen(model) as ModelOrder, real, model);
+      await expectSame(model, real);
+    },
+    toString: () => `${title} (order ${number})`,
+  };
+}
+
+/** A command on one of the newest attempts of an order. */
+function paymentCommand(
+  title: string,
+  number: number,
+  back: number,
+  work: (order: ModelOrder, payment: ModelPayment, real: Real) => Promise<void>,
+): Command {
+  const chosen = (order: ModelOrder) => order.payments.at(-1 - (back % Math.max(order.payments.length, 1)));
+  return orderCommand(
+    `${title} (attempt ${back} from the end)`,
+    number,
+    async (order, real) => work(order, chosen(order) as ModelPayment, real),
+    (order) => chosen(order) !== undefined,
+  );
+}
+
+const beginPayment = (number: number) =>
+  orderCommand(
+    'begin a payment',
+    number,
+    async (order, { database }) => {
+      const attempt = call<{ is_new: boolean; payment: { id: string } }>(
+        database,
+        'service',
+        'begin_payment',
+        {
+          order_id: order.id,
+          tracking_number: order.trackingNumber,
+          phone: randomPhone(),
+          callback_secret: randomBytes(32).toString('hex'),
+        },
+      );
+      const known = order.payments.filter((payment) => payment.status !== 'failed');
+      if (known.length > 0) {
+        expect(await attempt).toMatchObject({ is_new: false });
+      } else if (order.money !== 'unpaid') {
+        expect(await refusalOf(attempt)).toBe('order_already_paid');
+      } else if (order.status === 'cancelled') {
+        expect(await refusalOf(attempt)).toBe('order_cancelled');
+      } else {
+        const refusal = prepareForPrompt(order);
+        if (refusal !== null) {
+          expect(await refusalOf(attempt)).toBe(refusal);
+          return;
+        }
+        const begun = await attempt;
+        expect(begun.is_new).toBe(true);
+        await reserveForPrompt(order, database);
+        order.payments.push({
+          id: begun.payment.id,
+          checkoutRequestId: `ws_CO_${randomBytes(8).toString('hex')}`,
+          receipt: nextReceipt(),
+          status: 'initiating',
+          needsRefund: false,
+          hasReceipt: false,
+          reportedCents: null,
+          reviewCause: null,
+          refunds: [],
+        });
+      }
+    },
+    (order) => order.payments.length < MOST_ATTEMPTS,
+  );
+
+const answerPush = (number: number, back: number, answer: 'accepted' | 'refused' | 'lost') =>
+  paymentCommand(`the push is ${answer}`, number, back, async (_, payment, { database }) => {
+    await call(database, 'service', 'record_push', {
+      payment_id: payment.id,
+      body: '{}',
+      ...(answer === 'accepted' ? { checkout_request_id: payment.checkoutRequestId } : {}),
+      ...(answer === 'refused' ? { refusal_code: '500.001.1001', refusal_description: 'busy' } : {}),
+    });
+    if (payment.status === 'initiating') payment.status = answer === 'refused' ? 'failed' : 'processing';
+  });
+
+const settle = ({ database }: Real, payment: ModelPayment, change: Record<string, unknown>) =>
+  call(database, 'service', 'settle_payment', {
+    payment_id: payment.id,
+    source: 'callback',
+    body: '{}',
+    checkout_request_id: payment.checkoutRequestId,
+    ...change,
+  });
+
+const reportSuccess = (number: number, back: number, source: 'callback' | 'query') =>
+  paymentCommand(`a ${source} reports a success`, number, back, async (order, payment, real) => {
+    const named = source === 'callback' ? { received_cents: chargeOf(order), receipt: payment.receipt } : {};
+    await settle(real, payment, { source, result: 'succeeded', result_code: '0', ...named });
+    const isContradicted = payment.status === 'review' && payment.reviewCause === 'contradiction';
+    const isStuck = payment.status === 'review' && source === 'query' && !isContradicted;
+    if (payment.status !== 'completed' && !isStuck) recordPayment(order, payment);
+    // A query names no receipt, but the message that contradicted itself may have.
+    if (source === 'callback' || (isContradicted && payment.reportedCents === chargeOf(order)))
+      payment.hasReceipt = true;
+  });
+
+const reportFailure = (number: number, back: number, source: 'callback' | 'query') =>
+  paymentCommand(`a ${source} reports a failure`, number, back, async (_, payment, real) => {
+    await settle(real, payment, { source, result: 'failed', result_code: '1032' });
+    if (isOpen(payment)) payment.status = 'failed';
+  });
+
+const reportPending = (number: number, back: number) =>
+  paymentCommand('a query is inconclusive', number, back, async (_, payment, real) => {
+    await settle(real, payment, { source: 'query', result: 'pending', result_code: '4999' });
+  });
+
+const reportOtherAmount = (number: number, back: number, by: number) =>
+  paymentCommand(`a callback reports ${by} cents more`, number, back, async (order, payment, real) => {
+    const cents = Math.max(chargeOf(order) + by, 0);
+    await settle(real, payment, {
+      result: 'succeeded',
+      result_code: '0',
+      received_cents: cents,
+      receipt: payment.receipt,
+    });
+    if (cents > 0 && !payment.hasReceipt) payment.reportedCents ??= cents;
+    if (payment.status === 'completed') return;
+    payment.status = 'review';
+    payment.reviewCause ??= 'wrong_amount';
+  });
+
+const reportContradiction = (
+  number: number,
+  back: number,
+  source: 'callback' | 'query',
+  named: 'both' | 'amount',
+) =>
+  paymentCommand(
+    `a ${source} reports a failure that names ${named === 'both' ? 'amount and receipt' : 'an amount'}`,
+    number,
+    back,
+    async (order, payment, real) => {
+      await settle(real, payment, {
+        source,
+        result: 'failed',
+        result_code: '1032',
+        received_cents: chargeOf(order),
+        ...(named === 'both' ? { receipt: payment.receipt } : {}),
+      });
+      if (named === 'both' && !payment.hasReceipt) payment.reportedCents ??= chargeOf(order);
+      if (payment.status === 'completed') return;
+      payment.status = 'review';
+      payment.reviewCause ??= 'contradiction';
+    },
+  );
+
+const past = `now() - interval '1 second'`;
+const endPaymentTime = (number: number, isLimit: boolean) =>
+  orderCommand(
+    `the time for payment ends${isLimit ? ', and its limit' : ''}`,
+    number,
+    async (order, { database }) => {
+      await database.query(
+        `update public.orders
+         set expires_at = least(${past}, expiry_limit),
+             reserved_until = case when reserved_until is not null then least(${past}, expiry_limit) end,
+             expiry_limit = ${isLimit ? `least(${past}, expiry_limit)` : 'expiry_limit'}
+         where id = $1`,
+        [order.id],
+      );
+      order.isOver = true;
+      order.isHoldOver = true;
+      order.isLimitOver ||= isLimit;
+    },
+    // An expired order has no deadline.
+    (order) => order.money === 'unpaid' && (order.isReserved || order.status === 'pending'),
+  );
+
+const endReservation = (number: number) =>
+  orderCommand(
+    'the reservation expires',
+    number,
+    async (order, { database }) => {
+      await database.query(
+        `update public.orders set reserved_until = least(${past}, expires_at) where id = $1`,
+        [order.id],
+      );
+      order.isHoldOver = true;
+    },
+    (order) => order.isReserved && !order.isOver,
+  );
+
+const expireReservations: Command = {
+  check: () => true,
+  async run(model, real) {
+    await call(real.database, 'service', 'expire_reservations');
+    for (const order of model.orders) expire(order);
+    await expectSame(model, real);
+  },
+  toString: () => 'expired reservations are released',
+};
+
+const asStaff = (database: Database, sql: string, parameters: unknown[]) =>
+  asRole(database, people.staff, (session) => session.query(sql, parameters));
+
+const setOrderStatus = (number: number, status: string) =>
+  orderCommand(`staff set ${status}`, number, async (order, { database }) => {
+    const refusal = await refusalOf(
+      asStaff(database, 'update public.orders set status = $2 where id = $1', [order.id, status]),
+    );
+    expect(refusal).toBe(applyStatus(order, status));
+    if (refusal !== 'order_unpaid') return;
+    const answer = await refusalOf(
+      asStaff(
+        database,
+        `select public.set_order_status(id, $2, status, payment_status, although_unpaid => true)
+         from public.orders where id = $1`,
+        [order.id, status],
+      ),
+    );
+    expect(answer).toBe(applyStatus(order, status, true));
+  });
+
+const setDeliveryStatus = (number: number, delivery: string) =>
+  orderCommand(
+    `staff set the delivery to ${delivery}`,
+    number,
+    async (order, { database }) => {
+      const refusal = await refusalOf(
+        asStaff(database, 'update public.deliveries set delivery_status = $2 where order_id = $1', [
+          order.id,
+          delivery,
+        ]),
+      );
+      expect(refusal).toBe(applyDelivery(order, delivery));
+    },
+    (order) => order.delivery !== null,
+  );
+
+const resolveByDelivering = (number: number) =>
+  orderCommand('staff resolve the payment by delivering', number, async (order, { database }) => {
+    const refusal = await refusalOf(
+      call(database, 'staff', 'resolve_paid_order', { order_id: order.id, resolution: 'deliver' }),
+    );
+    if (order.money !== 'needs_review') return expect(refusal).toBe('nothing_to_resolve');
+    if (order.product.stock < order.quantity) return expect(refusal).toBe('units_sold');
+    if (isHeld(order)) return expect(refusal).toBe('refund_under_way');
+    expect(refusal).toBeNull();
+    sell(order);
+  });
+
+// Refunds -------------------------------------------------------------------------------------------------------------------
+
+const staffClaims: Record<StaffMember, Claims> = { one: people.staff, other: secondStepPassed };
+const asStaffMember = <Answer>(database: Database, member: StaffMember, sql: string, parameters: unknown[]) =>
+  asRole(
+    database,
+    staffClaims[member],
+    async (session) => (await session.query<{ answer: Answer }>(sql, parameters)).rows[0]?.answer as Answer,
+  );
+
+const requestRefund = (number: number, back: number, member: StaffMember) =>
+  paymentCommand(
+    `staff member ${member} requests a refund`,
+    number,
+    back,
+    async (order, payment, { database }) => {
+      let requested: { id: string } | undefined;
+      const refusal = await refusalOf(
+        asStaffMember<{ id: string }>(
+          database,
+          member,
+          `select to_jsonb(public.request_refund('Paid twice', $1)) as answer`,
+          [payment.id],
+        ).then((answer) => {
+          requested = answer;
+        }),
+      );
+      const mayGo =
+        payment.needsRefund ||
+        order.money === 'needs_review' ||
+        (order.money === 'paid' && order.status === 'cancelled');
+      if (payment.refunds.some(isLive)) return expect(refusal).toBe('refund_exists');
+      if (payment.status !== 'completed' || !mayGo) return expect(refusal).toBe('nothing_to_send_back');
+      if (!payment.hasReceipt) return expect(refusal).toBe('receipt_unknown');
+      if (payment.reportedCents !== null && payment.reportedCents < chargeOf(order))
+        return expect(refusal).toBe('amount_differs');
+      expect(refusal).toBeNull();
+      payment.refunds.push({
+        id: requested?.id ?? '',
+        receipt: nextReceipt(),
+        requestedBy: member,
+        status: chargeOf(order) > REFUND_LIMIT ? 'requested' : 'approved',
+        tries: 0,
+        isAccepted: false,
+        wasAlreadyReversed: false,
+        isReceiptKnown: false,
+        wasSentTwice: false,
+      });
+    },
+  );
+
+/** A command on one of an order's refunds, counted from the newest. */
+function refundCommand(
+  title: string,
+  number: number,
+  back: number,
+  work: (order: ModelOrder, payment: ModelPayment, refund: ModelRefund, real: Real) => Promise<unknown>,
+): Command {
+  const chosen = (order: ModelOrder) => {
+    const all = order.payments.flatMap((payment) => payment.refunds.map((refund) => ({ payment, refund })));
+    return all.at(-1 - (back % Math.max(all.length, 1)));
+  };
+  return orderCommand(
+    `${title} (refund ${back} from the end)`,
+    number,
+    async (order, real) => {
+      const found = chosen(order);
+      if (found) await work(order, found.payment, found.refund, real);
+    },
+    (order) => chosen(order) !== undefined,
+  );
+}
+
+const approve = (number: number, back: number, member: StaffMember) =>
+  refundCommand(`staff member ${member} approves`, number, back, async (_, __, refund, { database }) => {
+    const refusal = await refusalOf(
+      asStaffMember(database, member, 'select public.approve_refund($1) as answer', [refund.id]),
+    );
+    if (refund.status !== 'requested') return expect(refusal).toBe('refund_changed');
+    if (refund.requestedBy === member) return expect(refusal).toBe('second_member_needed');
+    expect(refusal).toBeNull();
+    refund.status = 'approved';
+  });
+
+const withdraw = (number: number, back: number, member: StaffMember) =>
+  refundCommand(`staff member ${member} withdraws`, number, back, async (_, __, refund, { database }) => {
+    const refusal = await refusalOf(
+      asStaffMember(database, member, 'select public.withdraw_refund($1) as answer', [refund.id]),
+    );
+    if (['withdrawn', 'requested', 'approved'].includes(refund.status)) {
+      expect(refusal).toBeNull();
+      refund.status = 'withdrawn';
+    } else expect(refusal).toBe('refund_changed');
+  });
+
+const everyRefund = (model: Model) =>
+  model.orders.flatMap(({ payments }) => payments.flatMap(({ refunds }) => refunds));
+
+/** Runs the refund job: leases approved refunds, and marks interrupted ones as unknown. */
+const sendRefunds: Command = {
+  check: (model) => everyRefund(model).length > 0,
+  async run(model, real) {
+    await real.database.query(
+      `update public.refunds set updated_at = now() - interval '1 day' where status = 'approved' and tries > 0`,
+    );
+    await call(real.database, 'service', 'lease_refunds', { at_most: 10_000 });
+    for (const refund of everyRefund(model)) {
+      if (refund.status !== 'approved') continue;
+      refund.status = 'sending';
+      refund.tries += 1;
+    }
+    await expectSame(model, real);
+  },
+  toString: () => 'refunds are sent',
+};
+
+const interrupt: Command = {
+  check: (model) => everyRefund(model).some(({ status }) => status === 'sending'),
+  async run(model, real) {
+    await real.database.query(
+      `update public.refunds set sent_at = now() - interval '3 minutes' where status = 'sending'`,
+    );
+    for (const refund of everyRefund(model)) {
+      if (refund.status === 'sending') refund.status = 'unknown';
+    }
+    await sendRefunds.run(model, real);
+  },
+  toString: () => 'the process that was sending refunds ended some minutes ago',
+};
+
+const answerReversal = (
+  number: number,
+  back: number,
+  answer: 'accepted' | 'refused' | 'busy' | 'lost' | 'already reversed',
+) =>
+  refundCommand(`the reversal is ${answer}`, number, back, async (_, __, refund, { database }) => {
+    await call(database, 'service', 'record_reversal_push', {
+      refund_id: refund.id,
+      body: '{}',
+      ...(answer === 'accepted'
+        ? { conversation_id: `AG_${refund.id}`, originator_conversation_id: refund.id }
+        : {}),
+      ...(answer === 'refused' ? { refusal_code: '400.002.02' } : {}),
+      ...(answer === 'busy' ? { refusal_code: '500.003.02' } : {}),
+      ...(answer === 'already reversed' ? { refusal_code: 'R000001' } : {}),
+    });
+    if (answer === 'accepted') refund.isAccepted = true;
+    if (refund.status !== 'sending') return;
+    refund.wasAlreadyReversed = answer === 'already reversed';
+    refund.status = (
+      {
+        accepted: 'sent',
+        refused: 'failed',
+        busy: 'approved',
+        lost: 'unknown',
+        'already reversed': 'unknown',
+      } as const
+    )[answer];
+  });
+
+const settleReversal = ({ database }: Real, refund: ModelRefund, said: Record<string, unknown>) =>
+  call(database, 'service', 'settle_reversal', {
+    refund_id: refund.id,
+    source: 'reversal_result',
+    body: '{}',
+    ...said,
+  });
+
+const reportReversal = (number: number, back: number, from: 'result' | 'status') =>
+  refundCommand(
+    `a ${from} reports a completed reversal`,
+    number,
+    back,
+    async (order, payment, refund, real) => {
+      const isNamed = from === 'result';
+      await settleReversal(real, refund, {
+        result: 'succeeded',
+        ...(isNamed
+          ? { result_code: '0', refund_receipt: refund.receipt, refund_cents: chargeOf(order) }
+          : { source: 'status_result' }),
+      });
+      applyReversal(order, payment, refund, isNamed);
+    },
+  );
+
+const reportReversalOfOtherAmount = (number: number, back: number) =>
+  refundCommand('a result reports another amount', number, back, async (order, _, refund, real) => {
+    await settleReversal(real, refund, {
+      result: 'succeeded',
+      result_code: '0',
+      refund_receipt: nextReceipt(),
+      refund_cents: chargeOf(order) + 100,
+    });
+    if (isAtMpesa(refund)) refund.status = 'unknown';
+  });
+
+const reportReversalFailure = (number: number, back: number) =>
+  refundCommand('a result reports a failure', number, back, async (_, __, refund, real) => {
+    await settleReversal(real, refund, { result: 'failed', result_code: '11' });
+    if (isAtMpesa(refund)) refund.status = 'failed';
+  });
+
+const reportNotReversed = (number: number, back: number, isOld: boolean) =>
+  refundCommand(
+    `the payment's status is still Completed, ${isOld ? 'long' : 'shortly'} after`,
+    number,
+    back,
+    async (_, __, refund, real) => {
+      if (isOld) {
+        await real.database.query(
+          `update public.refunds set sent_at = now() - interval '1 hour' where id = $1 and status in ('sent', 'unknown')`,
+          [refund.id],
+        );
+      }
+      const { rows } = await real.database.query<{ is_recent: boolean }>(
+        `select coalesce(sent_at > now() - interval '10 minutes', false) as is_recent from public.refunds where id = $1`,
+        [refund.id],
+      );
+      await settleReversal(real, refund, { source: 'status_result', result: 'not_reversed' });
+      // This proves that nothing was sent only if M-PESA never accepted the request.
+      if (isAtMpesa(refund) && !rows[0]?.is_recent && !refund.isAccepted && !refund.wasAlreadyReversed) {
+        refund.status = 'failed';
+      }
+    },
+  );
+
+// Commands on payments occur more often than those of staff alone.
+const small = fc.nat({ max: 5 });
+const source = fc.constantFrom('callback' as const, 'query' as const);
+const statuses = fc.constantFrom(
+  'pending',
+  'processing',
+  'shipped',
+  'out_for_delivery',
+  'delivered',
+  'cancelled',
+);
+const deliveries = fc.constantFrom('pending', 'assigned', 'picked_up', 'in_transit', 'delivered', 'failed');
+const commands: fc.Arbitrary<Command>[] = [
+  fc.tuple(small, fc.integer({ min: 1, max: 3 })).map(([product, quantity]) => placeOrder(product, quantity)),
+  fc
+    .tuple(small, fc.integer({ min: 1, max: 3 }), fc.integer({ min: 1, max: 3 }))
+    .map(([product, quantity, host]) => placeOrder(product, quantity, host)),
+  small.map(beginPayment),
+  small.map(beginPayment),
+  fc
+    .tuple(small, small, fc.constantFrom('accepted' as const, 'refused' as const, 'lost' as const))
+    .map(([order, back, answer]) => answerPush(order, back, answer)),
+  fc.tuple(small, small, source).map(([order, back, from]) => reportSuccess(order, back, from)),
+  fc.tuple(small, small, source).map(([order, back, from]) => reportSuccess(order, back, from)),
+  fc.tuple(small, small, source).map(([order, back, from]) => reportFailure(order, back, from)),
+  fc.tuple(small, small).map(([order, back]) => reportPending(order, back)),
+  fc
+    .tuple(small, small, fc.constantFrom(-100, 100, 1_000_000, -10_000_000))
+    .map(([order, back, by]) => reportOtherAmount(order, back, by)),
+  fc.tuple(small, fc.boolean()).map(([order, isLimit]) => endPaymentTime(order, isLimit)),
+  small.map(endReservation),
+  fc.constant(expireReservations),
+  fc.tuple(small, statuses).map(([order, status]) => setOrderStatus(order, status)),
+  fc.tuple(small, deliveries).map(([order, delivery]) => setDeliveryStatus(order, delivery)),
+  small.map(resolveByDelivering),
+];
+const contradiction = fc
+  .tuple(small, small, source, fc.constantFrom('both' as const, 'amount' as const))
+  .map(([order, back, from, named]) => reportContradiction(order, back, from, named));
+const member = fc.constantFrom<StaffMember>('one', 'other');
+const refundCommands: fc.Arbitrary<Command>[] = [
+  ...Array.from({ length: 3 }, () =>
+    fc.tuple(small, small, member).map(([order, back, who]) => requestRefund(order, back, who)),
+  ),
+  fc.tuple(small, small, member).map(([order, back, who]) => approve(order, back, who)),
+  fc.tuple(small, small, member).map(([order, back, who]) => withdraw(order, back, who)),
+  fc.constant(sendRefunds),
+  fc.constant(sendRefunds),
+  fc.constant(interrupt),
+  fc
+    .tuple(
+      small,
+      small,
+      fc.constantFrom(
+        'accepted' as const,
+        'refused' as const,
+        'busy' as const,
+        'lost' as const,
+        'already reversed' as const,
+      ),
+    )
+    .map(([order, back, answer]) => answerReversal(order, back, answer)),
+  fc
+    .tuple(small, small, fc.constantFrom('result' as const, 'status' as const))
+    .map(([order, back, from]) => reportReversal(order, back, from)),
+  fc.tuple(small, small).map(([order, back]) => reportReversalOfOtherAmount(order, back)),
+  fc.tuple(small, small).map(([order, back]) => reportReversalFailure(order, back)),
+  fc.tuple(small, small, fc.boolean()).map(([order, back, isOld]) => reportNotReversed(order, back, isOld)),
+];
+
+// Coverage of the commands --------------------------------------------------------------------------------------------------
+
+/** The commands; each adds its kind to `done` when it runs. */
+const recording = (kinds: fc.Arbitrary<Command>[], done: Set<fc.Arbitrary<Command>>) =>
+  kinds.map((kind) =>
+    kind.map(
+      (command): Command => ({
+        check: (model) => command.check(model),
+        async run(model, real) {
+          await command.run(model, real);
+          done.add(kind);
+        },
+        toString: () => String(command),
+      }),
+    ),
+  );
+
+function expectAllDone(kinds: fc.Arbitrary<Command>[], done: Set<fc.Arbitrary<Command>>) {
+  const never = kinds.filter((kind) => !done.has(kind));
+  expect(never.flatMap((kind) => fc.sample(kind, 1)).map(String), 'never done').toEqual([]);
+}
+
+// Every case on the embedded database takes minutes on a busy machine.
+describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
+  let database: Database;
+  const runs = (usual: number, exhaustive: number) => Math.ceil((isExhaustive ? exhaustive : usual) * LENGTH);
+  const units = new Map<string, number>();
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+  });
+  afterAll(() => database.close());
+
+  test('orders, payments, deliveries and stock follow the model in any sequence of actions', async () => {
+    const done = new Set<fc.Arbitrary<Command>>();
+    const all = [...commands, contradiction];
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.nat({ max: 5 }), { minLength: 1, maxLength: 3 }),
+        fc.commands(recording(all, done), { maxCommands: 60, size: 'max' }),
+        async (stocks, chosen) => {
+          await fc.asyncModelRun(async () => {
+            const products: ModelProduct[] = [];
+            for (const stock of stocks) {
+              const id = await makeProduct(database, stock, PRICE);
+              units.set(id, stock);
+              products.push({ id, stock });
+            }
+            await database.query('delete from private.rate_limits');
+            return { model: { products, orders: [], network: randomNetwork() }, real: { database } };
+          }, chosen);
+          await expectBalancedBooks(database, units);
+        },
+      ),
+      // Unbiased, because a few long sequences find more than many short ones.
+      { seed: SEED, numRuns: runs(8, 60), unbiased: true },
+    );
+    expectAllDone(all, done);
+  });
+
+  test('refunds and their orders follow the model in any sequence of actions, without a double refund', async () => {
+    seenRefunds.clear();
+    const done = new Set<fc.Arbitrary<Command>>();
+    const all = [...commands, ...Array.from({ length: 5 }, () => refundCommands).flat()];
+    await fc.assert(
+      fc.asyncProperty(
+        fc.boolean(),
+        fc.commands(recording(all, done), { maxCommands: 70, size: 'max' }),
+        async (isScarce, chosen) => {
+          const id = await makeProduct(database, isScarce ? 2 : 9, PRICE);
+          units.set(id, isScarce ? 2 : 9);
+          const model: Model = {
+            products: [{ id, stock: isScarce ? 2 : 9 }],
+            orders: [],
+            network: randomNetwork(),
+          };
+          await fc.asyncModelRun(async () => {
+            // Each run begins with orders that were paid twice, below and above the limit for approvals.
+            for (const number of [0, 1]) {
+              await placeOrder(0, number + 1).run(model, { database });
+              await beginPayment(number).run(model, { database });
+              await reportFailure(number, 0, 'query').run(model, { database });
+              await beginPayment(number).run(model, { database });
+              await reportSuccess(number, 0, 'callback').run(model, { database });
+              await reportSuccess(number, 1, 'callback').run(model, { database });
+            }
+            return { model, real: { database } };
+          }, chosen);
+          await expectBalancedBooks(database, units);
+        },
+      ),
+      { seed: SEED, numRuns: runs(14, 35), unbiased: true },
+    );
+    expectAllDone(refundCommands, done);
+    expect([...seenRefunds].sort()).toEqual(
+      'approved completed failed requested sending sent unknown withdrawn'.split(' '),
+    );
+  });
+
+  test("the records match M-PESA's messages in any order and number", async () => {
+    const product = await makeProduct(database, 100_000, PRICE);
+    units.set(product, 100_000);
+    const charge = PRICE + FEE;
+    const times = fc.nat({ max: 2 });
+    const attempt = fc.record({
+      isPaid: fc.boolean(),
+      /** Repetitions of each message about the payment, besides one by `reportedBy`, which contains the receipt. */
+      callbacks: times,
+      queries: times,
+      confirmations: times,
+      statements: times,
+      reportedBy: fc.constantFrom('callback' as const, 'confirmation' as const, 'statement' as const),
+      failures: times,
+      /** Callbacks that say it failed, and name its money. */
+      contradictions: times,
+    });
+    const byHand = fc.record({ isWhole: fc.boolean(), confirmations: times, statements: times });
+
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(attempt, { minLength: 1, maxLength: 3 }),
+        fc.array(byHand, { maxLength: 2 }),
+        fc.infiniteStream(fc.nat({ max: 1_000 })),
+        async (attempts, payments, choices) => {
+          const form = { ...orderForm(product), expected_total: charge };
+          const order = await call<{ id: string; tracking_number: string }>(
+            database,
+            'visitor',
+            'place_order',
+            form,
+          );
+          const receipts = new Map<string, number>();
+          const newReceipt = (cents: number) => {
+            const receipt = nextReceipt();
+            receipts.set(receipt, cents);
+            return receipt;
+          };
+          const report = (source: string, receipt: string, cents: number) => () =>
+            call(database, 'service', 'receive_mpesa_transaction', {
+              source,
+              receipt,
+              received_cents: cents,
+              reference: order.tracking_number.replaceAll('-', '').replace(/^JJ20/, 'JJ'),
+              transacted_at: new Date().toISOString(),
+              body: '{}',
+            });
+          const repeat = (count: number, message: () => Promise<unknown>) =>
+            Array.from({ length: count }, () => message);
+
+          const waiting: (() => Promise<unknown>)[] = payments.flatMap((payment) => {
+            const cents = payment.isWhole ? charge : charge - 100;
+            const receipt = newReceipt(cents);
+            return [
+              ...repeat(payment.confirmations, report('confirmation', receipt, cents)),
+              ...repeat(payment.statements + 1, report('statement', receipt, cents)),
+            ];
+          });
+          const prompt = async (index: number): Promise<void> => {
+            const truth = attempts[index];
+            if (!truth) return;
+            const begun = await call<{ is_new: boolean; payment: { id: string } }>(
+              database,
+              'service',
+              'begin_payment',
+              {
+                order_id: order.id,
+                tracking_number: order.tracking_number,
+                phone: randomPhone(),
+                callback_secret: randomBytes(32).toString('hex'),
+              },
+            ).catch(() => null);
+            // A payment arrived in the meantime, so no prompt is sent.
+            if (!begun?.is_new) return;
+            const payment: ModelPayment = {
+              id: begun.payment.id,
+              checkoutRequestId: `ws_CO_${randomBytes(8).toString('hex')}`,
+              receipt: '',
+              status: 'initiating',
+              needsRefund: false,
+              hasReceipt: false,
+              reportedCents: null,
+              reviewCause: null,
+              refunds: [],
+            };
+            await call(database, 'service', 'record_push', {
+              payment_id: payment.id,
+              body: '{}',
+              checkout_request_id: payment.checkoutRequestId,
+            });
+            const fails = (source: string) => () =>
+              settle({ database }, payment, { source, result: 'failed', result_code: '1037' });
+            waiting.push(...repeat(truth.failures, fails('query')));
+            // A failure, after which the customer tries again. The first payment may still arrive late.
+            waiting.push(async () => {
+              await fails('callback')();
+              await prompt(index + 1);
+            });
+            if (!truth.isPaid) return;
+            const receipt = newReceipt(charge);
+            const succeeds = (source: string, named: Record<string, unknown>) => () =>
+              settle({ database }, payment, { source, result: 'succeeded', result_code: '0', ...named });
+            const sure = (source: string) => (truth.reportedBy === source ? 1 : 0);
+            waiting.push(
+              ...repeat(
+                truth.callbacks + sure('callback'),
+                succeeds('callback', { received_cents: charge, receipt }),
+              ),
+              ...repeat(truth.contradictions, () =>
+                settle({ database }, payment, {
+                  result: 'failed',
+                  result_code: '00',
+                  received_cents: charge,
+                  receipt,
+                }),
+              ),
+              ...repeat(truth.queries, succeeds('query', {})),
+              ...repeat(truth.confirmations + sure('confirmation'), report('confirmation', receipt, charge)),
+              ...repeat(truth.statements + sure('statement'), report('statement', receipt, charge)),
+            );
+          };
+
+          await prompt(0);
+          while (waiting.length > 0) {
+            const [message] = waiting.splice((choices.next().value ?? 0) % waiting.length, 1);
+            await message?.();
+          }
+
+          const { rows: booked } = await database.query<{ receipt: string; cents: number; isKept: boolean }>(
+            `select receipt, charge_cents as cents, not needs_refund as "isKept" from public.payments where order_id = $1 and status = 'completed'`,
+            [order.id],
+          );
+          // An amount below the charge may wait for staff instead.
+          const { rows: withStaff } = await database.query<{ receipt: string; cents: number }>(
+            `select receipt, received_cents as cents from public.mpesa_transactions
+             where payment_id is null and received_cents < $2::text::integer and receipt = any (string_to_array($1, ','))`,
+            [[...receipts.keys()].join(','), String(charge)],
+          );
+          const known = [...booked, ...withStaff];
+          expect(new Map(known.map(({ receipt, cents }) => [receipt, cents]))).toEqual(receipts);
+          expect(known.length).toBe(receipts.size);
+          expect(booked.filter(({ isKept }) => isKept)).toHaveLength(Math.min(booked.length, 1));
+          await expectBalancedBooks(database, units);
+        },
+      ),
+      { seed: SEED, numRuns: runs(10, 70) },
+    );
+  });
+});

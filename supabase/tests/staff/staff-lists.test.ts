@@ -1,0 +1,463 @@
+// Staff lists: search of orders and deliveries by customers and riders, and filters by open work.
+
+import type { Database } from '@jani-juice/backend/database';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { deliveryPromiseMinutes } from '../../../domain/delivery-status.ts';
+import { expectRefusal, openShopDatabase, type Person, people } from '../shop-database.ts';
+
+// More rows than a search scans before it uses the index: 40 pages of 5.
+const bulk = 400;
+
+/** An order with its related rows, from the newest to the oldest. */
+const orders = [
+  // number, customer, phone, address, status, payment, minutes ago, drink, receipt, rider
+  [
+    'A-1',
+    'Amina Kamau',
+    '+254712341032',
+    'Westlands',
+    'processing',
+    'paid',
+    10,
+    'Embu Fresh Mango',
+    'UKL3AB12CD',
+    null,
+  ],
+  [
+    'A-2',
+    'Brian Otieno',
+    '+254700000001',
+    'Karen',
+    'processing',
+    'paid',
+    90,
+    'Meru Gold Hibiscus',
+    'UKL3AB12CE',
+    null,
+  ],
+  [
+    'A-3',
+    'Chebet Ruto',
+    '+254700000002',
+    'Kilimani',
+    'pending',
+    'unpaid',
+    95,
+    'Embu Fresh Mango',
+    null,
+    null,
+  ],
+  [
+    'A-4',
+    'David Mutua',
+    '+254700000003',
+    'Nyali',
+    'out_for_delivery',
+    'paid',
+    100,
+    'Embu Fresh Mango',
+    'UKL3AB12CF',
+    'Joseph',
+  ],
+  [
+    'A-5',
+    'Esther Njeri',
+    '+254700000004',
+    'Westlands',
+    'delivered',
+    'paid',
+    200,
+    'Embu Fresh Mango',
+    'UKL3AB12CG',
+    'Joseph',
+  ],
+  [
+    'A-6',
+    'Faith Wambui',
+    '+254700000005',
+    'Runda',
+    'cancelled',
+    'paid',
+    220,
+    'Embu Fresh Mango',
+    'UKL3AB12CH',
+    null,
+  ],
+  [
+    'A-7',
+    'George Kip',
+    '+254700000006',
+    'Runda',
+    'cancelled',
+    'needs_review',
+    230,
+    'Embu Fresh Mango',
+    'UKL3AB12CJ',
+    null,
+  ],
+  [
+    'A-8',
+    'Halima Noor',
+    '+254700000007',
+    'Runda',
+    'cancelled',
+    'refunded',
+    240,
+    'Embu Fresh Mango',
+    'UKL3AB12CK',
+    null,
+  ],
+  [
+    'A-9',
+    'Ivy Achieng',
+    '+254700000008',
+    'Runda',
+    'cancelled',
+    'unpaid',
+    250,
+    'Embu Fresh Mango',
+    null,
+    null,
+  ],
+  [
+    'A-10',
+    'Jane Atieno',
+    '+254700000009',
+    'Runda',
+    'shipped',
+    'unpaid',
+    260,
+    'Embu Fresh Mango',
+    null,
+    'peter',
+  ],
+] as const;
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database;
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+    for (const [number, name, phone, address, status, payment, minutes, drink, receipt, rider] of orders) {
+      await database.query(
+        `with placed as (
+           insert into public.orders (order_number, tracking_number, customer_name, customer_email, customer_phone,
+             shipping_address, city, status, payment_status, delivery_fee, total_amount, created_at)
+           values ($1, 'JJ-20261122-' || (7000 + split_part($1, '-', 2)::integer), $2, 'x@mail.example', $3, $4,
+             case $4 when 'Nyali' then 'Mombasa' else 'Nairobi' end, 'pending', 'unpaid', 100, 95100,
+             now() - make_interval(mins => $5))
+           returning id
+         ), item as (
+           insert into public.order_items (order_id, product_name, quantity, unit_price) select id, $6, 2, 95000 from placed
+         )
+         insert into public.payments (order_id, phone, charge_cents, status, receipt, completed_at)
+         select id, $3, 95100, 'completed', $7, now() from placed where $7::text is not null`,
+        [number, name, phone, address, minutes, drink, receipt],
+      );
+      if (payment === 'paid' && status !== 'cancelled') {
+        await database.query(
+          `insert into public.deliveries (order_id, created_at)
+           select id, created_at + interval '5 minutes' from public.orders where order_number = $1
+           on conflict do nothing`,
+          [number],
+        );
+      }
+      if (rider) {
+        await database.query(
+          `insert into public.deliveries (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, created_at)
+           select id, 'assigned', $2, '0722 111 222', 'Motorbike', created_at + interval '5 minutes'
+           from public.orders where order_number = $1
+           on conflict (order_id) do update
+           set delivery_person = excluded.delivery_person, delivery_phone = excluded.delivery_phone,
+             delivery_vehicle = excluded.delivery_vehicle, delivery_status = 'assigned'`,
+          [number, rider],
+        );
+      }
+      await database.query(`select set_config('private.although_unpaid', 'yes', false)`);
+      await database.query(
+        `update public.orders set status = $2, payment_status = $3, reserved_until = null where order_number = $1`,
+        [number, status, payment],
+      );
+      await database.query(`select set_config('private.although_unpaid', '', false)`);
+    }
+    // Older ones, so that rare matches are beyond the newest rows that a search scans.
+    await database.query(
+      `insert into public.orders (order_number, tracking_number, customer_name, customer_email, customer_phone,
+         shipping_address, status, payment_status, delivery_fee, total_amount, created_at)
+       select 'B-' || n, 'JJ-20261101-' || (20000 + n), case n when $1 then 'Zawadi' else 'Customer ' || n end, 'c@mail.example',
+         '+2547333' || (10000 + n), 'Langata', 'delivered', 'paid', 100, 95100,
+         date_trunc('day', now()) - interval '5 days' - make_interval(mins => n)
+       from generate_series(1, $1::integer) as n`,
+      [bulk],
+    );
+    await database.query(
+      `insert into public.order_items (order_id, product_name, quantity, unit_price)
+       select id, 'Baobab Special', 1, 95000 from public.orders where order_number = 'B-399'`,
+    );
+  }, 60_000);
+  afterAll(() => database.close());
+
+  const ask = async <Row>(sql: string, given: unknown[] = [], person: Person = 'staff') =>
+    (await asRole(database, people[person], (session) => session.query<Row>(sql, given))).rows;
+  const named = (given: Record<string, unknown>) =>
+    Object.keys(given)
+      .map((name, index) => `${name} => $${index + 1}`)
+      .join(', ');
+  const find = async (given: Record<string, unknown>) => {
+    const rows = await ask<{ number: string }>(
+      `select order_number as number from public.search_orders(page_size => 5, ${named(given)}) as o
+       order by o.created_at desc, o.id desc`,
+      Object.values(given),
+    );
+    return rows.map(({ number }) => number);
+  };
+  const count = async (given: Record<string, unknown>) =>
+    (
+      await ask<{ count: number }>(
+        `select public.count_orders(${named(given)}) as count`,
+        Object.values(given),
+      )
+    )[0]?.count;
+  const findDeliveries = async (given: Record<string, unknown>) => {
+    const rows = await ask<{ number: string }>(
+      `select o.order_number as number from public.search_deliveries(page_size => 5, ${named(given)}) as d
+       join public.orders as o on o.id = d.order_id order by d.created_at desc, d.id desc`,
+      Object.values(given),
+    );
+    return rows.map(({ number }) => number);
+  };
+
+  test.each([
+    ['0712341032'],
+    ['0712 341 032'],
+    ['0712-341-032'],
+    ['+254712341032'],
+    ['+254 712 341 032'],
+    ['254712341032'],
+    ['00254712341032'],
+    ['+254 (0)712 341032'],
+    ['712341032'],
+    ['712 341'],
+    ['341032'],
+    ['\u202a+254 712 341 032\u202c'],
+    ['westlands mango amina'],
+    ['AMINA kam'],
+    ['a-1 amina'],
+    ['UKL3AB12CD'],
+    [' ukl3ab12cd '],
+    ['JJ-20261122-7001'],
+    ['7001'],
+  ])('an order is found by %j', async (search) => {
+    expect(await find({ search })).toEqual(['A-1']);
+    expect(await count({ search })).toBe(1);
+  });
+
+  test.each([
+    [{ search: 'zawadi' }, ['B-400']],
+    [{ search: '0733310399' }, ['B-399']],
+    [{ search: 'baobab' }, ['B-399']],
+    [{ search: 'baobab langata' }, ['B-399']],
+    [{ search: 'baobab karen' }, []],
+    [{ search: 'mombasa' }, ['A-4']],
+    [{ search: 'hibiscus' }, ['A-2']],
+    [{ search: 'UKL3AB12CZ' }, []],
+    [{ search: 'x'.repeat(5000) }, []],
+    [{ search: '100% %' }, []],
+  ])('%j finds %j', async (given, found) => {
+    expect(await find(given)).toEqual(found);
+    expect(await count(given)).toBe(found.length);
+  });
+
+  test.each([
+    [{ payment: 'unpaid' }, ['A-3', 'A-10']],
+    [{ payment: 'unpaid', status: 'pending' }, ['A-3']],
+    [{ payment: 'needs_review' }, ['A-7']],
+    [{ payment: 'refund_due' }, ['A-6']],
+    [{ payment: 'refunded' }, ['A-8']],
+    [{ payment: 'nonsense' }, []],
+    [{ payment: 'paid', status: 'processing' }, ['A-1', 'A-2']],
+    // The status "out for delivery" of a delivery is "shipped" for staff.
+    [{ status: 'shipped' }, ['A-4', 'A-10']],
+    [{ status: 'out_for_delivery' }, ['A-4']],
+    [{ due: 'prepare' }, ['A-1', 'A-2']],
+    [{ due: 'late' }, ['A-2', 'A-4']],
+    [{ due: 'late', search: 'karen' }, ['A-2']],
+    [{ due: 'nonsense' }, []],
+    [{ rider: 'JOSEPH' }, ['A-4', 'A-5']],
+    [{ rider: 'joseph', status: 'delivered' }, ['A-5']],
+    [{ rider: 'Peter', payment: 'unpaid', search: 'runda mango' }, ['A-10']],
+    [{ rider: 'jose' }, []],
+  ])('the filters %j leave %j', async (given, found) => {
+    expect(await find(given)).toEqual(found);
+    expect(await count(given)).toBe(found.length);
+  });
+
+  test('an unpaid order with a payment of another amount needs review', async () => {
+    const { rows } = await database.query<{ id: string }>(
+      `insert into public.payments (order_id, phone, charge_cents, status, result_code)
+       select id, '+254700000003', 95100, 'review', '0' from public.orders where order_number in ('A-3', 'A-5')
+       returning id`,
+    );
+    // A-5 is paid, so it needs no review.
+    expect(await find({ payment: 'needs_review' })).toEqual(['A-3', 'A-7']);
+    expect(await count({ payment: 'needs_review' })).toBe(2);
+    expect(await find({ payment: 'needs_review', search: 'zawadi' })).toEqual([]);
+    await database.query('delete from public.payments where id = any ($1::uuid[])', [
+      `{${rows.map(({ id }) => id).join(',')}}`,
+    ]);
+  });
+
+  test('an order with a payment to refund has a due refund', async () => {
+    await database.query(
+      `insert into public.payments (order_id, phone, charge_cents, status, receipt, needs_refund, completed_at)
+       select id, '+254700000004', 95100, 'completed', 'UKL3AB12ZZ', true, now() from public.orders where order_number = 'A-5'`,
+    );
+    expect(await find({ payment: 'refund_due' })).toEqual(['A-5', 'A-6']);
+    await database.query(`update public.payments set refunded_at = now() where receipt = 'UKL3AB12ZZ'`);
+    expect(await find({ payment: 'refund_due' })).toEqual(['A-6']);
+  });
+
+  test('days are days in Nairobi', async () => {
+    await database.query(
+      `insert into public.orders (order_number, tracking_number, customer_name, customer_email, customer_phone,
+         shipping_address, delivery_fee, total_amount, created_at)
+       select 'D-' || n, 'JJ-20250101-100' || n, 'Night', 'n@mail.example', '+254700000000', 'Karen', 100, 100, at
+       from unnest(array['2025-01-01 20:59Z', '2025-01-01 21:00Z', '2025-01-02 20:59Z', '2025-01-02 21:00Z']::timestamptz[])
+         with ordinality as moments (at, n)`,
+    );
+    const of = (from_day: string | null, until_day: string | null) =>
+      find({ search: 'night', from_day, until_day });
+    expect(await of('2025-01-02', '2025-01-02')).toEqual(['D-3', 'D-2']);
+    expect(await of(null, '2025-01-01')).toEqual(['D-1']);
+    expect(await of('2025-01-03', null)).toEqual(['D-4']);
+    expect(await find({ from_day: '2025-01-01', until_day: '2025-01-01' })).toEqual(['D-1']);
+    expect(await count({ from_day: '2025-01-02', until_day: '2025-01-03' })).toBe(3);
+  });
+
+  test.each([
+    [{ search: 'joseph' }, ['A-4', 'A-5']],
+    [{ search: '0722111222' }, ['A-4', 'A-5', 'A-10']],
+    [{ search: '+254 722 111 222', rider: 'peter' }, ['A-10']],
+    [{ search: '0700 000 003' }, ['A-4']],
+    [{ search: 'westlands mango' }, ['A-1', 'A-5']],
+    [{ search: 'UKL3AB12CG' }, ['A-5']],
+    [{ status: 'pending' }, ['A-1', 'A-2']],
+    [{ rider: 'Joseph' }, ['A-4', 'A-5']],
+    [{ due: 'late' }, ['A-2', 'A-4', 'A-10']],
+    [{ due: 'late', rider: 'joseph' }, ['A-4']],
+  ])('deliveries: %j leaves %j', async (given, found) => {
+    expect(await findDeliveries(given)).toEqual(found);
+    const [counted] = await ask<{ count: number }>(
+      `select public.count_deliveries(${named(given)}) as count`,
+      Object.values(given),
+    );
+    expect(counted?.count).toBe(found.length);
+  });
+
+  test.each([
+    // status, payment, delivery, waits for
+    ['processing', 'paid', null, 'prepare'],
+    ['pending', 'paid', 'pending', 'prepare'],
+    ['processing', 'paid', 'pending', 'prepare'],
+    ['processing', 'paid', 'assigned', 'assigned'],
+    ['processing', 'paid', 'failed', 'failed'],
+    ['shipped', 'paid', 'failed', 'failed'],
+    ['shipped', 'paid', 'pending', 'on_the_way'],
+    ['shipped', 'paid', 'in_transit', 'on_the_way'],
+    ['out_for_delivery', 'paid', 'picked_up', 'on_the_way'],
+    ['delivered', 'paid', 'delivered', null],
+    ['cancelled', 'paid', 'failed', null],
+    ['processing', 'unpaid', null, null],
+    ['pending', 'needs_review', null, null],
+    ['processing', 'refunded', 'failed', null],
+  ])(
+    'an order that is %s and %s, with a delivery that is %s, waits for %s',
+    async (status, payment, delivery, step) => {
+      const { rows } = await database.query<{ step: string | null }>(
+        'select private.work_step($1, $2, $3) as step',
+        [status, payment, delivery],
+      );
+      expect(rows[0]?.step).toBe(step);
+    },
+  );
+
+  test('an order leaves "to prepare" with its rider, and a failed delivery is counted as failed', async () => {
+    const steps = async () => {
+      const found: Record<string, boolean> = {};
+      for (const due of ['prepare', 'assigned', 'on_the_way', 'failed']) {
+        found[due] = (await find({ due })).includes('A-2');
+        expect(await count({ due })).toBe((await find({ due })).length);
+      }
+      return Object.keys(found).filter((due) => found[due]);
+    };
+    const setDelivery = (status: string, rider: string | null) =>
+      database.query(
+        `update public.deliveries set delivery_status = $1, delivery_person = $2
+         where order_id = (select id from public.orders where order_number = 'A-2')`,
+        [status, rider],
+      );
+    const seen: unknown[] = [await steps()];
+    for (const status of ['assigned', 'picked_up', 'failed']) {
+      await setDelivery(status, 'Joseph');
+      seen.push(await steps());
+    }
+    await setDelivery('pending', null);
+    expect([...seen, await steps()]).toEqual([
+      ['prepare'],
+      ['assigned'],
+      ['on_the_way'],
+      ['failed'],
+      ['prepare'],
+    ]);
+  });
+
+  test('counts open work', async () => {
+    expect(await ask('select * from public.count_work()')).toEqual([
+      {
+        to_prepare: 2,
+        on_the_way: 1,
+        failed: 0,
+        late: 2,
+        unpaid: expect.any(Number),
+        refunds_due: 1,
+        to_assign: 2,
+        late_deliveries: 3,
+      },
+    ]);
+  });
+
+  test('the database and the screen use the same time limit for late orders', async () => {
+    const { rows } = await database.query<{ minutes: number }>(
+      'select (extract(epoch from private.delivery_promise()) / 60)::integer as minutes',
+    );
+    expect(rows[0]?.minutes).toBe(deliveryPromiseMinutes);
+  });
+
+  test('lists riders of the last 60 days with their newest phone and vehicle, and their open deliveries', async () => {
+    await database.query(
+      `insert into public.deliveries (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, created_at)
+       select id, 'delivered', case order_number when 'B-1' then 'JOSEPH' else 'Long ago' end, '0799', 'Van',
+         now() - case order_number when 'B-1' then interval '40 days' else interval '61 days' end
+       from public.orders where order_number in ('B-1', 'B-2')`,
+    );
+    const riders = await ask<Record<string, unknown>>(
+      'select name, phone, vehicle, open_deliveries from public.recent_riders() order by name',
+    );
+    expect(riders).toEqual([
+      { name: 'Joseph', phone: '0722 111 222', vehicle: 'Motorbike', open_deliveries: 1 },
+      { name: 'peter', phone: '0722 111 222', vehicle: 'Motorbike', open_deliveries: 1 },
+    ]);
+  });
+
+  test.each(['count_deliveries', 'count_work', 'recent_riders'])(
+    '%s is for staff only',
+    async (procedure) => {
+      const call = `select from public.${procedure}()`;
+      for (const person of ['customer', 'former staff', 'half-way staff'] as const) {
+        await expectRefusal(ask(call, [], person), 403, 'staff_only');
+      }
+      await expect(ask(call, [], 'visitor')).rejects.toMatchObject({ code: '42501' });
+      await expect(ask(call, [], 'staff')).resolves.toBeDefined();
+    },
+  );
+});

@@ -1,0 +1,151 @@
+// Search of deliveries and inquiries: literal, in the listed columns, in pages, for staff only, and fast.
+
+import type { Database } from '@jani-juice/backend/database';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { expectRefusal, openShopDatabase, type Person, people } from '../shop-database.ts';
+
+interface Found {
+  id: string;
+  created_at: string;
+}
+
+/** More rows than a search scans before it uses the index. */
+const many = 4_000;
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database;
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+    // The searched rows are the oldest, beyond the newest rows that a search scans.
+    await database.execute(`
+      insert into public.orders
+        (order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount)
+      select 'N-' || n, 'JJ-20261121-' || (10000 + n),
+        case n when 1 then 'Zawadi 100%' when 2 then 'Zawadi_b' when 3 then 'Zawadi*c' when 4 then 'ZAWADI \\d' else 'Customer ' || n end,
+        'zuri' || n || '@mail.example', '+254712345678', 'Karen', 100, 100
+      from generate_series(1, ${many}) as n;
+      insert into public.deliveries (order_id, delivery_status, delivery_person, created_at)
+      select id, case when substr(order_number, 3)::integer % 2 = 0 then 'assigned' else 'pending' end,
+        case when order_number in ('N-7', 'N-8') then 'Xavier' when substr(order_number, 3)::integer % 2 = 0 then 'Otieno' end,
+        now() - make_interval(mins => ${many} - substr(order_number, 3)::integer / 10)
+      from public.orders;
+      insert into public.inquiries (name, email, subject, message, created_at)
+      select case n when 1 then 'Zawadi' else 'Visitor ' || n end,
+        case n when 2 then 'zawadi@mail.example' else 'visitor' || n || '@mail.example' end,
+        case n when 3 then 'About ZAWADI' when 4 then null else 'Question ' || n end, 'zawadi', now() - make_interval(mins => ${many} - n / 10)
+      from generate_series(1, ${many}) as n;
+    `);
+  });
+  afterAll(() => database.close());
+
+  const ask = async <Row>(sql: string, parameters: unknown[] = [], person: Person = 'staff') =>
+    (await asRole(database, people[person], (session) => session.query<Row>(sql, parameters))).rows;
+  /** Order numbers of the found deliveries. */
+  const deliveries = async (search: string | null, status: string | null = null) =>
+    (
+      await ask<{ number: string }>(
+        `select o.order_number as number from public.search_deliveries($1, $2, page_size => 1000) as d
+         join public.orders as o on o.id = d.order_id`,
+        [search, status],
+      )
+    ).map(({ number }) => number);
+  const inquiries = async (search: string) =>
+    (
+      await ask<{ name: string }>('select name from public.search_inquiries($1, page_size => 1000)', [search])
+    ).map(({ name }) => name);
+
+  test.each([
+    ['zawadi', ['N-4', 'N-3', 'N-2', 'N-1']],
+    [' ZAWADI  ', ['N-4', 'N-3', 'N-2', 'N-1']],
+    ['xav', ['N-8', 'N-7']],
+    [
+      'n-123',
+      [
+        'N-1239',
+        'N-1238',
+        'N-1237',
+        'N-1236',
+        'N-1235',
+        'N-1234',
+        'N-1233',
+        'N-1232',
+        'N-1231',
+        'N-1230',
+        'N-123',
+      ],
+    ],
+    ['100%', ['N-1']],
+    ['i_b', ['N-2']],
+    ['i*c', ['N-3']],
+    ['\\d', ['N-4']],
+    ['%', ['N-1']],
+    ['zuri12@', ['N-12']],
+    ["'; drop table", []],
+    ['xavier n-7', ['N-7']],
+    // Only the exact order number: N-71 and N-712 are others.
+    ['jj-20261121-10007', ['N-7']],
+  ])('finds exactly the deliveries with %j in any column', async (search, found) => {
+    expect((await deliveries(search)).sort()).toEqual([...found].sort());
+  });
+
+  test('filters by exact status, with and without a search', async () => {
+    expect((await deliveries('zawadi', 'assigned')).sort()).toEqual(['N-2', 'N-4']);
+    expect(await deliveries('zawadi', 'failed')).toEqual([]);
+    expect(await deliveries('', 'assigned')).toHaveLength(1000);
+    expect(await deliveries(null, 'assign')).toEqual([]);
+  });
+
+  test.each([
+    ['zawadi', ['Visitor 2', 'Visitor 3', 'Zawadi']],
+    ['visitor 1234', ['Visitor 1234']],
+    ['_', []],
+  ])('finds inquiries with %j in name, email address or subject, newest first', async (search, found) => {
+    expect((await inquiries(search)).sort()).toEqual(found);
+  });
+
+  describe.each([
+    ['search_deliveries', 'deliveries', ['', 'Otieno', 'n-1', 'n-390']],
+    ['search_inquiries', 'inquiries', ['', 'visitor', 'visitor 1', 'question 39']],
+  ])('%s', (procedure, table, searches) => {
+    test.each(searches)('with %j returns every row once, newest first, in pages', async (search) => {
+      const seen: Found[] = [];
+      for (;;) {
+        const last = seen.at(-1);
+        const page = await ask<Found>(
+          `select id, created_at::text from public.${procedure}(
+             search => $1, before_created_at => $2, before_id => $3, page_size => 300)`,
+          [search, last?.created_at ?? null, last?.id ?? null],
+        );
+        seen.push(...page);
+        if (page.length < 300) break;
+      }
+      const condition =
+        table === 'deliveries'
+          ? `concat_ws('|', t.delivery_person, (select customer_name || '|' || order_number from public.orders as o where o.id = t.order_id))`
+          : `concat_ws('|', t.name, t.email, t.subject)`;
+      const expected = await ask<Found>(
+        `select id, created_at::text from public.${table} as t where ${condition} ilike '%' || $1 || '%'
+         order by t.created_at desc, t.id desc`,
+        [search],
+      );
+      expect(expected.length).toBeGreaterThan(10);
+      expect(seen).toEqual(expected);
+    });
+
+    test('is for staff only', async () => {
+      const call = `select from public.${procedure}('zawadi')`;
+      for (const person of ['customer', 'former staff', 'half-way staff'] as const) {
+        await expectRefusal(ask(call, [], person), 403, 'staff_only');
+      }
+      await expect(ask(call, [], 'visitor')).rejects.toMatchObject({ code: '42501' });
+      expect((await ask(call, [], 'service')).length).toBeGreaterThan(0);
+    });
+
+    test('returns at most a thousand rows, and at least one', async () => {
+      const count = async (size: number | null) =>
+        (await ask(`select from public.${procedure}(page_size => $1)`, [size])).length;
+      expect([await count(5000), await count(0), await count(null)]).toEqual([1000, 1, 50]);
+    });
+  });
+});

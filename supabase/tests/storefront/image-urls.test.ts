@@ -1,0 +1,68 @@
+// Valid URLs of product images: the constraint and the rule of the screens.
+
+import type { Database } from '@jani-juice/backend/database';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { isAllowedImageUrl } from '../../../domain/product-image.ts';
+import { makeProduct, openShopDatabase, people } from '../shop-database.ts';
+
+const accepted = [
+  'https://project.supabase.co/storage/v1/object/public/product-images/products/a.webp',
+  'http://127.0.0.1:54321/storage/v1/object/public/product-images/products/a.webp',
+  'http://[::1]:3000/a.png',
+  'http://localhost/a.png',
+  '/art/mango-can-960.webp',
+  '/storage/v1/object/public/product-images/products/a.webp?v=1',
+];
+const refused = [
+  'javascript:alert(1)',
+  'JavaScript:alert(1)',
+  ' javascript:alert(1)',
+  'java\nscript:alert(1)',
+  'data:image/svg+xml,<svg/>',
+  'blob:https://jani.example/1',
+  'http://tracker.example/a.png',
+  'http://localhost.tracker.example/a.png',
+  'http://localhost@tracker.example/a.png',
+  '//tracker.example/a.png',
+  '/\\tracker.example/a.png',
+  '/\t/tracker.example/a.png',
+  'https:///a.png',
+  'https://jani.example/a b.png',
+  'https://jani.example/\u0085.png',
+  'art/mango-can-960.webp',
+  '',
+  `/${'a'.repeat(2000)}`,
+];
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database;
+  let product: string;
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+    product = await makeProduct(database, 5);
+  });
+  afterAll(() => database.close());
+
+  const setAsStaff = (address: string | null) =>
+    asRole(database, people.staff, (session) =>
+      session.query('update public.products set image_url = $1 where id = $2', [address, product]),
+    );
+
+  test.each(accepted)('accepts %s', async (address) => {
+    expect(isAllowedImageUrl(address)).toBe(true);
+    expect((await setAsStaff(address)).rowCount).toBe(1);
+  });
+
+  test.each(refused)('rejects %j', async (address) => {
+    expect(isAllowedImageUrl(address)).toBe(false);
+    await expect(setAsStaff(address)).rejects.toMatchObject({
+      code: '23514',
+      constraint: 'an image is at an https URL or a path of this site',
+    });
+  });
+
+  test('accepts a product without an image', async () => {
+    expect((await setAsStaff(null)).rowCount).toBe(1);
+  });
+});

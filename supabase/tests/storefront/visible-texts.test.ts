@@ -1,0 +1,183 @@
+// A text that a reader does not see counts as none, in every text that a visitor or staff member can write.
+
+import type { Database } from '@jani-juice/backend/database';
+import { testDatabases } from '@jani-juice/backend/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  call,
+  expectRefusal,
+  makeProduct,
+  openShopDatabase,
+  orderForm,
+  type PlacedOrder,
+} from '../shop-database.ts';
+
+const invisible = ['\u200b\u2060', ' \u00ad\u200e ', '\u3164\ufe0f', '\u{e0061}\u{1d173}', '\ufff0\u{13430}'];
+
+/** Arguments that are stored as they are written, and how the procedure reads them. */
+const storedArguments = {
+  'place_order.customer_name': 'required',
+  'place_order.customer_email': 'required',
+  'place_order.customer_phone': 'required',
+  'place_order.delivery_location': 'required',
+  'place_order.building': 'optional',
+  'place_order.unit': 'optional',
+  'place_order.delivery_notes': 'optional',
+  'subscribe_to_newsletter.email': 'required',
+  'assign_delivery.delivery_person': 'required',
+  'assign_delivery.delivery_phone': 'required',
+  'assign_delivery.delivery_vehicle': 'required',
+  'assign_delivery.delivery_notes': 'optional',
+  'acknowledge_sent_twice.note': 'reason',
+  'dismiss_message_to_check.note': 'reason',
+  'note_change.note': 'reason',
+  'note_refund_by_hand.reason': 'reason',
+  'request_refund.reason': 'reason',
+  'resolve_difference.note': 'reason',
+  'resolve_review.note': 'reason',
+  'take_back_payment.note': 'reason',
+} as const;
+/** Arguments that are compared, or of which only known values are stored. */
+const comparedArguments = new Set(
+  `access_key access_keys brand category channel decision due expected_payment_status expected_status identifier kind payment
+   phone_last_four product_slug receipt refund_receipt resolution rider search seen_receipt sort status token tracking_number`.split(
+    /\s+/,
+  ),
+);
+
+describe.each(testDatabases())('on %s', (kind) => {
+  let database: Database;
+  let product: string;
+  beforeAll(async () => {
+    database = await openShopDatabase(kind);
+    product = await makeProduct(database, 100);
+    const order = await call<PlacedOrder>(database, 'visitor', 'place_order', orderForm(product));
+    await database.query(
+      `insert into public.deliveries (order_id, delivery_person, delivery_phone, delivery_vehicle, delivery_notes)
+       values ($1, 'Brian', '0712', 'Bike', 'Gate')`,
+      [order.id],
+    );
+    await database.execute(`
+      insert into public.inquiries (name, email, phone, subject, message) values ('Amina', 'a@b.example', '0712', 'Hi', 'Hello');
+      insert into public.search_synonyms (word, means) values ('mbili', 'two')`);
+  });
+  afterAll(() => database.close());
+
+  test('in a column that visitors or staff write', async () => {
+    const { rows: columns } = await database.query<{ table: string; column: string; is_update: boolean }>(
+      `select p.table_name as table, p.column_name as column, bool_or(p.privilege_type = 'UPDATE') as is_update
+       from information_schema.column_privileges as p
+       join information_schema.columns as c using (table_schema, table_name, column_name)
+       where table_schema = 'public' and p.grantee in ('anon', 'authenticated') and p.privilege_type in ('INSERT', 'UPDATE')
+         and c.data_type = 'text'
+       group by 1, 2 order by 1, 2`,
+    );
+    expect(columns.length).toBeGreaterThan(30);
+    const seen: string[] = [];
+    for (const { table, column, is_update } of columns) {
+      for (const text of invisible) {
+        const write = is_update
+          ? `update public.${table} set ${column} = $1 where ctid = (select ctid from public.${table} limit 1)`
+          : `insert into public.${table} (name, email, message${['name', 'email', 'message'].includes(column) ? '' : `, ${column}`})
+             values (${['name', 'email', 'message'].map((name) => (name === column ? '$1' : `'a@b.example'`)).join(', ')}
+             ${['name', 'email', 'message'].includes(column) ? '' : ', $1'})`;
+        const { rows } = await database
+          .query<{ column: string | null }>(`${write} returning ${column} as column`, [text])
+          .catch(() => ({ rows: [] as { column: string | null }[] }));
+        if (rows.some((row) => row.column !== null && row.column !== '')) seen.push(`${table}.${column}`);
+      }
+    }
+    expect([...new Set(seen)]).toEqual([]);
+  });
+
+  test('in an argument of a public procedure: each is known here', async () => {
+    const { rows } = await database.query<{ procedure: string; argument: string }>(
+      `select p.proname as procedure, given.name as argument
+       from pg_proc as p
+       cross join lateral unnest(p.proargnames, coalesce(p.proallargtypes, p.proargtypes::oid[]), p.proargmodes) as given (name, type, mode)
+       where p.pronamespace = 'public'::regnamespace and coalesce(given.mode, 'i') in ('i', 'b', 'v')
+         and given.type in ('text'::regtype, 'text[]'::regtype)
+         and (has_function_privilege('anon', p.oid, 'execute') or has_function_privilege('authenticated', p.oid, 'execute'))
+       order by 1, 2`,
+    );
+    const stored = rows
+      .filter(({ argument }) => !comparedArguments.has(argument))
+      .map(({ procedure, argument }) => `${procedure}.${argument}`);
+    expect(stored).toEqual(Object.keys(storedArguments).sort());
+  });
+
+  const argumentsOf = (procedure: string, reading: string) =>
+    Object.entries(storedArguments)
+      .filter(([name, read]) => name.startsWith(`${procedure}.`) && read === reading)
+      .map(([name]) => name.slice(procedure.length + 1));
+
+  test.each(invisible)('of orders and newsletter subscriptions: %j', async (text) => {
+    for (const argument of argumentsOf('place_order', 'required')) {
+      const form = { ...orderForm(product), [argument]: text };
+      await expect(call(database, 'visitor', 'place_order', form), argument).rejects.toMatchObject({
+        code: 'PT400',
+      });
+    }
+    await expectRefusal(
+      call(database, 'visitor', 'subscribe_to_newsletter', { email: text }),
+      400,
+      'email_invalid',
+    );
+    const blank = Object.fromEntries(
+      argumentsOf('place_order', 'optional').map((argument) => [argument, text]),
+    );
+    const order = await call<PlacedOrder>(database, 'visitor', 'place_order', {
+      ...orderForm(product),
+      ...blank,
+    });
+    const { rows } = await database.query(
+      'select shipping_address, delivery_notes from public.orders where id = $1',
+      [order.id],
+    );
+    expect(rows).toEqual([{ shipping_address: 'Westlands', delivery_notes: null }]);
+    await database.query(`update public.orders set status = 'cancelled' where id = $1`, [order.id]);
+    await database.query('select public.expire_reservations()');
+  });
+
+  test.each(invisible)('of deliveries: %j', async (text) => {
+    const assign = (given: Record<string, string>) =>
+      call<{ delivery_notes: string | null }>(database, 'staff', 'assign_delivery', {
+        order_id: product,
+        delivery_person: 'Brian',
+        delivery_phone: '0712345678',
+        delivery_vehicle: 'Bike',
+        ...given,
+      });
+    for (const argument of argumentsOf('assign_delivery', 'required')) {
+      await expectRefusal(assign({ [argument]: text }), 400, `${argument}_missing`);
+    }
+    await expectRefusal(assign({ delivery_notes: text }), 404, 'order_not_found');
+  });
+
+  test('of decisions and refunds, which one function reads', async () => {
+    for (const text of invisible) {
+      const { rows } = await database.query('select private.read_reason($1) as reason', [text]);
+      expect(rows).toEqual([{ reason: null }]);
+      await expectRefusal(
+        database.query('select private.read_reason($1, true)', [text]),
+        400,
+        'reason_invalid',
+      );
+      await expectRefusal(
+        database.query('select private.read_reason($1)', [`a${text}`]),
+        400,
+        'reason_invalid',
+      );
+    }
+    const { rows } = await database.query<{ name: string; body: string }>(
+      `select proname as name, prosrc as body from pg_proc where pronamespace in ('public'::regnamespace, 'private'::regnamespace)`,
+    );
+    const bodies = new Map(rows.map(({ name, body }) => [name, body]));
+    for (const [argument, reading] of Object.entries(storedArguments)) {
+      if (reading !== 'reason') continue;
+      const body = bodies.get(argument.split('.')[0] ?? '') ?? '';
+      expect(body.includes('read_reason(') || body.includes('open_refund('), argument).toBe(true);
+    }
+    expect(bodies.get('open_refund')).toContain('read_reason(');
+  });
+});

@@ -1,0 +1,19 @@
+// The staff member whose screens are shown. The guard sets it for all loaders behind it.
+import { createContext } from 'react-router';
+import type { Staff, StaffStatus } from '../../lib/staff.ts';
+
+interface EndedSession {
+  status: StaffStatus;
+  /** The screen has unsaved changes. */
+  hasUnsaved: boolean;
+}
+
+export interface Member {
+  staff: Staff;
+  id: string;
+  email: string;
+  /** The session has ended while the screen is open. */
+  ended?: EndedSession;
+}
+
+export const memberContext = createContext<Member>();

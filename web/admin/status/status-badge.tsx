@@ -1,0 +1,21 @@
+// A status as a badge for staff (specification §4, Admin-managed statuses).
+import { labelOfStatus } from '../../../domain/staff-labels.ts';
+import { Badge } from '../../ui/badge.tsx';
+
+/** A status as text: `picked_up` is 'Picked Up'. */
+export const statusLabel = (status: string): string => labelOfStatus(status).text;
+
+interface StatusBadgeProps {
+  status: string | null;
+  /** In a row of a list. */
+  isSmall?: boolean;
+}
+
+export function StatusBadge({ status, isSmall = false }: StatusBadgeProps) {
+  const { text, tone } = labelOfStatus(status || 'pending');
+  return (
+    <Badge tone={tone} isSmall={isSmall}>
+      {text}
+    </Badge>
+  );
+}

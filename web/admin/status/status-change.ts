@@ -1,0 +1,186 @@
+// Rules of a status change before it is saved: unavailable statuses, confirmations, and consent.
+import { chargeCents, formatKes } from '../../../domain/money.ts';
+import { statusLabel } from './status-badge.tsx';
+
+/** What a change of an order's status depends on. */
+export interface OrderState {
+  order_number: string;
+  status: string;
+  payment_status: string;
+  /** In cents. */
+  total_amount: number;
+  payments?: readonly { status: string }[];
+  /** Null without a delivery. Undefined where it is not known. */
+  delivery?: { id: string; delivery_person: string | null } | null;
+}
+
+/** The same for a delivery. */
+export interface DeliveryState {
+  delivery_status: string;
+  order: OrderState;
+}
+
+/** A confirmation before a change is saved. */
+export interface Confirmation {
+  title: string;
+  text: string;
+  /** Label of the button that saves. */
+  confirm: string;
+  tone: 'danger' | 'leaf';
+  /** What staff may have meant instead: a screen of the panel. */
+  instead?: { label: string; to: string };
+}
+
+const orderRank: Record<string, number> = {
+  pending: 0,
+  processing: 1,
+  shipped: 2,
+  out_for_delivery: 2,
+  delivered: 3,
+};
+const deliveryRank: Record<string, number> = {
+  pending: 0,
+  assigned: 1,
+  picked_up: 2,
+  in_transit: 3,
+  delivered: 4,
+};
+/** The order status that a delivery status leads to; `private.order_status_of_delivery` in the database. */
+const orderStatusOf: Record<string, string> = {
+  picked_up: 'out_for_delivery',
+  in_transit: 'out_for_delivery',
+  delivered: 'delivered',
+};
+const isBackward = (rank: Record<string, number>, from: string, to: string): boolean =>
+  (rank[to] ?? 0) < (rank[from] ?? 0);
+
+/** Whether M-PESA reported a payment of another amount that staff have not resolved. */
+const isInReview = ({ payments = [] }: OrderState): boolean =>
+  payments.some(({ status }) => status === 'review');
+
+/** Whether an order leaves the shop, or arrives, by this change; `private.check_handover` in the database. */
+const isHandover = (from: string, to: string): boolean =>
+  (orderRank[to] ?? 0) >= 2 && orderRank[to] !== orderRank[from];
+
+/** Whether the database requires consent: an unpaid order is handed over. */
+export const needsConsent = ({ status, payment_status }: OrderState, to: string): boolean =>
+  payment_status !== 'paid' && isHandover(status, to);
+
+export const deliveryNeedsConsent = ({ order }: DeliveryState, to: string): boolean =>
+  needsConsent(order, orderStatusOf[to] ?? '');
+
+/** Why a status cannot be chosen for an order, in two or three words; null if it can. */
+export const orderStatusBlock = ({ status, payment_status }: OrderState, to: string): string | null =>
+  payment_status === 'refunded' && isHandover(status, to) ? 'Money sent back' : null;
+
+/** The same for a delivery. */
+export function deliveryStatusBlock({ order }: DeliveryState, to: string): string | null {
+  if (order.status === 'cancelled') return to === 'failed' ? null : 'Order cancelled';
+  return orderStatusBlock(order, orderStatusOf[to] ?? '');
+}
+
+/** The confirmation of a status; null if it is saved at once. */
+export function confirmOrderStatus(order: OrderState, to: string): Confirmation | null {
+  const { order_number, status, payment_status } = order;
+  const words = statusLabel(to);
+  if (to === 'cancelled') {
+    const comesBack = (orderRank[status] ?? 0) < 2;
+    return {
+      title: `Cancel order ${order_number}?`,
+      text: [
+        payment_status === 'paid' &&
+          `${formatKes(chargeCents(order.total_amount))} was paid: a refund becomes due.`,
+        isInReview(order) && 'A payment of it needs review: decide about that money in Reconciliation.',
+        comesBack ? 'The drinks go back into stock.' : 'The drinks are not put back into stock.',
+      ]
+        .filter(Boolean)
+        .join(' '),
+      confirm: 'Cancel the order',
+      tone: 'danger',
+    };
+  }
+  if (needsConsent(order, to)) return confirmUnpaid(order, to === 'delivered' ? 'Deliver' : 'Ship');
+  const hasNoRider = isHandover(status, to) && order.delivery?.delivery_person === null;
+  if (status === 'cancelled') {
+    return {
+      title: `Take order ${order_number} up again?`,
+      text: `It was cancelled. Its status becomes ${words}, and its drinks are taken out of stock again.${hasNoRider ? ' No rider is assigned.' : ''}`,
+      confirm: `Set to ${words}`,
+      tone: 'leaf',
+    };
+  }
+  if (!isBackward(orderRank, status, to)) {
+    return hasNoRider && order.delivery
+      ? confirmWithoutRider(order, order.delivery.id, to === 'delivered' ? 'Deliver' : 'Ship')
+      : null;
+  }
+  return {
+    title: `Set order ${order_number} back to ${words}?`,
+    text: `It is ${statusLabel(status)} now. The customer gets no message about this step back.`,
+    confirm: `Set back to ${words}`,
+    tone: 'danger',
+  };
+}
+
+/** The same for a delivery, whose order follows it. */
+export function confirmDeliveryStatus(delivery: DeliveryState, to: string): Confirmation | null {
+  const { delivery_status: from, order } = delivery;
+  if (deliveryNeedsConsent(delivery, to)) {
+    return confirmUnpaid(order, to === 'delivered' ? 'Deliver' : 'Hand over');
+  }
+  const words = statusLabel(to);
+  const hasLeft = (deliveryRank[from] ?? 0) >= 2;
+  if (to === 'failed') {
+    if (!hasLeft || order.status === 'cancelled') return null;
+    return {
+      title: `Did the delivery of ${order.order_number} fail?`,
+      text: 'The order goes back to Processing, so that someone can try again. The customer gets no message.',
+      confirm: 'Set to Failed',
+      tone: 'danger',
+    };
+  }
+  if (!isBackward(deliveryRank, from, to)) return null;
+  return {
+    title: `Set the delivery of ${order.order_number} back to ${words}?`,
+    text: `It is ${statusLabel(from)} now. The order follows, and the customer gets no message.`,
+    confirm: `Set back to ${words}`,
+    tone: 'danger',
+  };
+}
+
+function confirmWithoutRider(
+  { order_number }: OrderState,
+  deliveryId: string,
+  verb: 'Deliver' | 'Ship',
+): Confirmation {
+  return {
+    title: `No rider is assigned to ${order_number}`,
+    text:
+      verb === 'Ship'
+        ? 'Ship anyway? The customer gets the message that it is on its way, and it stays in "To assign" until it has a rider.'
+        : 'Set it to Delivered anyway? Do so when the customer has the drinks already.',
+    confirm: `${verb} without a rider`,
+    tone: 'danger',
+    instead: {
+      label: 'Assign a rider',
+      to: `/admin/deliveries?search=${encodeURIComponent(order_number)}&assign=${deliveryId}`,
+    },
+  };
+}
+
+function confirmUnpaid(order: OrderState, verb: string): Confirmation {
+  const { order_number, payment_status } = order;
+  return payment_status === 'needs_review' || isInReview(order)
+    ? {
+        title: `The payment of ${order_number} needs review`,
+        text: 'Usually you decide about the money first, in the order. Hand it over all the same?',
+        confirm: `${verb} before the review`,
+        tone: 'danger',
+      }
+    : {
+        title: `Order ${order_number} is not paid`,
+        text: 'Hand it over all the same? Do so only when the customer pays in another way, such as cash at the door.',
+        confirm: `${verb} unpaid`,
+        tone: 'danger',
+      };
+}

@@ -1,0 +1,90 @@
+// Which files of the screens share a script. Few scripts: each costs a phone a request, and small ones compress badly.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+
+interface ScriptGroup {
+  name: string;
+  /** A group takes with it what its files need and no group of a higher priority has. */
+  priority: number;
+  test: RegExp;
+}
+
+/** @throws when a file is not there: its code would silently move to other scripts */
+function group(
+  name: string,
+  priority: number,
+  files: Readonly<Record<string, string>>,
+  others: readonly RegExp[] = [],
+): ScriptGroup {
+  const paths = Object.entries(files).flatMap(([folder, names]) =>
+    names.split(/\s+/).map((file) => `${folder}/${file}`),
+  );
+  for (const path of paths) {
+    if (!existsSync(join(import.meta.dirname, '..', path)))
+      throw new Error(`web/script-groups.ts names ${path}, which does not exist.`);
+  }
+  const ours = paths.map((path) => `/${path.replaceAll('.', '\\.')}(?:\\?|$)`);
+  return { name, priority, test: new RegExp([...ours, ...others.map(({ source }) => source)].join('|')) };
+}
+
+export const scriptGroups: ScriptGroup[] = [
+  // The pieces of every page come first.
+  group('framework', 9, { 'web/lib': 'newer-apis.ts' }, [
+    /node_modules\/(?:react|react-dom|react-router|scheduler)\//,
+    /vite\/preload-helper/,
+    /rolldown\/runtime/,
+  ]),
+  group('pieces', 8, {
+    web: 'root.tsx',
+    'web/ui': `badge.tsx button.tsx error-screen.tsx early-taps.tsx flavour.tsx icons.tsx notice.tsx price.tsx product-image.tsx
+      reload.ts`,
+    'web/ui/dialog': 'dialog-history.ts',
+    'web/lib': 'analytics.ts timeout.ts',
+    'web/storefront/layout': `storefront-layout.tsx header-search.tsx navigation.ts newsletter-form.tsx page-meta.ts
+      test-mode-banner.tsx side-drawer.tsx site-footer.tsx site-header.tsx storefront-sheet.tsx use-shop.ts wordmark.tsx`,
+    'web/storefront/discovery': 'data-block.tsx',
+    'web/storefront/last-order': 'last-order-slot.tsx',
+    'web/storefront/offline': 'use-offline-reading.ts',
+    'web/storefront/product': 'product-card.tsx',
+    domain: 'money.ts phone-format.ts product-image.ts',
+  }),
+  group('order-pieces', 7, { 'web/storefront/layout': 'share-button.tsx use-dialog-code.ts' }),
+  group('form-pieces', 7, {
+    'web/ui': 'field.tsx spinner.tsx use-action.ts use-is-online.ts',
+    'web/ui/toasts': 'toasts.tsx',
+    domain: 'order-link.ts tracking-number.ts',
+  }),
+  group('till-pieces', 7, { 'web/ui': 'copy-button.tsx', 'web/storefront/payment': 'pay-by-till.tsx' }),
+  group('tracking-pieces', 7, {
+    'web/storefront/tracking': 'reveal-form.tsx tracked-order.ts',
+    domain: 'order-date.ts order-meaning.ts',
+  }),
+  // What the storefront loads with an order and the panel with every page.
+  group('store', 7, { 'web/lib': 'store.ts' }, [/@oxc-project.runtime/]),
+  group('dialog-layers', 6, {}, [/@radix-ui\/react-dialog/]),
+  group('dialogs', 5, { 'web/ui/dialog': 'dialog-or-drawer.tsx' }),
+  // Every page of the panel, also without a session.
+  group('staff', 4, {
+    'web/admin/data': 'early-requests.tsx use-attempt.ts',
+    'web/admin/layout': 'staff-page.ts use-store-name.ts staff-mark.tsx staff.css',
+    'web/admin/sign-in': 'second-step.tsx sign-in-layout.tsx',
+    'web/admin/ui': 'panel-loading.tsx',
+  }),
+  // Every screen of the panel: the layout, and what the lists share.
+  group('panel', 3, {
+    'web/admin/layout': 'staff-layout.tsx',
+    'web/admin/list': `export-button.tsx list-filters.tsx list-toolbar.tsx phone-cell.ts row-list.tsx use-list-filters.ts
+      use-rows.ts`,
+    'web/admin/undo': 'use-status-change.ts',
+    'web/admin/print': 'print-list.tsx',
+    'web/admin/status': 'status-badge.tsx status-select.tsx status-change.ts',
+    'web/admin/ui': 'age.tsx contact-link.tsx use-last-value.ts use-part.ts',
+    'web/admin/dialogs': 'use-dialog-url-close.ts uuid.ts',
+    'web/admin/deliveries': 'rider-queries.ts',
+  }),
+  group('orders', 2, {
+    'web/admin/orders':
+      'payment-badge.tsx place.ts order-queries.ts refund-queries.ts refund-status.ts use-order-status.ts',
+    domain: 'delivery-status.ts',
+  }),
+];
