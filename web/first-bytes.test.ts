@@ -1,8 +1,8 @@
-// Maximum bytes of a page's largest image and of the two fonts on a phone. scripts/art/draw-art.ts uses the same limits.
+// Maximum bytes of a page's largest image and of the two fonts on a phone.
 import { readdirSync, statSync } from 'node:fs';
 import { expect, test } from 'vitest';
 
-const art = new URL('../../web/public/art/', import.meta.url);
+const art = new URL('./public/art/', import.meta.url);
 /** Two round trips over a slow connection shared with two fonts, including response headers. */
 const most = 17_200;
 
@@ -18,7 +18,7 @@ test('the largest image of a page reaches a phone in two round trips', () => {
 });
 
 test('each font arrives in two round trips of a connection that four responses share', () => {
-  const fonts = new URL('../../web/public/fonts/', import.meta.url);
+  const fonts = new URL('./public/fonts/', import.meta.url);
   const faces = readdirSync(fonts).filter((name) => name.endsWith('.woff2'));
   expect(faces).toHaveLength(2);
   for (const name of faces) expect(statSync(new URL(name, fonts)).size, name).toBeLessThanOrEqual(14_250);
