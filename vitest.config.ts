@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config';
 import { slowestFirst } from './scripts/slowest-first.ts';
-import { exhaustiveTests, findUnitTests, longTests, screenTests, sqlTests } from './scripts/test-levels.ts';
+import { findUnitTests, longTests, sampledTests, screenTests, sqlTests } from './scripts/test-levels.ts';
 
 const exclude = ['node_modules', 'build', 'data', 'e2e/**', '.react-router'];
 const units = findUnitTests();
@@ -18,16 +18,16 @@ export default defineConfig({
     maxWorkers: 4,
     sequence: {
       sequencer: slowestFirst([
-        'torture/torture.test.ts',
-        'server/backups/backups.test.ts',
+        'torture/torture.long.test.ts',
+        'server/backups/backups.long.test.ts',
         'conformance/realtime.test.ts',
         'changes/postgres-changes.test.ts',
-        'prompts/callback-matrix.test.ts',
+        'prompts/callback-matrix.sampled.test.ts',
         'prompts/prompts.test.ts',
-        'orders/unpaid-orders.test.ts',
-        'orders/shop-model.test.ts',
-        'payments/money-without-a-prompt.test.ts',
-        'database/kill.test.ts',
+        'orders/unpaid-orders.sampled.test.ts',
+        'orders/shop-model.sampled.test.ts',
+        'payments/money-without-a-prompt.sampled.test.ts',
+        'database/kill.long.test.ts',
       ]),
     },
     projects: [
@@ -79,7 +79,8 @@ export default defineConfig({
       {
         test: {
           name: 'long',
-          include: [...longTests, ...exhaustiveTests],
+          include: [...longTests, ...sampledTests],
+          exclude,
           pool: 'forks',
           env: { TEST_DEPTH: 'exhaustive' },
           ...timeouts,

@@ -5,47 +5,11 @@ import { packageEntries } from './package-entries.ts';
 
 const root = join(import.meta.dirname, '..');
 
-/** Run by `npm run test:long` alone. */
-export const longTests = [
-  'benchmarks/payments.test.ts',
-  'torture/torture.test.ts',
-  'torture/pooled.test.ts',
-  'packages/backend/database/kill.test.ts',
-  'packages/backend/database/page-check.test.ts',
-  'packages/backend/database/pglite.test.ts',
-  'packages/backend/database/power-cut.test.ts',
-  'packages/backend/storage/kill.test.ts',
-  'server/backups/backups.test.ts',
-  'server/backups/move-interrupted.test.ts',
-  'server/backups/move-to-project.test.ts',
-  'server/start/image-memory.test.ts',
-  'server/backups/continuous-archiving.test.ts',
-  'server/shop.test.ts',
-  'server/start/start-failure.test.ts',
-  'server/start/unread-answers.test.ts',
-  'server/monitoring/watch-loop.test.ts',
-  'supabase/tests/hosted/config-push.test.ts',
-  'supabase/tests/hosted/hosted.test.ts',
-  'scripts/compose-processes.test.ts',
-  'scripts/build-while-running.test.ts',
-  'scripts/containers.test.ts',
-  'scripts/update.test.ts',
-  'supabase/tests/updates/db-push.test.ts',
-];
+/** Run by `npm run test:long` alone: they take long, need a quiet machine, or prove what rarely changes. */
+export const longTests = ['**/*.long.test.ts'];
 
 /** Run by both: `npm test` tries a sample of their cases, `npm run test:long` every one (`test-depth.ts`). */
-export const exhaustiveTests = [
-  'conformance/data-fuzz.test.ts',
-  'supabase/functions/mobile-money/prompts/callback-matrix.test.ts',
-  'supabase/tests/orders/held-stock.test.ts',
-  'supabase/tests/orders/large-shop.test.ts',
-  'supabase/tests/database/locks.test.ts',
-  'supabase/tests/messages/message-budgets.test.ts',
-  'supabase/tests/payments/money-without-a-prompt.test.ts',
-  'supabase/tests/orders/shared-networks.test.ts',
-  'supabase/tests/orders/shop-model.test.ts',
-  'supabase/tests/orders/unpaid-orders.test.ts',
-];
+export const sampledTests = ['**/*.sampled.test.ts'];
 
 /**
  * Tests of SQL, and of services that run on both databases. `npm test` runs them on PostgreSQL where there is one,
@@ -53,10 +17,9 @@ export const exhaustiveTests = [
  */
 export const sqlTests = [
   'supabase/**/*.test.ts',
-  'server/messages/outbox.test.ts',
-  'packages/backend/realtime/{changes/postgres-changes,service}.test.ts',
-  'packages/backend/conformance/auth-*.test.ts',
-  'conformance/{realtime,storage,one-request,shop-calls}*.test.ts',
+  '**/conformance/**/*.test.ts',
+  'packages/backend/realtime/**/*.test.ts',
+  'server/messages/**/*.test.ts',
 ];
 
 /** Component tests of staff screens (`web/testing/`). */
@@ -99,5 +62,5 @@ export function findUnitTests(): string[] {
         join(folder, path),
       ),
     )
-    .filter((file) => /\.test\.ts$/.test(file) && !longTests.includes(file) && !reachesDatabase(file));
+    .filter((file) => /(?<!\.long)\.test\.ts$/.test(file) && !reachesDatabase(file));
 }

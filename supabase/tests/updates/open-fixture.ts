@@ -10,7 +10,7 @@ const ending = '.sql.br';
 
 /** The commits of the stored databases. */
 export async function listFixtures(): Promise<string[]> {
-  const files = await readdir(new URL('./', import.meta.url));
+  const files = await readdir(new URL('.//', import.meta.url));
   return files.filter((name) => name.endsWith(ending)).map((name) => name.slice(0, -ending.length));
 }
 
