@@ -1,4 +1,5 @@
 // Messages to customers and staff: their placeholders, and how a template becomes the text of one message.
+import type { OutboxMessageKind } from '../supabase/types.ts';
 import { chargeCents, formatKsh, shownAmount } from './money.ts';
 import { newsletterLink } from './newsletter-link.ts';
 import { orderLink, shortOrderLink } from './order-link.ts';
@@ -9,7 +10,7 @@ import { plainText } from './text-message.ts';
 export type MessageChannel = 'mail' | 'text';
 
 /** The kinds of message in the order of an order's life, with their names for staff. */
-export const messageKinds: Record<string, string> = {
+export const messageKinds: Record<OutboxMessageKind, string> = {
   order_received: 'Order received',
   order_paid: 'Payment received',
   order_payment_held: 'Payment received, order on hold',

@@ -1,4 +1,5 @@
 // Delivery statuses as staff filter by them and set them (specification §4, Admin-managed statuses).
+import type { DeliveryStatus, OrderPaymentStatus, OrderStatus } from '../supabase/types.ts';
 
 /** All of them, in the order of their life (specification §2, Admin Deliveries). */
 export const deliveryStatuses = [
@@ -8,7 +9,7 @@ export const deliveryStatuses = [
   'in_transit',
   'delivered',
   'failed',
-] as const;
+] as const satisfies readonly DeliveryStatus[];
 
 /** Statuses that staff may set once a rider is assigned: a delivery never returns to pending. */
 export const statusesOnceAssigned = deliveryStatuses.filter((status) => status !== 'pending');
@@ -21,7 +22,7 @@ export const deliveryPromiseMinutes = 60;
 
 /** Whether a paid order has waited longer than promised. */
 export function isOrderLate(
-  order: { status: string; payment_status: string; created_at: string },
+  order: { status: OrderStatus; payment_status: OrderPaymentStatus; created_at: string },
   /** Creation time of its delivery, which is when it was paid; null without one. */
   paidAt: string | null,
   now: number,
@@ -35,7 +36,7 @@ export function isOrderLate(
 
 /** Whether a delivery that is not finished has waited longer than promised. */
 export const isDeliveryLate = (
-  delivery: { delivery_status: string; created_at: string; order: { status: string } },
+  delivery: { delivery_status: DeliveryStatus; created_at: string; order: { status: OrderStatus } },
   now: number,
 ): boolean =>
   !['delivered', 'failed'].includes(delivery.delivery_status) &&

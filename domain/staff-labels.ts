@@ -1,4 +1,5 @@
 // What staff screens, files and papers call each state of an order, its payments and its delivery.
+import type { DeliveryStatus, OrderPaymentStatus, OrderStatus, PaymentStatus } from '../supabase/types.ts';
 
 /** A colour of a badge: red needs staff, yellow and orange wait, blue and purple are under way, green is done, grey is over. */
 type LabelTone = 'yellow' | 'blue' | 'purple' | 'orange' | 'green' | 'red' | 'grey';
@@ -11,7 +12,7 @@ export interface StaffLabel {
 const label = (text: string, tone: LabelTone): StaffLabel => ({ text, tone });
 
 /** Statuses of orders (specification §4, Admin-managed statuses). */
-export const orderStatusLabels: Readonly<Record<string, StaffLabel>> = {
+export const orderStatusLabels: Readonly<Record<OrderStatus, StaffLabel>> = {
   pending: label('Pending', 'yellow'),
   processing: label('Processing', 'blue'),
   shipped: label('Shipped', 'purple'),
@@ -21,7 +22,7 @@ export const orderStatusLabels: Readonly<Record<string, StaffLabel>> = {
 };
 
 /** Statuses of deliveries; those with the name of an order's status have its label. */
-export const deliveryStatusLabels: Readonly<Record<string, StaffLabel>> = {
+export const deliveryStatusLabels: Readonly<Record<DeliveryStatus, StaffLabel>> = {
   pending: label('Pending', 'yellow'),
   assigned: label('Assigned', 'blue'),
   picked_up: label('Picked Up', 'purple'),
@@ -31,7 +32,7 @@ export const deliveryStatusLabels: Readonly<Record<string, StaffLabel>> = {
 };
 
 /** Payment statuses of orders by themselves; `describePaymentOfOrder` also reads the order's status. */
-export const paymentStatusLabels: Readonly<Record<string, StaffLabel>> = {
+export const paymentStatusLabels: Readonly<Record<OrderPaymentStatus, StaffLabel>> = {
   unpaid: label('Unpaid', 'yellow'),
   paid: label('Paid', 'green'),
   needs_review: label('Needs review', 'red'),
@@ -39,7 +40,7 @@ export const paymentStatusLabels: Readonly<Record<string, StaffLabel>> = {
 };
 
 /** Statuses of one payment. */
-export const paymentLabels: Readonly<Record<string, StaffLabel>> = {
+export const paymentLabels: Readonly<Record<PaymentStatus, StaffLabel>> = {
   initiating: label('Being sent', 'blue'),
   processing: label('Waiting for the PIN', 'blue'),
   completed: label('Received', 'green'),
@@ -48,30 +49,27 @@ export const paymentLabels: Readonly<Record<string, StaffLabel>> = {
   unresolved: label('No answer', 'orange'),
 };
 
-/**
- * The label of a status of an order, a delivery or an order's payment.
- * @param status a status that is not in the tables is shown in words, grey
- */
-export function labelOfStatus(status: string): StaffLabel {
-  for (const labels of [orderStatusLabels, deliveryStatusLabels, paymentStatusLabels]) {
-    const known = Object.hasOwn(labels, status) ? labels[status] : undefined;
-    if (known) return known;
-  }
-  return label(inWords(status), 'grey');
-}
+const labels = new Map<string, StaffLabel>(
+  [orderStatusLabels, deliveryStatusLabels, paymentStatusLabels].flatMap(Object.entries),
+);
+const labelsOfPayments = new Map<string, StaffLabel>(Object.entries(paymentLabels));
 
-/** A payment's label by its status; an unknown one is shown in words, grey. */
-export const labelOfPayment = (status: string): StaffLabel =>
-  (Object.hasOwn(paymentLabels, status) && paymentLabels[status]) || label(inWords(status), 'grey');
+/** The label of a status of an order, a delivery or an order's payment. */
+export const labelOfStatus = (status: OrderStatus | DeliveryStatus | OrderPaymentStatus): StaffLabel =>
+  labels.get(status) ?? newerLabel(status);
+
+/** A payment's label by its status. */
+export const labelOfPayment = (status: PaymentStatus): StaffLabel =>
+  labelsOfPayments.get(status) ?? newerLabel(status);
 
 /**
  * Whether an order is paid, as staff read it.
  * @param order `payments`: where M-PESA reported another amount that staff have not resolved, one has the status `review`
  */
 export function describePaymentOfOrder(order: {
-  status: string;
-  payment_status: string;
-  payments?: readonly { status: string }[];
+  status: OrderStatus;
+  payment_status: OrderPaymentStatus;
+  payments?: readonly { status: PaymentStatus }[];
 }): StaffLabel {
   const { status, payment_status, payments = [] } = order;
   if (payment_status === 'paid' && status === 'cancelled') return label('Refund due', 'red');
@@ -81,8 +79,12 @@ export function describePaymentOfOrder(order: {
   return status === 'cancelled' ? label('Unpaid', 'grey') : labelOfStatus('unpaid');
 }
 
-const inWords = (status: string): string =>
-  status
-    .split('_')
-    .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
-    .join(' ');
+/** A tab that was opened before an update can be told a status of the newer shop. */
+const newerLabel = (status: string): StaffLabel =>
+  label(
+    status
+      .split('_')
+      .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+      .join(' '),
+    'grey',
+  );

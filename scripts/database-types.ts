@@ -8,6 +8,8 @@ interface Column {
   is_nullable: boolean;
   has_default: boolean;
   is_generated: boolean;
+  /** The constraint that lists its values: `CHECK ((status = ANY (ARRAY['paid'::text, ...])))`. */
+  values_check: string | null;
 }
 interface Relationship {
   table: string;
@@ -32,9 +34,31 @@ interface Procedure {
   is_set: boolean;
 }
 
+/** Fields of results of functions that hold a column of a table. */
+const heldColumns: Readonly<Record<string, string>> = {
+  'leased_message.channel': 'outbox_messages.channel',
+  'leased_message.kind': 'outbox_messages.kind',
+  'message_budgets.channel': 'outbox_messages.channel',
+  'reconciliation_row.method': 'payments.method',
+  'reconciliation_row.order_payment_status': 'orders.payment_status',
+  'reconciliation_row.order_status': 'orders.status',
+  'reconciliation_row.payment_status': 'payments.status',
+  'reconciliation_row.refund_status': 'refunds.status',
+  'reconciliation_row.resolution': 'reconciliation_events.kind',
+  'suggested_order.payment_status': 'orders.payment_status',
+  'suggested_order.status': 'orders.status',
+  'system_status.last_attempt_outcome': 'backups.outcome',
+  'system_status.last_backup_outcome': 'backups.outcome',
+};
+
 const columnsQuery = `
   select c.relname as table, a.attname as name, t.typname as type, not a.attnotnull as is_nullable,
-         a.atthasdef or a.attidentity <> '' as has_default, a.attidentity = 'a' or a.attgenerated <> '' as is_generated
+         a.atthasdef or a.attidentity <> '' as has_default, a.attidentity = 'a' or a.attgenerated <> '' as is_generated,
+         (
+           select pg_get_constraintdef(k.oid) from pg_constraint k
+           where k.conrelid = a.attrelid and k.contype = 'c' and k.conkey = array[a.attnum]
+             and pg_get_constraintdef(k.oid) like format('CHECK ((%I = ANY (ARRAY[%%''::text])))', a.attname)
+         ) as values_check
   from pg_attribute a
   join pg_class c on c.oid = a.attrelid
   join pg_type t on t.oid = a.atttypid
@@ -98,16 +122,30 @@ export async function describeDatabase(database: Database): Promise<string> {
     ...columns.rows.map(({ table }) => [table, `Database['public']['Tables']['${table}']['Row']`] as const),
     ...composites.rows.map(({ name }) => [name, `Database['public']['CompositeTypes']['${name}']`] as const),
   ]);
+  const valuesOf = new Map<string, string[]>(
+    columns.rows.flatMap(({ table, name, values_check }) =>
+      values_check === null ? [] : [[`${table}.${name}`, values_check.match(/'[^']*'/g) ?? []] as const],
+    ),
+  );
+  const nameOf = (column: string) => (valuesOf.has(column) ? valuesTypeName(column) : undefined);
+  const heldIn = (owner: string, field: string) => nameOf(heldColumns[`${owner}.${field}`] ?? '');
   const tables = [...new Set(columns.rows.map(({ table }) => table))].map((table) =>
     describeTable(
       table,
-      columns.rows.filter((column) => column.table === table),
+      columns.rows
+        .filter((column) => column.table === table)
+        .map((column) => ({
+          ...column,
+          type: nameOf(`${table}.${column.name}`) ?? typeScriptType(column.type),
+        })),
       relationships.rows.filter((relationship) => relationship.table === table),
     ),
   );
   return `// Generated from the database by \`npm run generate-types\`; a test compares it with the migrations.
 
 export type Json = string | number | boolean | null | { [key: string]: Json | undefined } | Json[];
+
+${[...valuesOf].map(([column, values]) => `/** Values of \`${column}\`. */\nexport type ${valuesTypeName(column)} = ${values.join(' | ')};`).join('\n')}
 
 export type Database = {
   public: {
@@ -116,11 +154,11 @@ ${tables.join('\n')}
     };
     Views: { [name in never]: never };
     Functions: {
-${procedures.rows.map((procedure) => describeProcedure(procedure, rows)).join('\n')}
+${procedures.rows.map((procedure) => describeProcedure(procedure, rows, heldIn)).join('\n')}
     };
     Enums: { [name in never]: never };
     CompositeTypes: {
-${composites.rows.map(({ name, columns: fields }) => `      ${name}: ${describeFields(fields, rows)};`).join('\n')}
+${composites.rows.map(({ name, columns: fields }) => `      ${name}: ${describeFields(name, fields, rows, heldIn)};`).join('\n')}
     };
   };
 };
@@ -128,13 +166,12 @@ ${composites.rows.map(({ name, columns: fields }) => `      ${name}: ${describeF
 }
 
 function describeTable(table: string, columns: Column[], relationships: Relationship[]): string {
-  const row = columns.map(
-    ({ name, type, is_nullable }) => `${name}: ${typeScriptType(type)}${is_nullable ? ' | null' : ''};`,
-  );
+  const orNull = ({ is_nullable }: Column) => (is_nullable ? ' | null' : '');
+  const row = columns.map((column) => `${column.name}: ${column.type}${orNull(column)};`);
   const optional = (column: Column, isInsert: boolean) => {
     if (column.is_generated) return `${column.name}?: never;`;
     const isOptional = !isInsert || column.is_nullable || column.has_default;
-    return `${column.name}${isOptional ? '?' : ''}: ${typeScriptType(column.type)}${column.is_nullable ? ' | null' : ''};`;
+    return `${column.name}${isOptional ? '?' : ''}: ${column.type}${orNull(column)};`;
   };
   const list = (names: string[]) => `[${names.map((name) => `'${name}'`).join(', ')}]`;
   const lines = [
@@ -155,8 +192,26 @@ function describeTable(table: string, columns: Column[], relationships: Relation
   return lines.join('\n');
 }
 
-function describeFields(fields: Composite['columns'], rows: ReadonlyMap<string, string>): string {
-  return `{ ${fields.map(({ name, type }) => `${name}: ${describeType(type, rows)};`).join(' ')} }`;
+/** Such as `OrderPaymentStatus` for `orders.payment_status`, and `DeliveryStatus` for `deliveries.delivery_status`. */
+function valuesTypeName(column: string): string {
+  const [table = '', name = ''] = column.split('.');
+  const one = table.replace(/ies$/, 'y').replace(/s(?=_to_|$)/, '');
+  const words = name.startsWith(`${one}_`) ? name : `${one}_${name}`;
+  return words
+    .split('_')
+    .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+    .join('');
+}
+
+type HeldIn = (owner: string, field: string) => string | undefined;
+
+function describeFields(
+  owner: string,
+  fields: Composite['columns'],
+  rows: ReadonlyMap<string, string>,
+  heldIn: HeldIn,
+): string {
+  return `{ ${fields.map(({ name, type }) => `${name}: ${heldIn(owner, name) ?? describeType(type, rows)};`).join(' ')} }`;
 }
 
 function describeType(type: string, rows: ReadonlyMap<string, string>): string {
@@ -167,6 +222,7 @@ function describeType(type: string, rows: ReadonlyMap<string, string>): string {
 function describeProcedure(
   { name, arguments: parameters, returns, rows_of, returned_columns, is_set }: Procedure,
   rows: ReadonlyMap<string, string>,
+  heldIn: HeldIn,
 ): string {
   const described = parameters.map(
     ({ name: parameter, type, has_default }) =>
@@ -174,7 +230,7 @@ function describeProcedure(
   );
   const args = described.length > 0 ? `{ ${described.join(' ')} }` : 'Record<PropertyKey, never>';
   const returned = returned_columns
-    ? describeFields(returned_columns, rows)
+    ? describeFields(name, returned_columns, rows, heldIn)
     : returns === 'void'
       ? 'undefined'
       : (rows.get(returns) ?? typeScriptType(returns));

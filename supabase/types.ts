@@ -2,6 +2,63 @@
 
 export type Json = string | number | boolean | null | { [key: string]: Json | undefined } | Json[];
 
+/** Values of `backups.outcome`. */
+export type BackupOutcome = 'verified' | 'readable' | 'failed' | 'impossible';
+/** Values of `change_notes.kind`. */
+export type ChangeNoteKind = 'credit' | 'to_return' | 'returned';
+/** Values of `deliveries.delivery_status`. */
+export type DeliveryStatus = 'pending' | 'assigned' | 'picked_up' | 'in_transit' | 'delivered' | 'failed';
+/** Values of `message_templates.channel`. */
+export type MessageTemplateChannel = 'mail' | 'text';
+/** Values of `message_templates.kind`. */
+export type MessageTemplateKind = 'order_received' | 'order_paid' | 'order_payment_held' | 'order_payment_corrected' | 'order_on_its_way' | 'order_delivered' | 'order_refunded' | 'order_cancelled' | 'order_expired' | 'newsletter_confirmation' | 'prompts_paused' | 'prompts_resumed' | 'refund_to_approve';
+/** Values of `messages_to_check.problem`. */
+export type MessageToCheckProblem = 'unreadable' | 'unknown_kind' | 'reversed';
+/** Values of `messages_to_check.resolution`. */
+export type MessageToCheckResolution = 'entered' | 'not_a_payment' | 'read_later';
+/** Values of `mpesa_transactions.resolution`. */
+export type MpesaTransactionResolution = 'given' | 'not_an_order' | 'refund' | 'accepted';
+/** Values of `order_events.actor`. */
+export type OrderEventActor = 'staff' | 'customer' | 'mpesa' | 'shop';
+/** Values of `order_events.kind`. */
+export type OrderEventKind = 'order_placed' | 'status_changed' | 'payment_status_changed' | 'units_taken' | 'units_returned' | 'payment_prompted' | 'payment_completed' | 'payment_failed' | 'payment_in_review' | 'payment_unresolved' | 'payment_receipt_known' | 'payment_corrected' | 'payment_taken_back' | 'delivery_made' | 'delivery_assigned' | 'delivery_status_changed' | 'refund_requested' | 'refund_approved' | 'refund_withdrawn' | 'refund_sent' | 'refund_unknown' | 'refund_failed' | 'refund_completed' | 'refund_sent_twice' | 'refund_sent_twice_seen';
+/** Values of `orders.payment_status`. */
+export type OrderPaymentStatus = 'unpaid' | 'paid' | 'needs_review' | 'refunded';
+/** Values of `orders.status`. */
+export type OrderStatus = 'pending' | 'processing' | 'shipped' | 'out_for_delivery' | 'delivered' | 'cancelled';
+/** Values of `outbox_messages.channel`. */
+export type OutboxMessageChannel = 'mail' | 'text';
+/** Values of `outbox_messages.kind`. */
+export type OutboxMessageKind = 'order_received' | 'order_paid' | 'order_payment_held' | 'order_payment_corrected' | 'order_on_its_way' | 'order_delivered' | 'order_refunded' | 'order_cancelled' | 'order_expired' | 'newsletter_confirmation' | 'prompts_paused' | 'prompts_resumed' | 'refund_to_approve';
+/** Values of `outbox_messages.status`. */
+export type OutboxMessageStatus = 'waiting' | 'sending' | 'sent' | 'failed' | 'unsure' | 'over_budget';
+/** Values of `payment_messages.source`. */
+export type PaymentMessageSource = 'push' | 'callback' | 'query' | 'till' | 'confirmation' | 'statement' | 'reversal' | 'reversal_result' | 'reversal_timeout' | 'status_query' | 'status_result';
+/** Values of `payments.ended_by`. */
+export type PaymentEndedBy = 'customer' | 'time' | 'owner' | 'unknown';
+/** Values of `payments.method`. */
+export type PaymentMethod = 'prompt' | 'till';
+/** Values of `payments.presumption`. */
+export type PaymentPresumption = 'attempt' | 'receipt';
+/** Values of `payments.review_cause`. */
+export type PaymentReviewCause = 'wrong_amount' | 'contradiction';
+/** Values of `payments.status`. */
+export type PaymentStatus = 'initiating' | 'processing' | 'completed' | 'failed' | 'review' | 'unresolved';
+/** Values of `personal_data_requests.kind`. */
+export type PersonalDataRequestKind = 'export' | 'erasure';
+/** Values of `products.home_section`. */
+export type ProductHomeSection = 'top_picks' | 'drinks_on_offer';
+/** Values of `reconciliation_events.kind`. */
+export type ReconciliationEventKind = 'given' | 'not_an_order' | 'refund' | 'accepted' | 'reopened' | 'taken_back' | 'delivered' | 'change_credit' | 'change_to_return' | 'change_returned';
+/** Values of `refunds.method`. */
+export type RefundMethod = 'reversal' | 'by_hand';
+/** Values of `refunds.status`. */
+export type RefundStatus = 'requested' | 'approved' | 'sending' | 'sent' | 'completed' | 'failed' | 'unknown' | 'withdrawn';
+/** Values of `shop_texts.slug`. */
+export type ShopTextSlug = 'faq' | 'privacy' | 'terms';
+/** Values of `statement_pulls.outcome`. */
+export type StatementPullOutcome = 'running' | 'complete' | 'failed';
+
 export type Database = {
   public: {
     Tables: {
@@ -13,9 +70,9 @@ export type Database = {
         ];
       };
       backups: {
-        Row: { file_name: string | null; finished_at: string; id: number; outcome: string; problem: string | null; size: number | null; started_at: string; };
-        Insert: { file_name?: string | null; finished_at?: string; id?: never; outcome: string; problem?: string | null; size?: number | null; started_at: string; };
-        Update: { file_name?: string | null; finished_at?: string; id?: never; outcome?: string; problem?: string | null; size?: number | null; started_at?: string; };
+        Row: { file_name: string | null; finished_at: string; id: number; outcome: BackupOutcome; problem: string | null; size: number | null; started_at: string; };
+        Insert: { file_name?: string | null; finished_at?: string; id?: never; outcome: BackupOutcome; problem?: string | null; size?: number | null; started_at: string; };
+        Update: { file_name?: string | null; finished_at?: string; id?: never; outcome?: BackupOutcome; problem?: string | null; size?: number | null; started_at?: string; };
         Relationships: [
         ];
       };
@@ -27,17 +84,17 @@ export type Database = {
         ];
       };
       change_notes: {
-        Row: { amount_cents: number; id: string; kind: string; note: string | null; noted_at: string; noted_by: string | null; noted_by_email: string | null; payment_id: string; receipt: string | null; };
-        Insert: { amount_cents: number; id?: string; kind: string; note?: string | null; noted_at?: string; noted_by?: string | null; noted_by_email?: string | null; payment_id: string; receipt?: string | null; };
-        Update: { amount_cents?: number; id?: string; kind?: string; note?: string | null; noted_at?: string; noted_by?: string | null; noted_by_email?: string | null; payment_id?: string; receipt?: string | null; };
+        Row: { amount_cents: number; id: string; kind: ChangeNoteKind; note: string | null; noted_at: string; noted_by: string | null; noted_by_email: string | null; payment_id: string; receipt: string | null; };
+        Insert: { amount_cents: number; id?: string; kind: ChangeNoteKind; note?: string | null; noted_at?: string; noted_by?: string | null; noted_by_email?: string | null; payment_id: string; receipt?: string | null; };
+        Update: { amount_cents?: number; id?: string; kind?: ChangeNoteKind; note?: string | null; noted_at?: string; noted_by?: string | null; noted_by_email?: string | null; payment_id?: string; receipt?: string | null; };
         Relationships: [
           { foreignKeyName: "change_notes_payment_id_fkey"; columns: ['payment_id']; isOneToOne: false; referencedRelation: 'payments'; referencedColumns: ['id'] },
         ];
       };
       deliveries: {
-        Row: { created_at: string; delivery_notes: string | null; delivery_person: string | null; delivery_phone: string | null; delivery_status: string; delivery_time: string | null; delivery_vehicle: string | null; id: string; order_id: string; pickup_time: string | null; updated_at: string; };
-        Insert: { created_at?: string; delivery_notes?: string | null; delivery_person?: string | null; delivery_phone?: string | null; delivery_status?: string; delivery_time?: string | null; delivery_vehicle?: string | null; id?: string; order_id: string; pickup_time?: string | null; updated_at?: string; };
-        Update: { created_at?: string; delivery_notes?: string | null; delivery_person?: string | null; delivery_phone?: string | null; delivery_status?: string; delivery_time?: string | null; delivery_vehicle?: string | null; id?: string; order_id?: string; pickup_time?: string | null; updated_at?: string; };
+        Row: { created_at: string; delivery_notes: string | null; delivery_person: string | null; delivery_phone: string | null; delivery_status: DeliveryStatus; delivery_time: string | null; delivery_vehicle: string | null; id: string; order_id: string; pickup_time: string | null; updated_at: string; };
+        Insert: { created_at?: string; delivery_notes?: string | null; delivery_person?: string | null; delivery_phone?: string | null; delivery_status?: DeliveryStatus; delivery_time?: string | null; delivery_vehicle?: string | null; id?: string; order_id: string; pickup_time?: string | null; updated_at?: string; };
+        Update: { created_at?: string; delivery_notes?: string | null; delivery_person?: string | null; delivery_phone?: string | null; delivery_status?: DeliveryStatus; delivery_time?: string | null; delivery_vehicle?: string | null; id?: string; order_id?: string; pickup_time?: string | null; updated_at?: string; };
         Relationships: [
           { foreignKeyName: "deliveries_order_id_fkey"; columns: ['order_id']; isOneToOne: true; referencedRelation: 'orders'; referencedColumns: ['id'] },
         ];
@@ -50,25 +107,25 @@ export type Database = {
         ];
       };
       message_templates: {
-        Row: { body: string; channel: string; created_at: string; default_body: string; default_subject: string | null; id: string; is_on: boolean; kind: string; subject: string | null; updated_at: string; };
-        Insert: { body: string; channel: string; created_at?: string; default_body: string; default_subject?: string | null; id?: string; is_on?: boolean; kind: string; subject?: string | null; updated_at?: string; };
-        Update: { body?: string; channel?: string; created_at?: string; default_body?: string; default_subject?: string | null; id?: string; is_on?: boolean; kind?: string; subject?: string | null; updated_at?: string; };
+        Row: { body: string; channel: MessageTemplateChannel; created_at: string; default_body: string; default_subject: string | null; id: string; is_on: boolean; kind: MessageTemplateKind; subject: string | null; updated_at: string; };
+        Insert: { body: string; channel: MessageTemplateChannel; created_at?: string; default_body: string; default_subject?: string | null; id?: string; is_on?: boolean; kind: MessageTemplateKind; subject?: string | null; updated_at?: string; };
+        Update: { body?: string; channel?: MessageTemplateChannel; created_at?: string; default_body?: string; default_subject?: string | null; id?: string; is_on?: boolean; kind?: MessageTemplateKind; subject?: string | null; updated_at?: string; };
         Relationships: [
         ];
       };
       messages_to_check: {
-        Row: { body: string; digest: string; id: number; note: string | null; payment_id: string | null; problem: string; receipt: string | null; received_at: string; received_cents: number | null; reference: string; refund_id: string | null; resolution: string | null; resolved_at: string | null; resolved_by: string | null; resolved_by_email: string | null; source: string; transacted_at: string | null; unreadable: string[]; };
-        Insert: { body: string; digest: string; id?: never; note?: string | null; payment_id?: string | null; problem: string; receipt?: string | null; received_at?: string; received_cents?: number | null; reference?: string; refund_id?: string | null; resolution?: string | null; resolved_at?: string | null; resolved_by?: string | null; resolved_by_email?: string | null; source: string; transacted_at?: string | null; unreadable?: string[]; };
-        Update: { body?: string; digest?: string; id?: never; note?: string | null; payment_id?: string | null; problem?: string; receipt?: string | null; received_at?: string; received_cents?: number | null; reference?: string; refund_id?: string | null; resolution?: string | null; resolved_at?: string | null; resolved_by?: string | null; resolved_by_email?: string | null; source?: string; transacted_at?: string | null; unreadable?: string[]; };
+        Row: { body: string; digest: string; id: number; note: string | null; payment_id: string | null; problem: MessageToCheckProblem; receipt: string | null; received_at: string; received_cents: number | null; reference: string; refund_id: string | null; resolution: MessageToCheckResolution | null; resolved_at: string | null; resolved_by: string | null; resolved_by_email: string | null; source: string; transacted_at: string | null; unreadable: string[]; };
+        Insert: { body: string; digest: string; id?: never; note?: string | null; payment_id?: string | null; problem: MessageToCheckProblem; receipt?: string | null; received_at?: string; received_cents?: number | null; reference?: string; refund_id?: string | null; resolution?: MessageToCheckResolution | null; resolved_at?: string | null; resolved_by?: string | null; resolved_by_email?: string | null; source: string; transacted_at?: string | null; unreadable?: string[]; };
+        Update: { body?: string; digest?: string; id?: never; note?: string | null; payment_id?: string | null; problem?: MessageToCheckProblem; receipt?: string | null; received_at?: string; received_cents?: number | null; reference?: string; refund_id?: string | null; resolution?: MessageToCheckResolution | null; resolved_at?: string | null; resolved_by?: string | null; resolved_by_email?: string | null; source?: string; transacted_at?: string | null; unreadable?: string[]; };
         Relationships: [
           { foreignKeyName: "messages_to_check_payment_id_fkey"; columns: ['payment_id']; isOneToOne: false; referencedRelation: 'payments'; referencedColumns: ['id'] },
           { foreignKeyName: "messages_to_check_refund_id_fkey"; columns: ['refund_id']; isOneToOne: false; referencedRelation: 'refunds'; referencedColumns: ['id'] },
         ];
       };
       mpesa_transactions: {
-        Row: { attempt_id: string | null; created_at: string; order_id: string | null; payer_name: string | null; payer_phone: string | null; payment_id: string | null; receipt: string; received_cents: number; reference: string; reported_by_callback_at: string | null; reported_by_confirmation_at: string | null; reported_by_statement_at: string | null; resolution: string | null; resolved_at: string | null; resolved_by: string | null; transacted_at: string; updated_at: string; };
-        Insert: { attempt_id?: string | null; created_at?: string; order_id?: string | null; payer_name?: string | null; payer_phone?: string | null; payment_id?: string | null; receipt: string; received_cents: number; reference?: string; reported_by_callback_at?: string | null; reported_by_confirmation_at?: string | null; reported_by_statement_at?: string | null; resolution?: string | null; resolved_at?: string | null; resolved_by?: string | null; transacted_at: string; updated_at?: string; };
-        Update: { attempt_id?: string | null; created_at?: string; order_id?: string | null; payer_name?: string | null; payer_phone?: string | null; payment_id?: string | null; receipt?: string; received_cents?: number; reference?: string; reported_by_callback_at?: string | null; reported_by_confirmation_at?: string | null; reported_by_statement_at?: string | null; resolution?: string | null; resolved_at?: string | null; resolved_by?: string | null; transacted_at?: string; updated_at?: string; };
+        Row: { attempt_id: string | null; created_at: string; order_id: string | null; payer_name: string | null; payer_phone: string | null; payment_id: string | null; receipt: string; received_cents: number; reference: string; reported_by_callback_at: string | null; reported_by_confirmation_at: string | null; reported_by_statement_at: string | null; resolution: MpesaTransactionResolution | null; resolved_at: string | null; resolved_by: string | null; transacted_at: string; updated_at: string; };
+        Insert: { attempt_id?: string | null; created_at?: string; order_id?: string | null; payer_name?: string | null; payer_phone?: string | null; payment_id?: string | null; receipt: string; received_cents: number; reference?: string; reported_by_callback_at?: string | null; reported_by_confirmation_at?: string | null; reported_by_statement_at?: string | null; resolution?: MpesaTransactionResolution | null; resolved_at?: string | null; resolved_by?: string | null; transacted_at: string; updated_at?: string; };
+        Update: { attempt_id?: string | null; created_at?: string; order_id?: string | null; payer_name?: string | null; payer_phone?: string | null; payment_id?: string | null; receipt?: string; received_cents?: number; reference?: string; reported_by_callback_at?: string | null; reported_by_confirmation_at?: string | null; reported_by_statement_at?: string | null; resolution?: MpesaTransactionResolution | null; resolved_at?: string | null; resolved_by?: string | null; transacted_at?: string; updated_at?: string; };
         Relationships: [
           { foreignKeyName: "mpesa_transactions_attempt_id_fkey"; columns: ['attempt_id']; isOneToOne: false; referencedRelation: 'payments'; referencedColumns: ['id'] },
           { foreignKeyName: "mpesa_transactions_order_id_fkey"; columns: ['order_id']; isOneToOne: false; referencedRelation: 'orders'; referencedColumns: ['id'] },
@@ -83,9 +140,9 @@ export type Database = {
         ];
       };
       order_events: {
-        Row: { actor: string; actor_email: string | null; actor_id: string | null; details: Json; happened_at: string; id: number; kind: string; order_id: string; };
-        Insert: { actor: string; actor_email?: string | null; actor_id?: string | null; details?: Json; happened_at?: string; id?: never; kind: string; order_id: string; };
-        Update: { actor?: string; actor_email?: string | null; actor_id?: string | null; details?: Json; happened_at?: string; id?: never; kind?: string; order_id?: string; };
+        Row: { actor: OrderEventActor; actor_email: string | null; actor_id: string | null; details: Json; happened_at: string; id: number; kind: OrderEventKind; order_id: string; };
+        Insert: { actor: OrderEventActor; actor_email?: string | null; actor_id?: string | null; details?: Json; happened_at?: string; id?: never; kind: OrderEventKind; order_id: string; };
+        Update: { actor?: OrderEventActor; actor_email?: string | null; actor_id?: string | null; details?: Json; happened_at?: string; id?: never; kind?: OrderEventKind; order_id?: string; };
         Relationships: [
         ];
       };
@@ -99,16 +156,16 @@ export type Database = {
         ];
       };
       orders: {
-        Row: { accepted_terms: Json | null; anonymised_at: string | null; charge_cents: number; city: string; created_at: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes: string | null; erasure_requested_at: string | null; expires_at: string | null; expiry_limit: string | null; extended_at: string | null; id: string; live_handle: string; order_number: string; payment_method: string; payment_status: string; reserved_until: string | null; shipping_address: string; status: string; terms_accepted_at: string | null; total_amount: number; tracking_number: string; units_returned_at: string | null; updated_at: string; };
-        Insert: { accepted_terms?: Json | null; anonymised_at?: string | null; charge_cents?: never; city?: string; created_at?: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes?: string | null; erasure_requested_at?: string | null; expires_at?: string | null; expiry_limit?: string | null; extended_at?: string | null; id?: string; live_handle?: string; order_number?: string; payment_method?: string; payment_status?: string; reserved_until?: string | null; shipping_address: string; status?: string; terms_accepted_at?: string | null; total_amount: number; tracking_number: string; units_returned_at?: string | null; updated_at?: string; };
-        Update: { accepted_terms?: Json | null; anonymised_at?: string | null; charge_cents?: never; city?: string; created_at?: string; customer_email?: string; customer_name?: string; customer_phone?: string; delivery_fee?: number; delivery_notes?: string | null; erasure_requested_at?: string | null; expires_at?: string | null; expiry_limit?: string | null; extended_at?: string | null; id?: string; live_handle?: string; order_number?: string; payment_method?: string; payment_status?: string; reserved_until?: string | null; shipping_address?: string; status?: string; terms_accepted_at?: string | null; total_amount?: number; tracking_number?: string; units_returned_at?: string | null; updated_at?: string; };
+        Row: { accepted_terms: Json | null; anonymised_at: string | null; charge_cents: number; city: string; created_at: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes: string | null; erasure_requested_at: string | null; expires_at: string | null; expiry_limit: string | null; extended_at: string | null; id: string; live_handle: string; order_number: string; payment_method: string; payment_status: OrderPaymentStatus; reserved_until: string | null; shipping_address: string; status: OrderStatus; terms_accepted_at: string | null; total_amount: number; tracking_number: string; units_returned_at: string | null; updated_at: string; };
+        Insert: { accepted_terms?: Json | null; anonymised_at?: string | null; charge_cents?: never; city?: string; created_at?: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes?: string | null; erasure_requested_at?: string | null; expires_at?: string | null; expiry_limit?: string | null; extended_at?: string | null; id?: string; live_handle?: string; order_number?: string; payment_method?: string; payment_status?: OrderPaymentStatus; reserved_until?: string | null; shipping_address: string; status?: OrderStatus; terms_accepted_at?: string | null; total_amount: number; tracking_number: string; units_returned_at?: string | null; updated_at?: string; };
+        Update: { accepted_terms?: Json | null; anonymised_at?: string | null; charge_cents?: never; city?: string; created_at?: string; customer_email?: string; customer_name?: string; customer_phone?: string; delivery_fee?: number; delivery_notes?: string | null; erasure_requested_at?: string | null; expires_at?: string | null; expiry_limit?: string | null; extended_at?: string | null; id?: string; live_handle?: string; order_number?: string; payment_method?: string; payment_status?: OrderPaymentStatus; reserved_until?: string | null; shipping_address?: string; status?: OrderStatus; terms_accepted_at?: string | null; total_amount?: number; tracking_number?: string; units_returned_at?: string | null; updated_at?: string; };
         Relationships: [
         ];
       };
       outbox_messages: {
-        Row: { attempts: number; body: string | null; channel: string; created_at: string; customer_name: string; event_key: string; gateway_reference: string | null; give_up_at: string; has_priority: boolean; id: string; kind: string; next_attempt_at: string | null; order_id: string | null; order_number: string; problem: string | null; recipient: string; resent_by: string | null; sending_since: string | null; sent_at: string | null; status: string; subject: string | null; tracking_number: string; updated_at: string; };
-        Insert: { attempts?: number; body?: string | null; channel: string; created_at?: string; customer_name: string; event_key?: string; gateway_reference?: string | null; give_up_at?: string; has_priority?: boolean; id?: string; kind: string; next_attempt_at?: string | null; order_id?: string | null; order_number: string; problem?: string | null; recipient: string; resent_by?: string | null; sending_since?: string | null; sent_at?: string | null; status?: string; subject?: string | null; tracking_number: string; updated_at?: string; };
-        Update: { attempts?: number; body?: string | null; channel?: string; created_at?: string; customer_name?: string; event_key?: string; gateway_reference?: string | null; give_up_at?: string; has_priority?: boolean; id?: string; kind?: string; next_attempt_at?: string | null; order_id?: string | null; order_number?: string; problem?: string | null; recipient?: string; resent_by?: string | null; sending_since?: string | null; sent_at?: string | null; status?: string; subject?: string | null; tracking_number?: string; updated_at?: string; };
+        Row: { attempts: number; body: string | null; channel: OutboxMessageChannel; created_at: string; customer_name: string; event_key: string; gateway_reference: string | null; give_up_at: string; has_priority: boolean; id: string; kind: OutboxMessageKind; next_attempt_at: string | null; order_id: string | null; order_number: string; problem: string | null; recipient: string; resent_by: string | null; sending_since: string | null; sent_at: string | null; status: OutboxMessageStatus; subject: string | null; tracking_number: string; updated_at: string; };
+        Insert: { attempts?: number; body?: string | null; channel: OutboxMessageChannel; created_at?: string; customer_name: string; event_key?: string; gateway_reference?: string | null; give_up_at?: string; has_priority?: boolean; id?: string; kind: OutboxMessageKind; next_attempt_at?: string | null; order_id?: string | null; order_number: string; problem?: string | null; recipient: string; resent_by?: string | null; sending_since?: string | null; sent_at?: string | null; status?: OutboxMessageStatus; subject?: string | null; tracking_number: string; updated_at?: string; };
+        Update: { attempts?: number; body?: string | null; channel?: OutboxMessageChannel; created_at?: string; customer_name?: string; event_key?: string; gateway_reference?: string | null; give_up_at?: string; has_priority?: boolean; id?: string; kind?: OutboxMessageKind; next_attempt_at?: string | null; order_id?: string | null; order_number?: string; problem?: string | null; recipient?: string; resent_by?: string | null; sending_since?: string | null; sent_at?: string | null; status?: OutboxMessageStatus; subject?: string | null; tracking_number?: string; updated_at?: string; };
         Relationships: [
         ];
       };
@@ -120,26 +177,26 @@ export type Database = {
         ];
       };
       payment_messages: {
-        Row: { body: string; id: number; outcome: string | null; payment_id: string | null; receipt: string | null; received_at: string; refund_id: string | null; source: string; source_address: string | null; };
-        Insert: { body: string; id?: never; outcome?: string | null; payment_id?: string | null; receipt?: string | null; received_at?: string; refund_id?: string | null; source: string; source_address?: string | null; };
-        Update: { body?: string; id?: never; outcome?: string | null; payment_id?: string | null; receipt?: string | null; received_at?: string; refund_id?: string | null; source?: string; source_address?: string | null; };
+        Row: { body: string; id: number; outcome: string | null; payment_id: string | null; receipt: string | null; received_at: string; refund_id: string | null; source: PaymentMessageSource; source_address: string | null; };
+        Insert: { body: string; id?: never; outcome?: string | null; payment_id?: string | null; receipt?: string | null; received_at?: string; refund_id?: string | null; source: PaymentMessageSource; source_address?: string | null; };
+        Update: { body?: string; id?: never; outcome?: string | null; payment_id?: string | null; receipt?: string | null; received_at?: string; refund_id?: string | null; source?: PaymentMessageSource; source_address?: string | null; };
         Relationships: [
           { foreignKeyName: "payment_messages_payment_id_fkey"; columns: ['payment_id']; isOneToOne: false; referencedRelation: 'payments'; referencedColumns: ['id'] },
           { foreignKeyName: "payment_messages_refund_id_fkey"; columns: ['refund_id']; isOneToOne: false; referencedRelation: 'refunds'; referencedColumns: ['id'] },
         ];
       };
       payments: {
-        Row: { charge_cents: number; checkout_request_id: string | null; completed_at: string | null; confirmed_by: string | null; created_at: string; ended_by: string | null; id: string; merchant_request_id: string | null; method: string; needs_refund: boolean; next_query_at: string | null; order_id: string | null; phone: string; presumption: string | null; purpose: string; query_count: number; receipt: string | null; refund_receipt: string | null; refunded_at: string | null; requested_by: string | null; requested_by_email: string | null; result_code: string | null; result_description: string | null; review_cause: string | null; status: string; updated_at: string; };
-        Insert: { charge_cents: number; checkout_request_id?: string | null; completed_at?: string | null; confirmed_by?: string | null; created_at?: string; ended_by?: string | null; id?: string; merchant_request_id?: string | null; method?: string; needs_refund?: boolean; next_query_at?: string | null; order_id?: string | null; phone: string; presumption?: string | null; purpose?: string; query_count?: number; receipt?: string | null; refund_receipt?: string | null; refunded_at?: string | null; requested_by?: string | null; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; review_cause?: string | null; status?: string; updated_at?: string; };
-        Update: { charge_cents?: number; checkout_request_id?: string | null; completed_at?: string | null; confirmed_by?: string | null; created_at?: string; ended_by?: string | null; id?: string; merchant_request_id?: string | null; method?: string; needs_refund?: boolean; next_query_at?: string | null; order_id?: string | null; phone?: string; presumption?: string | null; purpose?: string; query_count?: number; receipt?: string | null; refund_receipt?: string | null; refunded_at?: string | null; requested_by?: string | null; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; review_cause?: string | null; status?: string; updated_at?: string; };
+        Row: { charge_cents: number; checkout_request_id: string | null; completed_at: string | null; confirmed_by: string | null; created_at: string; ended_by: PaymentEndedBy | null; id: string; merchant_request_id: string | null; method: PaymentMethod; needs_refund: boolean; next_query_at: string | null; order_id: string | null; phone: string; presumption: PaymentPresumption | null; purpose: string; query_count: number; receipt: string | null; refund_receipt: string | null; refunded_at: string | null; requested_by: string | null; requested_by_email: string | null; result_code: string | null; result_description: string | null; review_cause: PaymentReviewCause | null; status: PaymentStatus; updated_at: string; };
+        Insert: { charge_cents: number; checkout_request_id?: string | null; completed_at?: string | null; confirmed_by?: string | null; created_at?: string; ended_by?: PaymentEndedBy | null; id?: string; merchant_request_id?: string | null; method?: PaymentMethod; needs_refund?: boolean; next_query_at?: string | null; order_id?: string | null; phone: string; presumption?: PaymentPresumption | null; purpose?: string; query_count?: number; receipt?: string | null; refund_receipt?: string | null; refunded_at?: string | null; requested_by?: string | null; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; review_cause?: PaymentReviewCause | null; status?: PaymentStatus; updated_at?: string; };
+        Update: { charge_cents?: number; checkout_request_id?: string | null; completed_at?: string | null; confirmed_by?: string | null; created_at?: string; ended_by?: PaymentEndedBy | null; id?: string; merchant_request_id?: string | null; method?: PaymentMethod; needs_refund?: boolean; next_query_at?: string | null; order_id?: string | null; phone?: string; presumption?: PaymentPresumption | null; purpose?: string; query_count?: number; receipt?: string | null; refund_receipt?: string | null; refunded_at?: string | null; requested_by?: string | null; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; review_cause?: PaymentReviewCause | null; status?: PaymentStatus; updated_at?: string; };
         Relationships: [
           { foreignKeyName: "payments_order_id_fkey"; columns: ['order_id']; isOneToOne: false; referencedRelation: 'orders'; referencedColumns: ['id'] },
         ];
       };
       personal_data_requests: {
-        Row: { counts: Json; id: number; kind: string; person_hash: string; requested_at: string; requested_by: string | null; requested_by_email: string | null; };
-        Insert: { counts: Json; id?: never; kind: string; person_hash: string; requested_at?: string; requested_by?: string | null; requested_by_email?: string | null; };
-        Update: { counts?: Json; id?: never; kind?: string; person_hash?: string; requested_at?: string; requested_by?: string | null; requested_by_email?: string | null; };
+        Row: { counts: Json; id: number; kind: PersonalDataRequestKind; person_hash: string; requested_at: string; requested_by: string | null; requested_by_email: string | null; };
+        Insert: { counts: Json; id?: never; kind: PersonalDataRequestKind; person_hash: string; requested_at?: string; requested_by?: string | null; requested_by_email?: string | null; };
+        Update: { counts?: Json; id?: never; kind?: PersonalDataRequestKind; person_hash?: string; requested_at?: string; requested_by?: string | null; requested_by_email?: string | null; };
         Relationships: [
         ];
       };
@@ -151,24 +208,24 @@ export type Database = {
         ];
       };
       products: {
-        Row: { brand: string | null; category: string | null; created_at: string; description: string | null; home_position: number | null; home_section: string | null; id: string; image_url: string | null; is_active: boolean; name: string; previous_price: number | null; price: number; slug: string; stock_quantity: number; tagline: string | null; updated_at: string; };
-        Insert: { brand?: string | null; category?: string | null; created_at?: string; description?: string | null; home_position?: number | null; home_section?: string | null; id?: string; image_url?: string | null; is_active?: boolean; name: string; previous_price?: number | null; price: number; slug: string; stock_quantity?: number; tagline?: string | null; updated_at?: string; };
-        Update: { brand?: string | null; category?: string | null; created_at?: string; description?: string | null; home_position?: number | null; home_section?: string | null; id?: string; image_url?: string | null; is_active?: boolean; name?: string; previous_price?: number | null; price?: number; slug?: string; stock_quantity?: number; tagline?: string | null; updated_at?: string; };
+        Row: { brand: string | null; category: string | null; created_at: string; description: string | null; home_position: number | null; home_section: ProductHomeSection | null; id: string; image_url: string | null; is_active: boolean; name: string; previous_price: number | null; price: number; slug: string; stock_quantity: number; tagline: string | null; updated_at: string; };
+        Insert: { brand?: string | null; category?: string | null; created_at?: string; description?: string | null; home_position?: number | null; home_section?: ProductHomeSection | null; id?: string; image_url?: string | null; is_active?: boolean; name: string; previous_price?: number | null; price: number; slug: string; stock_quantity?: number; tagline?: string | null; updated_at?: string; };
+        Update: { brand?: string | null; category?: string | null; created_at?: string; description?: string | null; home_position?: number | null; home_section?: ProductHomeSection | null; id?: string; image_url?: string | null; is_active?: boolean; name?: string; previous_price?: number | null; price?: number; slug?: string; stock_quantity?: number; tagline?: string | null; updated_at?: string; };
         Relationships: [
           { foreignKeyName: "a product's category exists"; columns: ['category']; isOneToOne: false; referencedRelation: 'categories'; referencedColumns: ['name'] },
         ];
       };
       reconciliation_events: {
-        Row: { actor_email: string | null; actor_id: string | null; happened_at: string; id: number; kind: string; note: string | null; order_id: string | null; payment_id: string | null; receipt: string | null; };
-        Insert: { actor_email?: string | null; actor_id?: string | null; happened_at?: string; id?: never; kind: string; note?: string | null; order_id?: string | null; payment_id?: string | null; receipt?: string | null; };
-        Update: { actor_email?: string | null; actor_id?: string | null; happened_at?: string; id?: never; kind?: string; note?: string | null; order_id?: string | null; payment_id?: string | null; receipt?: string | null; };
+        Row: { actor_email: string | null; actor_id: string | null; happened_at: string; id: number; kind: ReconciliationEventKind; note: string | null; order_id: string | null; payment_id: string | null; receipt: string | null; };
+        Insert: { actor_email?: string | null; actor_id?: string | null; happened_at?: string; id?: never; kind: ReconciliationEventKind; note?: string | null; order_id?: string | null; payment_id?: string | null; receipt?: string | null; };
+        Update: { actor_email?: string | null; actor_id?: string | null; happened_at?: string; id?: never; kind?: ReconciliationEventKind; note?: string | null; order_id?: string | null; payment_id?: string | null; receipt?: string | null; };
         Relationships: [
         ];
       };
       refunds: {
-        Row: { approved_by: string | null; approved_by_email: string | null; check_count: number; completed_at: string | null; conversation_id: string | null; created_at: string; id: string; method: string; needs_approval: boolean; next_check_at: string | null; originator_conversation_id: string | null; payment_id: string | null; reason: string; receipt: string | null; refund_cents: number; refund_receipt: string | null; requested_by: string | null; requested_by_email: string | null; result_code: string | null; result_description: string | null; sent_at: string | null; sent_twice_at: string | null; sent_twice_note: string | null; sent_twice_seen_at: string | null; sent_twice_seen_by: string | null; sent_twice_seen_by_email: string | null; status: string; transaction_receipt: string | null; tries: number; updated_at: string; };
-        Insert: { approved_by?: string | null; approved_by_email?: string | null; check_count?: number; completed_at?: string | null; conversation_id?: string | null; created_at?: string; id?: string; method: string; needs_approval?: boolean; next_check_at?: string | null; originator_conversation_id?: string | null; payment_id?: string | null; reason: string; receipt?: string | null; refund_cents: number; refund_receipt?: string | null; requested_by?: string | null; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; sent_at?: string | null; sent_twice_at?: string | null; sent_twice_note?: string | null; sent_twice_seen_at?: string | null; sent_twice_seen_by?: string | null; sent_twice_seen_by_email?: string | null; status: string; transaction_receipt?: string | null; tries?: number; updated_at?: string; };
-        Update: { approved_by?: string | null; approved_by_email?: string | null; check_count?: number; completed_at?: string | null; conversation_id?: string | null; created_at?: string; id?: string; method?: string; needs_approval?: boolean; next_check_at?: string | null; originator_conversation_id?: string | null; payment_id?: string | null; reason?: string; receipt?: string | null; refund_cents?: number; refund_receipt?: string | null; requested_by?: string | null; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; sent_at?: string | null; sent_twice_at?: string | null; sent_twice_note?: string | null; sent_twice_seen_at?: string | null; sent_twice_seen_by?: string | null; sent_twice_seen_by_email?: string | null; status?: string; transaction_receipt?: string | null; tries?: number; updated_at?: string; };
+        Row: { approved_by: string | null; approved_by_email: string | null; check_count: number; completed_at: string | null; conversation_id: string | null; created_at: string; id: string; method: RefundMethod; needs_approval: boolean; next_check_at: string | null; originator_conversation_id: string | null; payment_id: string | null; reason: string; receipt: string | null; refund_cents: number; refund_receipt: string | null; requested_by: string | null; requested_by_email: string | null; result_code: string | null; result_description: string | null; sent_at: string | null; sent_twice_at: string | null; sent_twice_note: string | null; sent_twice_seen_at: string | null; sent_twice_seen_by: string | null; sent_twice_seen_by_email: string | null; status: RefundStatus; transaction_receipt: string | null; tries: number; updated_at: string; };
+        Insert: { approved_by?: string | null; approved_by_email?: string | null; check_count?: number; completed_at?: string | null; conversation_id?: string | null; created_at?: string; id?: string; method: RefundMethod; needs_approval?: boolean; next_check_at?: string | null; originator_conversation_id?: string | null; payment_id?: string | null; reason: string; receipt?: string | null; refund_cents: number; refund_receipt?: string | null; requested_by?: string | null; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; sent_at?: string | null; sent_twice_at?: string | null; sent_twice_note?: string | null; sent_twice_seen_at?: string | null; sent_twice_seen_by?: string | null; sent_twice_seen_by_email?: string | null; status: RefundStatus; transaction_receipt?: string | null; tries?: number; updated_at?: string; };
+        Update: { approved_by?: string | null; approved_by_email?: string | null; check_count?: number; completed_at?: string | null; conversation_id?: string | null; created_at?: string; id?: string; method?: RefundMethod; needs_approval?: boolean; next_check_at?: string | null; originator_conversation_id?: string | null; payment_id?: string | null; reason?: string; receipt?: string | null; refund_cents?: number; refund_receipt?: string | null; requested_by?: string | null; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; sent_at?: string | null; sent_twice_at?: string | null; sent_twice_note?: string | null; sent_twice_seen_at?: string | null; sent_twice_seen_by?: string | null; sent_twice_seen_by_email?: string | null; status?: RefundStatus; transaction_receipt?: string | null; tries?: number; updated_at?: string; };
         Relationships: [
           { foreignKeyName: "a refund is of a payment"; columns: ['payment_id']; isOneToOne: false; referencedRelation: 'payments'; referencedColumns: ['id'] },
           { foreignKeyName: "a refund is of a transaction"; columns: ['transaction_receipt']; isOneToOne: false; referencedRelation: 'mpesa_transactions'; referencedColumns: ['receipt'] },
@@ -182,16 +239,16 @@ export type Database = {
         ];
       };
       shop_texts: {
-        Row: { body: string; default_body: string; default_title: string; slug: string; title: string; updated_at: string; };
-        Insert: { body: string; default_body: string; default_title: string; slug: string; title: string; updated_at?: string; };
-        Update: { body?: string; default_body?: string; default_title?: string; slug?: string; title?: string; updated_at?: string; };
+        Row: { body: string; default_body: string; default_title: string; slug: ShopTextSlug; title: string; updated_at: string; };
+        Insert: { body: string; default_body: string; default_title: string; slug: ShopTextSlug; title: string; updated_at?: string; };
+        Update: { body?: string; default_body?: string; default_title?: string; slug?: ShopTextSlug; title?: string; updated_at?: string; };
         Relationships: [
         ];
       };
       statement_pulls: {
-        Row: { finished_at: string | null; id: number; leased_until: string; missed_since: string | null; new_payments: number | null; outcome: string; payments: number | null; problem: string | null; started_at: string; unreadable: number | null; window_from: string; window_to: string; };
-        Insert: { finished_at?: string | null; id?: never; leased_until: string; missed_since?: string | null; new_payments?: number | null; outcome?: string; payments?: number | null; problem?: string | null; started_at?: string; unreadable?: number | null; window_from: string; window_to: string; };
-        Update: { finished_at?: string | null; id?: never; leased_until?: string; missed_since?: string | null; new_payments?: number | null; outcome?: string; payments?: number | null; problem?: string | null; started_at?: string; unreadable?: number | null; window_from?: string; window_to?: string; };
+        Row: { finished_at: string | null; id: number; leased_until: string; missed_since: string | null; new_payments: number | null; outcome: StatementPullOutcome; payments: number | null; problem: string | null; started_at: string; unreadable: number | null; window_from: string; window_to: string; };
+        Insert: { finished_at?: string | null; id?: never; leased_until: string; missed_since?: string | null; new_payments?: number | null; outcome?: StatementPullOutcome; payments?: number | null; problem?: string | null; started_at?: string; unreadable?: number | null; window_from: string; window_to: string; };
+        Update: { finished_at?: string | null; id?: never; leased_until?: string; missed_since?: string | null; new_payments?: number | null; outcome?: StatementPullOutcome; payments?: number | null; problem?: string | null; started_at?: string; unreadable?: number | null; window_from?: string; window_to?: string; };
         Relationships: [
         ];
       };
@@ -255,7 +312,7 @@ export type Database = {
       list_unsettled_callbacks: { Args: { at_most?: number | null; }; Returns: { id: number; payment_id: string; body: string; }[] };
       mark_all_inquiries_read: { Args: { seen_until?: string | null; }; Returns: number };
       mark_inquiry_read: { Args: { inquiry_id: string; }; Returns: string };
-      message_budgets: { Args: Record<PropertyKey, never>; Returns: { channel: string; sent: number; sent_without_priority: number; per_day: number; over_budget: number; reason: string; }[] };
+      message_budgets: { Args: Record<PropertyKey, never>; Returns: { channel: OutboxMessageChannel; sent: number; sent_without_priority: number; per_day: number; over_budget: number; reason: string; }[] };
       note_change: { Args: { payment_id: string; kind: string; amount_cents: number; receipt?: string | null; note?: string | null; }; Returns: Database['public']['Tables']['change_notes']['Row']; SetofOptions: { from: '*'; to: 'change_notes'; isOneToOne: true; isSetofReturn: false }; };
       note_mpesa_settings: { Args: { digest: string; }; Returns: undefined };
       note_refund_by_hand: { Args: { refund_receipt: string; reason: string; payment_id?: string | null; receipt?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
@@ -304,7 +361,7 @@ export type Database = {
       store_daraja_token: { Args: { account: string; lease: string; token: string; fresh_for_ms: number; }; Returns: boolean };
       subscribe_to_newsletter: { Args: { email: string; }; Returns: Json };
       suggest_orders: { Args: { receipt: string; search?: string | null; }; Returns: Database['public']['CompositeTypes']['suggested_order'][] };
-      system_status: { Args: Record<PropertyKey, never>; Returns: { checked_at: string; last_backup_at: string; last_backup_outcome: string; last_attempt_at: string; last_attempt_outcome: string; last_attempt_problem: string; last_payment_answer_at: string; overdue_payments: number; opened_at: string; prompts_paused_since: string; }[] };
+      system_status: { Args: Record<PropertyKey, never>; Returns: { checked_at: string; last_backup_at: string; last_backup_outcome: BackupOutcome; last_attempt_at: string; last_attempt_outcome: BackupOutcome; last_attempt_problem: string; last_payment_answer_at: string; overdue_payments: number; opened_at: string; prompts_paused_since: string; }[] };
       take_back_payment: { Args: { payment_id: string; note?: string | null; }; Returns: string };
       till_registration: { Args: Record<PropertyKey, never>; Returns: { registered_at: string; api_version: string; }[] };
       track_order: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
@@ -320,20 +377,20 @@ export type Database = {
       daraja_token_lease: { state: string; token: string; fresh_for_ms: number; lease: string; };
       erased_counts: { orders: number; payments_for_others: number; inquiries: number; newsletter: number; };
       erasure: { identifier: string; erased: Database['public']['CompositeTypes']['erased_counts']; postponed: Database['public']['CompositeTypes']['postponed_order'][]; };
-      leased_message: { id: string; lease: string; kind: string; channel: string; recipient: string; subject: string; body: string; facts: Json; };
+      leased_message: { id: string; lease: string; kind: OutboxMessageKind; channel: OutboxMessageChannel; recipient: string; subject: string; body: string; facts: Json; };
       payment_health: { checked_at: string; pause: Database['public']['CompositeTypes']['active_pause']; refunds_to_approve: number; refunds_unknown: number; refunds_stuck: number; refunds_sent_twice: number; limit_raise: Database['public']['CompositeTypes']['refund_limit_raise']; token_fresh_until: string; last_push: Database['public']['CompositeTypes']['received_message']; last_callback: Database['public']['CompositeTypes']['received_message']; refunds_to_approve_by_me: number; };
       period: { starts_at: string; ends_at: string; };
       postponed_order: { id: string; order_number: string; reason: string; is_own: boolean; };
       received_message: { received_at: string; outcome: string; source_address: string; };
       reconciliation_day: { day: string; rows: Database['public']['CompositeTypes']['reconciliation_row'][]; is_covered: boolean; missed: Database['public']['CompositeTypes']['period'][]; };
-      reconciliation_row: { id: string; happened_at: string; kind: string; is_open: boolean; receipt: string; our_cents: number; their_cents: number; payment_id: string; payment_status: string; method: string; needs_refund: boolean; refunded_at: string; refund_status: string; order_id: string; order_number: string; tracking_number: string; customer_name: string; charge_cents: number; order_payment_status: string; reference: string; payer_name: string; payer_phone: string; reported_by_confirmation_at: string; reported_by_statement_at: string; resolution: string; order_status: string; order_booked_cents: number; order_waiting_cents: number; owed_cents: number; returned_cents: number; confirmed_by: string; };
+      reconciliation_row: { id: string; happened_at: string; kind: string; is_open: boolean; receipt: string; our_cents: number; their_cents: number; payment_id: string; payment_status: PaymentStatus; method: PaymentMethod; needs_refund: boolean; refunded_at: string; refund_status: RefundStatus; order_id: string; order_number: string; tracking_number: string; customer_name: string; charge_cents: number; order_payment_status: OrderPaymentStatus; reference: string; payer_name: string; payer_phone: string; reported_by_confirmation_at: string; reported_by_statement_at: string; resolution: ReconciliationEventKind; order_status: OrderStatus; order_booked_cents: number; order_waiting_cents: number; owed_cents: number; returned_cents: number; confirmed_by: string; };
       refund_limit_raise: { raised_by_email: string; raised_at: string; raised_from: number; raised_to: number; applies_from: string; current_limit: number; };
       resolved_difference: { decision: string; outcome: string; payment_id: string; };
       settled_payment: { outcome: string; payment: Database['public']['Tables']['payments']['Row']; };
       settled_refund: { outcome: string; refund: Database['public']['Tables']['refunds']['Row']; };
       statement_status: { checked_at: string; till_registered_at: string; statement_registered_at: string; last_confirmation_at: string; last_complete_at: string; covered_until: string; problem: string; missed: Database['public']['CompositeTypes']['period'][]; unsettled_messages: number; unmatched: number; to_check: number; };
       status_change: { change_id: string; undo_seconds: number; notifies_customer: boolean; };
-      suggested_order: { id: string; order_number: string; tracking_number: string; customer_name: string; customer_phone: string; items: string; total_amount: number; charge_cents: number; payment_status: string; status: string; created_at: string; lacks_receipt: boolean; is_named: boolean; fits_amount: boolean; phone_match: string; shares_name: boolean; is_certain: boolean; };
+      suggested_order: { id: string; order_number: string; tracking_number: string; customer_name: string; customer_phone: string; items: string; total_amount: number; charge_cents: number; payment_status: OrderPaymentStatus; status: OrderStatus; created_at: string; lacks_receipt: boolean; is_named: boolean; fits_amount: boolean; phone_match: string; shares_name: boolean; is_certain: boolean; };
       typed_receipt: { receipt: string; state: string; reported_cents: number; order_number: string; };
     };
   };

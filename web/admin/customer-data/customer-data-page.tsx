@@ -1,6 +1,8 @@
 // Personal data of one customer: found by phone or e-mail, exported or erased, and logged.
+
 import { type FormEvent, useRef, useState } from 'react';
 import { Link } from 'react-router';
+import type { PersonalDataRequestKind } from '../../../supabase/types.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { TextField } from '../../ui/field.tsx';
@@ -140,7 +142,7 @@ function Outcome({ outcome: { erased, postponed } }: { outcome: ErasedData }) {
   );
 }
 
-const kinds: Record<string, string> = { export: 'Searched', erasure: 'Erased' };
+const kinds: Record<PersonalDataRequestKind, string> = { export: 'Searched', erasure: 'Erased' };
 
 function Log() {
   const { data: requests } = useRequests();
@@ -154,7 +156,7 @@ function Log() {
         {requests.map(({ id, kind, counts, requested_by_email, requested_at }) => (
           <li key={id} className="flex flex-wrap justify-between gap-x-6">
             <span>
-              <strong>{kinds[kind] ?? kind}</strong> {describeCounts(counts)}
+              <strong>{kinds[kind]}</strong> {describeCounts(counts)}
             </span>
             <span className="text-ink-soft">
               {requested_by_email ?? 'The shop itself'}, {formatDateTime(requested_at)}

@@ -1,5 +1,7 @@
 // Queries of the deliveries screen and their keys.
+
 import { useQuery } from '@tanstack/react-query';
+import type { DeliveryStatus } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { dataOf, rowOrNull } from '../data/table-answer.ts';
 import { isUuid } from '../dialogs/uuid.ts';
@@ -90,7 +92,7 @@ export function useDelivery(id: string) {
 export async function lastDeliveryChange(
   tables: Staff['tables'],
   orderId: string,
-): Promise<{ actor: string; details: { to?: string; person?: string }; at: string } | null> {
+): Promise<{ actor: string; details: { to?: DeliveryStatus; person?: string }; at: string } | null> {
   const { data } = await tables
     .from('order_events')
     .select('actor_email, details, happened_at')
@@ -102,7 +104,7 @@ export async function lastDeliveryChange(
   if (!last) return null;
   return {
     actor: last.actor_email ?? 'The shop',
-    details: last.details as { to?: string; person?: string },
+    details: last.details as { to?: DeliveryStatus; person?: string },
     at: last.happened_at,
   };
 }

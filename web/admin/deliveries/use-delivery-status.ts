@@ -1,5 +1,5 @@
 // Sets a delivery's status from the list.
-
+import type { DeliveryStatus } from '../../../supabase/types.ts';
 import { statusLabel } from '../status/status-badge.tsx';
 import { deliveryNeedsConsent } from '../status/status-change.ts';
 import { formatDateTime } from '../ui/dates.ts';
@@ -7,7 +7,7 @@ import { useStatusChange } from '../undo/use-status-change.ts';
 import { type ListedDelivery, lastDeliveryChange } from './delivery-queries.ts';
 
 export const useDeliveryStatus = () =>
-  useStatusChange<ListedDelivery>({
+  useStatusChange<ListedDelivery, DeliveryStatus>({
     set: (tables, delivery, to) =>
       tables.rpc('set_delivery_status', {
         delivery_id: delivery.id,
@@ -27,7 +27,8 @@ export const useDeliveryStatus = () =>
     contradicts: ({ id, delivery_status, order }, to, { table, row }) =>
       (table === 'deliveries' &&
         row.id === id &&
-        ![delivery_status, to].includes(String(row.delivery_status))) ||
+        row.delivery_status !== delivery_status &&
+        row.delivery_status !== to) ||
       (table === 'orders' && row.id === order.id && row.payment_status !== order.payment_status),
     statusOf: ({ delivery_status }) => delivery_status,
     success: 'Delivery status updated successfully',

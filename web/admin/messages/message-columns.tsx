@@ -1,6 +1,8 @@
 // A message in the list, and in the export.
+
 import { Link } from 'react-router';
 import { formatPhone } from '../../../domain/phone.ts';
+import type { OutboxMessageStatus } from '../../../supabase/types.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
@@ -12,8 +14,8 @@ import { formatDateTime, formatForFile } from '../ui/dates.ts';
 import { channelLabels, type Message, type useSendAgain } from './message-queries.ts';
 import { kindLabel, messageStatuses } from './message-texts.ts';
 
-export const MessageBadge = ({ status, isSmall }: { status: string; isSmall?: boolean }) => {
-  const [words, tone] = messageStatuses[status] ?? [status, 'grey'];
+export const MessageBadge = ({ status, isSmall }: { status: OutboxMessageStatus; isSmall?: boolean }) => {
+  const [words, tone] = messageStatuses[status];
   return (
     <Badge tone={tone} isSmall={isSmall}>
       {words}
@@ -172,7 +174,7 @@ export const exportColumns: CsvColumn<Message>[] = [
   { title: 'Order', value: ({ order_number }) => order_number },
   { title: 'Customer', value: ({ customer_name }) => customer_name },
   { title: 'Recipient', value: ({ recipient }) => phoneCell(recipient) },
-  { title: 'Status', value: ({ status }) => messageStatuses[status]?.[0] ?? status },
+  { title: 'Status', value: ({ status }) => messageStatuses[status][0] },
   { title: 'Problem', value: ({ problem }) => problem },
   { title: 'Made (Nairobi time)', value: ({ created_at }) => formatForFile(created_at) },
   { title: 'Sent (Nairobi time)', value: ({ sent_at }) => formatForFile(sent_at) },

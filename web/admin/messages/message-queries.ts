@@ -166,7 +166,4 @@ export function useTemplateSave(onSaved: () => void) {
   });
 }
 
-export const channelLabels: Record<string, string> = { mail: 'Mail', text: 'Text' } satisfies Record<
-  MessageChannel,
-  string
->;
+export const channelLabels: Record<MessageChannel, string> = { mail: 'Mail', text: 'Text' };

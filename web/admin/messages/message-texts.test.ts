@@ -7,7 +7,7 @@ const mail = {
   status: 'sent',
   recipient: 'amina@example.com',
   problem: null,
-};
+} as const;
 
 test.each([
   [{}, 'Mail sent to the customer', '“Payment received” to amina@example.com', 'plain'],

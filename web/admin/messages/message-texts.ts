@@ -1,9 +1,13 @@
 // Texts for the status of a message.
 import { messageKinds } from '../../../domain/customer-message.ts';
+import type {
+  OutboxMessageChannel,
+  OutboxMessageKind,
+  OutboxMessageStatus,
+} from '../../../supabase/types.ts';
 import type { BadgeTone } from '../../ui/badge.tsx';
-import { statusLabel } from '../status/status-badge.tsx';
 
-export const messageStatuses: Record<string, [words: string, tone: BadgeTone]> = {
+export const messageStatuses: Record<OutboxMessageStatus, [words: string, tone: BadgeTone]> = {
   waiting: ['Waiting', 'yellow'],
   sending: ['Being sent', 'blue'],
   sent: ['Sent', 'green'],
@@ -12,12 +16,12 @@ export const messageStatuses: Record<string, [words: string, tone: BadgeTone]> =
   over_budget: ['Withheld', 'orange'],
 };
 
-export const kindLabel = (kind: string): string => messageKinds[kind] ?? statusLabel(kind);
+export const kindLabel = (kind: OutboxMessageKind): string => messageKinds[kind];
 
 interface DescribedMessage {
-  kind: string;
-  channel: string;
-  status: string;
+  kind: OutboxMessageKind;
+  channel: OutboxMessageChannel;
+  status: OutboxMessageStatus;
   recipient: string;
   problem: string | null;
 }

@@ -32,8 +32,8 @@ export default function TemplatesPage() {
         </p>
       </div>
       {templates ? (
-        Object.keys(messageKinds).map((kind) => (
-          <Card key={kind} title={kindLabel(kind)}>
+        Object.entries(messageKinds).map(([kind, label]) => (
+          <Card key={kind} title={label}>
             <div className="grid gap-4 xl:grid-cols-2 [&>:only-child]:col-span-full">
               {['mail', 'text'].map((channel) => {
                 const template = templates.find((each) => each.kind === kind && each.channel === channel);

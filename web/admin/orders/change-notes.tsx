@@ -1,6 +1,8 @@
 // Change of a payment: owed to the customer, or sent back in part outside the shop. Shows the notes and adds one.
+
 import { type FormEvent, useState } from 'react';
 import { formatKes } from '../../../domain/money.ts';
+import type { ChangeNoteKind } from '../../../supabase/types.ts';
 import { Button } from '../../ui/button.tsx';
 import { SelectField, TextField } from '../../ui/field.tsx';
 import { dataOf, TableProblem } from '../data/table-answer.ts';
@@ -12,7 +14,7 @@ import { reasonProblem, receiptProblem, receiptRefusal } from './refund-problems
 import type { PaymentOfOrder } from './refund-queries.ts';
 import { isRefundPending } from './refund-status.ts';
 
-const kinds: Record<string, string> = {
+const kinds: Record<ChangeNoteKind, string> = {
   returned: 'Sent back to the customer',
   to_return: 'To send back to the customer',
   credit: 'Credit owed to the customer',

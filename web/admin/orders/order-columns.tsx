@@ -123,7 +123,7 @@ function StatusControl({ order, status }: { order: ListedOrder; status: OrderSta
   return (
     <StatusSelect
       label={`Status of ${order.order_number}`}
-      value={order.status || 'pending'}
+      value={order.status}
       options={orderStatuses}
       saving={status.saving(order)}
       confirmation={(to) => confirmOrderStatus(order, to)}

@@ -1,10 +1,12 @@
 // The details of an order, above the list. Open while the URL names an order.
+
 import { type ReactNode, useId } from 'react';
 import { Link } from 'react-router';
 import { chargeCents, formatKes, shownAmount } from '../../../domain/money.ts';
 import { describeMoneyOfOrder } from '../../../domain/order-difference.ts';
 import { formatPhone, msisdn } from '../../../domain/phone.ts';
 import { describePaymentOfOrder, labelOfPayment, type StaffLabel } from '../../../domain/staff-labels.ts';
+import type { OrderStatus } from '../../../supabase/types.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
@@ -142,7 +144,7 @@ function Part({ title, children }: { title: string; children: ReactNode }) {
 interface StatusProps {
   order: WholeOrder;
   /** The status that another action is currently setting. */
-  saving: string | undefined;
+  saving: OrderStatus | undefined;
 }
 
 function Status({ order, saving }: StatusProps) {
@@ -275,7 +277,7 @@ function describeMoneyOf(order: WholeOrder): StaffLabel {
   const { came, left } = moneyOf(order);
   if (left > 0 && left < came) return { text: 'Partly refunded', tone: 'yellow' };
   // The resolution above shows the amount due.
-  return describePaymentOfOrder({ ...order, status: '' });
+  return describePaymentOfOrder({ ...order, status: 'pending' });
 }
 
 function Payments({ order }: { order: WholeOrder }) {

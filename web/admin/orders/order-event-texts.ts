@@ -3,8 +3,8 @@ import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { describePaymentFailure } from '../../../domain/payment-result.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { adviseOnRefund } from '../../../domain/result-advice.ts';
-import type { Database } from '../../../supabase/types.ts';
-import { statusLabel } from '../status/status-badge.tsx';
+import type { Database, OrderEventActor, OrderPaymentStatus } from '../../../supabase/types.ts';
+import { type StaffStatus, statusLabel } from '../status/status-badge.tsx';
 
 export type OrderEvent = Database['public']['Tables']['order_events']['Row'];
 
@@ -15,8 +15,8 @@ export interface EventText {
 }
 
 interface Details {
-  from?: string;
-  to?: string;
+  from?: StaffStatus;
+  to?: StaffStatus;
   reason?: string;
   total_amount?: number;
   holds_no_units?: boolean;
@@ -45,7 +45,7 @@ const reasons: Record<string, string> = {
   undone: 'Undone',
 };
 
-const paymentStatusTexts: Record<string, [what: string, tone: EventText['tone']]> = {
+const paymentStatusTexts: Record<OrderPaymentStatus, [what: string, tone: EventText['tone']]> = {
   paid: ['The order is paid', 'good'],
   needs_review: ['Paid, but late or in another amount: needs review', 'bad'],
   refunded: ['The money was sent back', 'plain'],
@@ -56,7 +56,7 @@ const between = (...parts: (string | undefined | false)[]): string => parts.filt
 
 export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'details'>): EventText {
   const facts = (details ?? {}) as Details;
-  const { from, to = '', reason, phone } = facts;
+  const { from, to = 'pending', reason, phone } = facts;
   const cents = facts.charge_cents ?? facts.refund_cents;
   const money = cents === undefined ? undefined : formatKes(cents);
   const payer = phone && formatPhone(phone);
@@ -83,7 +83,7 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
       };
     }
     case 'payment_status_changed': {
-      const [what, tone] = paymentStatusTexts[to] ?? [`Payment is ${statusLabel(to)}`, 'plain'];
+      const [what, tone] = paymentStatusTexts[to as OrderPaymentStatus];
       return { what, tone };
     }
     case 'units_returned':
@@ -202,6 +202,7 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
         ...(from ? { more: between(`From ${statusLabel(from)}`, reason && reasons[reason]) } : {}),
       };
     default:
+      // A tab that was opened before an update can be told an event of the newer shop.
       return { what: statusLabel(kind), tone: 'plain' };
   }
 }
@@ -218,7 +219,12 @@ export const describeReview = (description: string | null | undefined): string =
 export const plainFailure = (code: string | null | undefined): string =>
   describePaymentFailure(code).replace(/\s*\p{Extended_Pictographic}\uFE0F?$/u, '');
 
-const actors: Record<string, string> = { customer: 'Customer', mpesa: 'M-PESA', shop: 'The shop itself' };
+const actors: Record<OrderEventActor, string> = {
+  staff: 'Staff',
+  customer: 'Customer',
+  mpesa: 'M-PESA',
+  shop: 'The shop itself',
+};
 
 export const describeActor = ({ actor, actor_email }: Pick<OrderEvent, 'actor' | 'actor_email'>): string =>
-  actor === 'staff' ? (actor_email ?? 'Staff') : (actors[actor] ?? actor);
+  (actor === 'staff' && actor_email) || actors[actor];

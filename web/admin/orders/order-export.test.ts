@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import type { OrderPaymentStatus, RefundStatus } from '../../../supabase/types.ts';
 import { exportColumns } from './order-export.ts';
 import type { ExportedOrder } from './order-queries.ts';
 
@@ -21,11 +22,11 @@ const cell = (title: string, order: Partial<ExportedOrder>) =>
 test('the file calls a payment what the list calls it', () => {
   expect(cell('Payment', {})).toBe('Paid');
   expect(cell('Payment', { status: 'cancelled' })).toBe('Refund due');
-  const inReview = [{ ...payment('', ''), status: 'review' }];
+  const inReview = [payment('', '', { status: 'review' })];
   expect(cell('Payment', { payment_status: 'unpaid', payments: inReview })).toBe('Needs review');
 });
 
-test.each([
+test.each<[OrderPaymentStatus, total: number]>([
   ['unpaid', 1300.5],
   ['paid', 1301],
   ['needs_review', 1301],
@@ -44,7 +45,7 @@ test('an order is paid when its last part came, whatever was paid twice', () => 
 });
 
 test('the file has every receipt with the money received, and what went back', () => {
-  const refund = (refund_cents: number, status: string) => ({
+  const refund = (refund_cents: number, status: RefundStatus) => ({
     refund_cents,
     status,
     completed_at: status === 'completed' ? '2026-11-25T09:00:00Z' : null,

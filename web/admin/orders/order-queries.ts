@@ -1,5 +1,7 @@
 // Queries of the orders screen and their keys.
+
 import { useQuery } from '@tanstack/react-query';
+import type { OrderPaymentStatus, OrderStatus } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { dataOf, rowOrNull } from '../data/table-answer.ts';
 import { isUuid } from '../dialogs/uuid.ts';
@@ -9,7 +11,13 @@ import { type PageWanted, type ReadPage, useRows } from '../list/use-rows.ts';
 import { isGoingBack } from './refund-status.ts';
 
 /** Statuses that staff can set and filter by (specification §2, Admin Orders). */
-export const orderStatuses = ['pending', 'processing', 'shipped', 'delivered', 'cancelled'];
+export const orderStatuses = [
+  'pending',
+  'processing',
+  'shipped',
+  'delivered',
+  'cancelled',
+] as const satisfies readonly OrderStatus[];
 
 /** '' or null without a filter. */
 export interface OrderFilters extends Days {
@@ -93,8 +101,8 @@ export function useOrderCount(filters: OrderFilters): number | undefined {
 
 /** Why a payment needs review: its units were sold before it arrived, or the order was cancelled afterwards. */
 export function decisionOf(order: {
-  status: string;
-  payment_status: string;
+  status: OrderStatus;
+  payment_status: OrderPaymentStatus;
 }): 'units are gone' | 'refund is due' | null {
   if (order.payment_status === 'needs_review') return 'units are gone';
   return order.payment_status === 'paid' && order.status === 'cancelled' ? 'refund is due' : null;

@@ -44,11 +44,11 @@ export function useOrderDecision(order: { id: string }) {
     isPending: save.isPending,
     decide: save.mutate,
     /** The order's status after the decision that is being saved. */
-    savingStatus: save.isPending
-      ? save.variables.decision === 'refunded'
-        ? 'cancelled'
-        : 'processing'
-      : undefined,
+    savingStatus: !save.isPending
+      ? undefined
+      : save.variables.decision === 'refunded'
+        ? ('cancelled' as const)
+        : ('processing' as const),
   };
 }
 

@@ -2,11 +2,7 @@
 import { describePaymentOfOrder } from '../../../domain/staff-labels.ts';
 import { Badge } from '../../ui/badge.tsx';
 
-interface PaidOrNot {
-  status: string;
-  payment_status: string;
-  payments?: readonly { status: string }[];
-}
+type PaidOrNot = Parameters<typeof describePaymentOfOrder>[0];
 
 /** Options of the payment filter; the values are those of `search_orders`. */
 export const paymentFilters = [

@@ -1,6 +1,7 @@
 // Sets an order's status, from the list and from the order itself.
+import type { OrderStatus } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
-import { statusLabel } from '../status/status-badge.tsx';
+import { type StaffStatus, statusLabel } from '../status/status-badge.tsx';
 import { needsConsent, type OrderState } from '../status/status-change.ts';
 import { formatDateTime } from '../ui/dates.ts';
 import { useStatusChange } from '../undo/use-status-change.ts';
@@ -8,7 +9,7 @@ import { useStatusChange } from '../undo/use-status-change.ts';
 export type OrderSeen = OrderState & { id: string };
 
 export const useOrderStatus = () =>
-  useStatusChange<OrderSeen>({
+  useStatusChange<OrderSeen, OrderStatus>({
     set: (tables, order, to) =>
       tables.rpc('set_order_status', {
         order_id: order.id,
@@ -25,7 +26,7 @@ export const useOrderStatus = () =>
     contradicts: (order, to, { table, row }) =>
       table === 'orders' &&
       row.id === order.id &&
-      (![order.status, to].includes(String(row.status)) || row.payment_status !== order.payment_status),
+      ((row.status !== order.status && row.status !== to) || row.payment_status !== order.payment_status),
     statusOf: ({ status }) => status,
     success: 'Order status updated successfully',
     failure: 'Failed to update order status',
@@ -40,7 +41,7 @@ async function whatHappened(tables: Staff['tables'], { id, order_number }: Order
     .order('id', { ascending: false })
     .limit(1);
   const last = data?.[0];
-  const to = (last?.details as { to?: string } | undefined)?.to;
+  const to = (last?.details as { to?: StaffStatus } | undefined)?.to;
   if (!last || !to) {
     return `${order_number} was changed in the meantime. You see its new status now; nothing of yours was saved.`;
   }

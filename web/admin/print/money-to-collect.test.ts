@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
+import type { OrderPaymentStatus, OrderStatus, PaymentStatus } from '../../../supabase/types.ts';
 import { describeMissingPayment, describeMoneyToCollect, describeTrouble } from './money-to-collect.ts';
 
-test.each([
+test.each<[OrderStatus, OrderPaymentStatus, PaymentStatus[], words: string]>([
   ['processing', 'paid', [], 'PAID. Nothing to collect.'],
   ['cancelled', 'paid', [], 'CANCELLED. Do not hand over.'],
   ['cancelled', 'unpaid', [], 'CANCELLED. Do not hand over.'],
@@ -18,7 +19,7 @@ test.each([
 
 test('money that came in part is neither collected again nor called missing', () => {
   const part = { received_cents: 30_000, payment_id: null, resolution: null };
-  const order = { status: 'pending', payment_status: 'unpaid', total_amount: 95_100, payments: [] };
+  const order = { status: 'pending', payment_status: 'unpaid', total_amount: 95_100, payments: [] } as const;
   expect(describeMoneyToCollect({ ...order, parts: [part] })).toBe(
     'PARTLY PAID: KES 300 of KES 951. Ask the shop what to collect.',
   );
@@ -26,7 +27,7 @@ test('money that came in part is neither collected again nor called missing', ()
   const resolved = { ...part, resolution: 'not_an_order' };
   expect(describeMoneyToCollect({ ...order, parts: [resolved] })).toBe('NOT PAID. Collect KES 951.');
   expect(describeMissingPayment({ ...order, parts: [resolved] })).toBe('Not paid yet');
-  const inReview = { ...order, payments: [{ status: 'review' }], parts: [] };
+  const inReview = { ...order, payments: [{ status: 'review' as const }], parts: [] };
   expect(describeMissingPayment(inReview)).toBe('Payment is being checked');
 });
 
@@ -37,7 +38,7 @@ test('the receipt of a cancelled order without a payment does not ask for one', 
     total_amount: 95_100,
     payments: [],
     parts: [],
-  };
+  } as const;
   expect(describeMissingPayment(order)).toBe('Cancelled, not paid');
   expect(describeMissingPayment({ ...order, status: 'pending' })).toBe('Not paid yet');
   expect(describeMissingPayment({ ...order, payment_status: 'needs_review' })).toBe(
@@ -52,16 +53,25 @@ test('the receipt of a paid order says that it was cancelled or refunded', () =>
     charge_cents: 95_100,
     refunded_at: null,
     refunds: [],
-  };
-  const order = { status: 'shipped', payment_status: 'paid', total_amount: 95_100, payments: [payment] };
+  } as const;
+  const order = {
+    status: 'shipped',
+    payment_status: 'paid',
+    total_amount: 95_100,
+    payments: [payment],
+  } as const;
   expect(describeTrouble(order)).toBeNull();
-  const cancelled = { ...order, status: 'cancelled' };
+  const cancelled = { ...order, status: 'cancelled' } as const;
   expect(describeTrouble(cancelled)).toBe("Cancelled after you paid. We'll refund you or give you a call.");
-  const sending = { ...payment, refunds: [{ status: 'sent' }] };
+  const sending = { ...payment, refunds: [{ status: 'sent' }] } as const;
   expect(describeTrouble({ ...cancelled, payments: [sending] })).toBe(
     "Cancelled. We're sending KSh 951.00 back.",
   );
-  const sent = { ...payment, refunded_at: '2026-11-22T01:00:00Z', refunds: [{ status: 'completed' }] };
+  const sent = {
+    ...payment,
+    refunded_at: '2026-11-22T01:00:00Z',
+    refunds: [{ status: 'completed' }],
+  } as const;
   expect(describeTrouble({ ...cancelled, payment_status: 'refunded', payments: [sent] })).toBe(
     'Cancelled. KSh 951.00 was sent back.',
   );

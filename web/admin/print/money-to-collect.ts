@@ -1,15 +1,21 @@
 import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { cancelledFacts, describeOrder } from '../../../domain/order-meaning.ts';
+import type {
+  OrderPaymentStatus,
+  OrderStatus,
+  PaymentStatus,
+  RefundStatus,
+} from '../../../supabase/types.ts';
 import type { WholeOrder } from '../orders/order-queries.ts';
 import { moneyOf } from '../orders/refund-queries.ts';
 import { isRefundOnTheWay } from '../orders/refund-status.ts';
 
 interface Order {
-  status: string;
-  payment_status: string;
+  status: OrderStatus;
+  payment_status: OrderPaymentStatus;
   /** In cents. */
   total_amount: number;
-  payments: readonly { status: string }[];
+  payments: readonly { status: PaymentStatus }[];
   /** M-PESA's transactions under the order's number. */
   parts: readonly { received_cents: number; payment_id: string | null; resolution: string | null }[];
 }
@@ -52,7 +58,7 @@ export function describeMissingPayment({ status, payment_status, payments, parts
 
 type PaidOrder = Pick<WholeOrder, 'status' | 'payment_status' | 'total_amount'> & {
   payments: readonly (Parameters<typeof moneyOf>[0]['payments'][number] & {
-    refunds: readonly { status: string }[];
+    refunds: readonly { status: RefundStatus }[];
   })[];
 };
 

@@ -39,7 +39,7 @@ test('names the sums of a day in one line for paper', () => {
 });
 
 test('says that the books agree only if every payment is compared and decided', () => {
-  const ours = { payment_status: 'completed', our_cents: 95_100 };
+  const ours = { payment_status: 'completed', our_cents: 95_100 } as const;
   const matched = row({ ...ours, kind: 'matched', their_cents: 95_100 });
   const waiting = row({ ...ours, kind: 'not_compared' });
   const open = row({ kind: 'wrong_amount', payment_status: 'review', our_cents: 95_100, is_open: true });

@@ -222,7 +222,9 @@ function Sides({ row }: { row: BookRow }) {
               <OrderLink row={row} /> <bdi>{row.customer_name}</bdi>
             </Fact>
             <Fact term="To be paid">{row.charge_cents === null ? '' : formatKes(row.charge_cents)}</Fact>
-            <Fact term="Order's payment">{statusLabel(row.order_payment_status ?? '')}</Fact>
+            <Fact term="Order's payment">
+              {row.order_payment_status && statusLabel(row.order_payment_status)}
+            </Fact>
             <Fact term="Paid by">{row.method === 'till' ? 'Hand, to till or paybill' : 'Prompt'}</Fact>
             {row.owed_cents ? <Fact term="Owed to the customer">{formatKes(row.owed_cents)}</Fact> : null}
             {row.returned_cents ? <Fact term="Change sent back">{formatKes(row.returned_cents)}</Fact> : null}
@@ -234,7 +236,9 @@ function Sides({ row }: { row: BookRow }) {
               <OrderLink row={row} /> <bdi>{row.customer_name}</bdi>
             </Fact>
             <Fact term="To be paid">{row.charge_cents === null ? '' : formatKes(row.charge_cents)}</Fact>
-            <Fact term="Order's payment">{statusLabel(row.order_payment_status ?? '')}</Fact>
+            <Fact term="Order's payment">
+              {row.order_payment_status && statusLabel(row.order_payment_status)}
+            </Fact>
           </Facts>
         ) : (
           <p className="mt-2 text-sm text-ink-soft">None of our payments matches this money.</p>

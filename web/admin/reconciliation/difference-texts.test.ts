@@ -68,7 +68,7 @@ const assigned = (change: Partial<BookRow> = {}) =>
   });
 
 describe('possible decisions', () => {
-  test.each([
+  test.each<[what: string, change: Partial<BookRow>, decisions: string[]]>([
     ['an unknown payment', {}, ['give', 'not_an_order', 'refund']],
     [
       'a wrong amount without a payment',
@@ -92,7 +92,7 @@ describe('possible decisions', () => {
   });
 });
 
-test.each([
+test.each<[change: Partial<BookRow>, words: string]>([
   [{ refund_status: 'requested', is_open: false }, "Refund awaits a colleague's approval"],
   [{ refund_status: 'failed' }, ''],
   [{ refunded_at: '2026-11-21T09:00:00Z' }, 'Sent back'],

@@ -1,4 +1,5 @@
 // Texts of the reconciliation's kinds of rows, and their actions.
+
 import { formatKes } from '../../../domain/money.ts';
 import {
   describeMoneyOfOrder,
@@ -8,6 +9,14 @@ import {
   type ReviewDecision,
   reviewDecisionsFor,
 } from '../../../domain/order-difference.ts';
+import type {
+  OrderPaymentStatus,
+  OrderStatus,
+  PaymentMethod,
+  PaymentStatus,
+  ReconciliationEventKind,
+  RefundStatus,
+} from '../../../supabase/types.ts';
 import type { BadgeTone } from '../../ui/badge.tsx';
 
 /** A payment of the shop and of M-PESA side by side, by receipt. Amounts in cents; null if a side lacks it. */
@@ -20,24 +29,24 @@ export interface BookRow {
   our_cents: number | null;
   their_cents: number | null;
   payment_id: string | null;
-  payment_status: string | null;
-  method: string | null;
+  payment_status: PaymentStatus | null;
+  method: PaymentMethod | null;
   needs_refund: boolean;
   refunded_at: string | null;
-  refund_status: string | null;
+  refund_status: RefundStatus | null;
   order_id: string | null;
   order_number: string | null;
   tracking_number: string | null;
   customer_name: string | null;
   charge_cents: number | null;
-  order_payment_status: string | null;
+  order_payment_status: OrderPaymentStatus | null;
   reference: string | null;
   payer_name: string | null;
   payer_phone: string | null;
   reported_by_confirmation_at: string | null;
   reported_by_statement_at: string | null;
-  resolution: string | null;
-  order_status: string | null;
+  resolution: ReconciliationEventKind | null;
+  order_status: OrderStatus | null;
   /** What counts for its order. */
   order_booked_cents: number | null;
   /** What waits under its order's number without being assigned. */
@@ -103,19 +112,29 @@ export const kinds: Record<Kind, { label: string; tone: BadgeTone; meaning: stri
 
 export const kindOf = (row: BookRow): Kind => (row.kind in kinds ? (row.kind as Kind) : 'not_compared');
 
-const refundLabels: Record<string, string> = {
+/** A refund that failed or was withdrawn leaves the difference as it was. */
+const refundLabels: Record<RefundStatus, string | null> = {
   requested: "Refund awaits a colleague's approval",
   approved: 'Refund is queued',
   sending: 'Refund is being sent',
   sent: 'Refund is on its way',
   unknown: 'Refund: checking with M-PESA',
   completed: 'Sent back',
+  failed: null,
+  withdrawn: null,
 };
-const resolutionLabels: Record<string, string> = {
+/** The latest decision, where the state is not shown otherwise. */
+const resolutionLabels: Record<ReconciliationEventKind, string> = {
   given: 'Assigned to its order by staff',
   not_an_order: 'Not an order',
   accepted: 'Kept as it is',
   delivered: 'Delivered as paid',
+  refund: '',
+  reopened: '',
+  taken_back: '',
+  change_credit: '',
+  change_to_return: '',
+  change_returned: '',
 };
 
 /**
@@ -136,7 +155,7 @@ export const bookedCents = ({ payment_status, our_cents }: BookRow): number | nu
 export function describeState({ refund_status, resolution, refunded_at, is_open }: BookRow): string {
   if (refund_status && refundLabels[refund_status]) return refundLabels[refund_status];
   if (refunded_at) return 'Sent back';
-  if (!is_open && resolution) return resolutionLabels[resolution] ?? '';
+  if (!is_open && resolution) return resolutionLabels[resolution];
   return '';
 }
 
@@ -271,7 +290,7 @@ export function explainDecision(decision: Decision, row: BookRow): string | null
   }
 }
 
-const eventLabels: Record<string, string> = {
+const eventLabels: Record<ReconciliationEventKind, string> = {
   given: 'Assigned to an order',
   not_an_order: 'Noted as not an order',
   refund: 'To be sent back',
@@ -285,7 +304,7 @@ const eventLabels: Record<string, string> = {
 };
 
 /** A decision in the history, as text. */
-export const describeDecision = (kind: string): string => eventLabels[kind] ?? kind;
+export const describeDecision = (kind: ReconciliationEventKind): string => eventLabels[kind];
 
 /** The success message of a decision. */
 export function describeOutcome(decision: Decision, outcome: string | null): string {

@@ -1,6 +1,8 @@
 // Queries and changes of the reconciliation, with their keys.
+
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { isReviewDecision } from '../../../domain/order-difference.ts';
+import type { OrderPaymentStatus, OrderStatus } from '../../../supabase/types.ts';
 import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { useMember } from '../layout/use-member.tsx';
@@ -79,8 +81,8 @@ export interface Candidate {
   /** Such as "2 × Ginger Lemon 500 ml". */
   items: string | null;
   charge_cents: number;
-  payment_status: string;
-  status: string;
+  payment_status: OrderPaymentStatus;
+  status: OrderStatus;
   created_at: string;
   /** Whether a prompt of the order for this amount and time has no receipt, so that this may be its payment. */
   lacks_receipt: boolean;

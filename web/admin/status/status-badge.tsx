@@ -2,11 +2,13 @@
 import { labelOfStatus } from '../../../domain/staff-labels.ts';
 import { Badge } from '../../ui/badge.tsx';
 
+export type StaffStatus = Parameters<typeof labelOfStatus>[0];
+
 /** A status as text: `picked_up` is 'Picked Up'. */
-export const statusLabel = (status: string): string => labelOfStatus(status).text;
+export const statusLabel = (status: StaffStatus): string => labelOfStatus(status).text;
 
 interface StatusBadgeProps {
-  status: string | null;
+  status: StaffStatus | null;
   /** In a row of a list. */
   isSmall?: boolean;
 }

@@ -1,23 +1,28 @@
 import { describe, expect, test } from 'vitest';
+import type { DeliveryStatus, OrderPaymentStatus, OrderStatus } from '../../../supabase/types.ts';
 import {
   confirmDeliveryStatus,
   confirmOrderStatus,
   deliveryNeedsConsent,
   deliveryStatusBlock,
   needsConsent,
+  type OrderState,
   orderStatusBlock,
 } from './status-change.ts';
 
-const order = (status: string, payment_status = 'paid') => ({
+const order = (status: OrderStatus, payment_status: OrderPaymentStatus = 'paid'): OrderState => ({
   order_number: 'ORD-1001',
   status,
   payment_status,
   total_amount: 190_050,
 });
-const delivery = (delivery_status: string, of = order('processing')) => ({ delivery_status, order: of });
+const delivery = (delivery_status: DeliveryStatus, of = order('processing')) => ({
+  delivery_status,
+  order: of,
+});
 
 describe('an order', () => {
-  test.each([
+  test.each<[OrderStatus, OrderStatus]>([
     ['pending', 'processing'],
     ['processing', 'shipped'],
     ['pending', 'delivered'],
@@ -29,7 +34,7 @@ describe('an order', () => {
     expect(needsConsent(order(from), to)).toBe(false);
   });
 
-  test.each([
+  test.each<[OrderStatus, OrderStatus]>([
     ['delivered', 'shipped'],
     ['delivered', 'processing'],
     ['shipped', 'pending'],
@@ -41,7 +46,7 @@ describe('an order', () => {
     });
   });
 
-  test.each([
+  test.each<[OrderStatus, OrderStatus, rider: string | null, question: string | undefined]>([
     // from, to, rider, question
     ['pending', 'shipped', null, 'Ship without a rider'],
     ['processing', 'shipped', null, 'Ship without a rider'],
@@ -83,7 +88,7 @@ describe('an order', () => {
   test('with a payment in review asks about that money first', () => {
     const inReview = {
       ...order('pending', 'unpaid'),
-      payments: [{ status: 'failed' }, { status: 'review' }],
+      payments: [{ status: 'failed' as const }, { status: 'review' as const }],
     };
     expect(confirmOrderStatus(inReview, 'shipped')?.title).toBe('The payment of ORD-1001 needs review');
     expect(confirmOrderStatus(inReview, 'cancelled')?.text).toBe(
@@ -95,8 +100,8 @@ describe('an order', () => {
     expect(confirmOrderStatus(order('cancelled'), 'processing')?.title).toBe('Take order ORD-1001 up again?');
   });
 
-  test.each(['unpaid', 'needs_review'])('that is %s needs consent to leave the shop', (money) => {
-    for (const to of ['shipped', 'delivered']) {
+  test.each(['unpaid', 'needs_review'] as const)('that is %s needs consent to leave the shop', (money) => {
+    for (const to of ['shipped', 'delivered'] as const) {
       expect(needsConsent(order('pending', money), to)).toBe(true);
       expect(confirmOrderStatus(order('pending', money), to)).not.toBeNull();
     }
@@ -115,7 +120,7 @@ describe('an order', () => {
 });
 
 describe('a delivery', () => {
-  test.each([
+  test.each<[DeliveryStatus, DeliveryStatus]>([
     ['assigned', 'picked_up'],
     ['picked_up', 'in_transit'],
     ['in_transit', 'delivered'],
@@ -125,7 +130,7 @@ describe('a delivery', () => {
     expect(confirmDeliveryStatus(delivery(from), to)).toBeNull();
   });
 
-  test.each([
+  test.each<[DeliveryStatus, DeliveryStatus]>([
     ['delivered', 'in_transit'],
     ['picked_up', 'assigned'],
     ['in_transit', 'failed'],

@@ -1,22 +1,28 @@
 // Rules of a status change before it is saved: unavailable statuses, confirmations, and consent.
 import { chargeCents, formatKes } from '../../../domain/money.ts';
+import type {
+  DeliveryStatus,
+  OrderPaymentStatus,
+  OrderStatus,
+  PaymentStatus,
+} from '../../../supabase/types.ts';
 import { statusLabel } from './status-badge.tsx';
 
 /** What a change of an order's status depends on. */
 export interface OrderState {
   order_number: string;
-  status: string;
-  payment_status: string;
+  status: OrderStatus;
+  payment_status: OrderPaymentStatus;
   /** In cents. */
   total_amount: number;
-  payments?: readonly { status: string }[];
+  payments?: readonly { status: PaymentStatus }[];
   /** Null without a delivery. Undefined where it is not known. */
   delivery?: { id: string; delivery_person: string | null } | null;
 }
 
 /** The same for a delivery. */
 export interface DeliveryState {
-  delivery_status: string;
+  delivery_status: DeliveryStatus;
   order: OrderState;
 }
 
@@ -31,60 +37,66 @@ export interface Confirmation {
   instead?: { label: string; to: string };
 }
 
-const orderRank: Record<string, number> = {
+/** How far an order has come; a cancelled one begins again. */
+const orderRank: Record<OrderStatus, number> = {
+  cancelled: 0,
   pending: 0,
   processing: 1,
   shipped: 2,
   out_for_delivery: 2,
   delivered: 3,
 };
-const deliveryRank: Record<string, number> = {
+const deliveryRank: Record<DeliveryStatus, number> = {
+  failed: 0,
   pending: 0,
   assigned: 1,
   picked_up: 2,
   in_transit: 3,
   delivered: 4,
 };
-/** The order status that a delivery status leads to; `private.order_status_of_delivery` in the database. */
-const orderStatusOf: Record<string, string> = {
+/** The order status at which a delivery status hands the order over, if any; `private.order_status_of_delivery` in the database. */
+const orderStatusOf: Record<DeliveryStatus, OrderStatus | null> = {
+  pending: null,
+  assigned: null,
+  failed: null,
   picked_up: 'out_for_delivery',
   in_transit: 'out_for_delivery',
   delivered: 'delivered',
 };
-const isBackward = (rank: Record<string, number>, from: string, to: string): boolean =>
-  (rank[to] ?? 0) < (rank[from] ?? 0);
-
 /** Whether M-PESA reported a payment of another amount that staff have not resolved. */
 const isInReview = ({ payments = [] }: OrderState): boolean =>
   payments.some(({ status }) => status === 'review');
 
 /** Whether an order leaves the shop, or arrives, by this change; `private.check_handover` in the database. */
-const isHandover = (from: string, to: string): boolean =>
-  (orderRank[to] ?? 0) >= 2 && orderRank[to] !== orderRank[from];
+const isHandover = (from: OrderStatus, to: OrderStatus): boolean =>
+  orderRank[to] >= 2 && orderRank[to] !== orderRank[from];
 
 /** Whether the database requires consent: an unpaid order is handed over. */
-export const needsConsent = ({ status, payment_status }: OrderState, to: string): boolean =>
+export const needsConsent = ({ status, payment_status }: OrderState, to: OrderStatus): boolean =>
   payment_status !== 'paid' && isHandover(status, to);
 
-export const deliveryNeedsConsent = ({ order }: DeliveryState, to: string): boolean =>
-  needsConsent(order, orderStatusOf[to] ?? '');
+export function deliveryNeedsConsent({ order }: DeliveryState, to: DeliveryStatus): boolean {
+  const status = orderStatusOf[to];
+  return status !== null && needsConsent(order, status);
+}
 
 /** Why a status cannot be chosen for an order, in two or three words; null if it can. */
-export const orderStatusBlock = ({ status, payment_status }: OrderState, to: string): string | null =>
+export const orderStatusBlock = ({ status, payment_status }: OrderState, to: OrderStatus): string | null =>
   payment_status === 'refunded' && isHandover(status, to) ? 'Money sent back' : null;
 
 /** The same for a delivery. */
-export function deliveryStatusBlock({ order }: DeliveryState, to: string): string | null {
+export function deliveryStatusBlock({ order }: DeliveryState, to: DeliveryStatus): string | null {
   if (order.status === 'cancelled') return to === 'failed' ? null : 'Order cancelled';
-  return orderStatusBlock(order, orderStatusOf[to] ?? '');
+  const status = orderStatusOf[to];
+  return status && orderStatusBlock(order, status);
 }
 
 /** The confirmation of a status; null if it is saved at once. */
-export function confirmOrderStatus(order: OrderState, to: string): Confirmation | null {
+export function confirmOrderStatus(order: OrderState, to: OrderStatus): Confirmation | null {
   const { order_number, status, payment_status } = order;
   const words = statusLabel(to);
   if (to === 'cancelled') {
-    const comesBack = (orderRank[status] ?? 0) < 2;
+    const comesBack = orderRank[status] < 2;
     return {
       title: `Cancel order ${order_number}?`,
       text: [
@@ -109,7 +121,7 @@ export function confirmOrderStatus(order: OrderState, to: string): Confirmation 
       tone: 'leaf',
     };
   }
-  if (!isBackward(orderRank, status, to)) {
+  if (orderRank[to] >= orderRank[status]) {
     return hasNoRider && order.delivery
       ? confirmWithoutRider(order, order.delivery.id, to === 'delivered' ? 'Deliver' : 'Ship')
       : null;
@@ -123,13 +135,13 @@ export function confirmOrderStatus(order: OrderState, to: string): Confirmation 
 }
 
 /** The same for a delivery, whose order follows it. */
-export function confirmDeliveryStatus(delivery: DeliveryState, to: string): Confirmation | null {
+export function confirmDeliveryStatus(delivery: DeliveryState, to: DeliveryStatus): Confirmation | null {
   const { delivery_status: from, order } = delivery;
   if (deliveryNeedsConsent(delivery, to)) {
     return confirmUnpaid(order, to === 'delivered' ? 'Deliver' : 'Hand over');
   }
   const words = statusLabel(to);
-  const hasLeft = (deliveryRank[from] ?? 0) >= 2;
+  const hasLeft = deliveryRank[from] >= 2;
   if (to === 'failed') {
     if (!hasLeft || order.status === 'cancelled') return null;
     return {
@@ -139,7 +151,7 @@ export function confirmDeliveryStatus(delivery: DeliveryState, to: string): Conf
       tone: 'danger',
     };
   }
-  if (!isBackward(deliveryRank, from, to)) return null;
+  if (deliveryRank[to] >= deliveryRank[from]) return null;
   return {
     title: `Set the delivery of ${order.order_number} back to ${words}?`,
     text: `It is ${statusLabel(from)} now. The order follows, and the customer gets no message.`,

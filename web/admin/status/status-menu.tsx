@@ -2,22 +2,22 @@
 import { DropdownMenu } from 'radix-ui';
 import { type RefObject, useRef } from 'react';
 import { Icon } from '../../ui/icons.tsx';
-import { StatusBadge } from './status-badge.tsx';
+import { type StaffStatus, StatusBadge } from './status-badge.tsx';
 
-interface StatusMenuProps {
+interface StatusMenuProps<Status> {
   /** Opens and labels the menu. It exists before this code is loaded, so it is not the library's trigger. */
   button: RefObject<HTMLButtonElement | null>;
-  value: string;
-  options: readonly string[];
+  value: Status;
+  options: readonly Status[];
   isOpen: boolean;
   /** Why a status cannot be chosen; null if it can. */
-  block(status: string): string | null;
+  block(status: Status): string | null;
   onOpenChange(isOpen: boolean): void;
   /** Called after the menu has closed and focus is back on the button. */
-  onChosen(status: string): void;
+  onChosen(status: Status): void;
 }
 
-export function StatusMenu({
+export function StatusMenu<Status extends StaffStatus>({
   button,
   value,
   options,
@@ -25,8 +25,8 @@ export function StatusMenu({
   block,
   onOpenChange,
   onChosen,
-}: StatusMenuProps) {
-  const chosen = useRef<string | null>(null);
+}: StatusMenuProps<Status>) {
+  const chosen = useRef<Status | null>(null);
 
   function afterClosing(event: Event) {
     event.preventDefault();
@@ -59,7 +59,7 @@ export function StatusMenu({
           <DropdownMenu.RadioGroup
             value={value}
             onValueChange={(to) => {
-              chosen.current = to;
+              chosen.current = to as Status;
             }}
           >
             {options.map((option) => {

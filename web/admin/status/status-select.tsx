@@ -3,7 +3,7 @@
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from 'react';
 import { Icon } from '../../ui/icons.tsx';
 import { usePart } from '../ui/use-part.ts';
-import { StatusBadge, statusLabel } from './status-badge.tsx';
+import { type StaffStatus, StatusBadge, statusLabel } from './status-badge.tsx';
 import type { Confirmation } from './status-change.ts';
 
 // A list shows many of these buttons, so it does not wait for the code of the menu.
@@ -23,21 +23,21 @@ function prepareMenuOnActivity() {
     window.addEventListener(event, () => prepare(loadMenu), { capture: true, once: true, passive: true });
 }
 
-interface StatusSelectProps {
+interface StatusSelectProps<Status> {
   /** Labels the status for screen readers: 'Status of ORD-1001'. */
   label: string;
-  value: string;
-  options: readonly string[];
+  value: Status;
+  options: readonly Status[];
   /** The status that is being saved. */
-  saving?: string | undefined;
+  saving?: Status | undefined;
   /** The confirmation of this status; null if none. */
-  confirmation(status: string): Confirmation | null;
+  confirmation(status: Status): Confirmation | null;
   /** Why a status cannot be chosen; null if it can. */
-  block(status: string): string | null;
-  onChoose(status: string): void;
+  block(status: Status): string | null;
+  onChoose(status: Status): void;
 }
 
-export function StatusSelect({
+export function StatusSelect<Status extends StaffStatus>({
   label,
   value,
   options,
@@ -45,13 +45,13 @@ export function StatusSelect({
   confirmation,
   block,
   onChoose,
-}: StatusSelectProps) {
+}: StatusSelectProps<Status>) {
   const id = useId();
   const button = useRef<HTMLButtonElement>(null);
   const [isNear, setNear] = useState(false);
   const [isOpen, setOpen] = useState(false);
   // Stays set while the dialog closes.
-  const [pending, setPending] = useState<(Confirmation & { to: string }) | null>(null);
+  const [pending, setPending] = useState<(Confirmation & { to: Status }) | null>(null);
   const [isConfirming, setConfirming] = useState(false);
   const menu = usePart(loadMenu, isNear || isOpen, () => setOpen(false));
   const dialog = usePart(loadConfirmation, pending !== null, () => setPending(null));
@@ -69,7 +69,7 @@ export function StatusSelect({
     toggle(true);
   }
   /** After the menu has closed and focus is back on its button, where it returns after the confirmation. */
-  function decide(to: string) {
+  function decide(to: Status) {
     if (to === value) return;
     const question = confirmation(to);
     if (!question) {

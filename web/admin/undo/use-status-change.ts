@@ -13,7 +13,7 @@ import {
 import { useSave } from '../data/use-save.ts';
 import { useMember } from '../layout/use-member.tsx';
 import type { RowChange } from '../live/use-live-changes.ts';
-import { statusLabel } from '../status/status-badge.tsx';
+import { type StaffStatus, statusLabel } from '../status/status-badge.tsx';
 import { offerUndo } from './offer-undo.tsx';
 
 type Change = Database['public']['CompositeTypes']['status_change'];
@@ -24,9 +24,9 @@ type Answer = {
   status?: number;
 };
 
-interface StatusChange<Row> {
+interface StatusChange<Row, Status> {
   /** Calls the procedure that sets the status. */
-  set(tables: Staff['tables'], row: Row, to: string): PromiseLike<Answer>;
+  set(tables: Staff['tables'], row: Row, to: Status): PromiseLike<Answer>;
   /** The refusal's code if the row has changed since it was seen. */
   conflict: string;
   /** The row's current status, and who changed it. */
@@ -37,8 +37,8 @@ interface StatusChange<Row> {
    * Whether a change of a row contradicts the state right after the status was set. The state before it does not: the event of an
    * earlier change may arrive late.
    */
-  contradicts(row: Row, to: string, change: RowChange): boolean;
-  statusOf(row: Row): string;
+  contradicts(row: Row, to: Status, change: RowChange): boolean;
+  statusOf(row: Row): Status;
   /** The texts of the toasts (specification §8). */
   success: string;
   failure: string;
@@ -56,7 +56,9 @@ function changeOf(answer: Answer): Change {
 
 const refreshed = ['orders', 'deliveries', 'products', 'dashboard'];
 
-export function useStatusChange<Row extends { id: string }>(kind: StatusChange<Row>) {
+export function useStatusChange<Row extends { id: string }, Status extends StaffStatus>(
+  kind: StatusChange<Row, Status>,
+) {
   const { tables } = useMember().staff;
   const queries = useQueryClient();
   const refresh = () => {
@@ -92,7 +94,7 @@ export function useStatusChange<Row extends { id: string }>(kind: StatusChange<R
   }
 
   const save = useSave({
-    async write({ row, to }: { row: Row; to: string }) {
+    async write({ row, to }: { row: Row; to: Status }) {
       // The response's travel time is subtracted from the time to undo.
       const startedAt = performance.now();
       const answer = await kind.set(tables, row, to);
@@ -123,7 +125,7 @@ export function useStatusChange<Row extends { id: string }>(kind: StatusChange<R
   });
 
   return {
-    set: (row: Row, to: string) => save.mutate({ row, to }),
+    set: (row: Row, to: Status) => save.mutate({ row, to }),
     /** The status that is being saved for a row. */
     saving: (row: Row) =>
       save.isPending && save.variables.row.id === row.id ? save.variables.to : undefined,
