@@ -9,11 +9,16 @@ const folders = readdirSync(root, { withFileTypes: true }).flatMap((entry) =>
   entry.isDirectory() && !untracked.test(entry.name) ? [entry.name] : [],
 );
 
-const documents = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
-  .filter((name) => name.endsWith('.md'))
-  .map((name) => `docs/${name}`);
+const documents = [
+  'README.md',
+  ...['docs', 'packages'].flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.md') && !name.includes('node_modules'))
+      .map((name) => `${folder}/${name}`),
+  ),
+];
 
-test.each(['README.md', ...documents])('paths in %s', (document) => {
+test.each(documents)('paths in %s', (document) => {
   const quoted = readFileSync(join(root, document), 'utf8').matchAll(/`([\w-]+(?:\/[\w.-]+)+\/?)`/g);
   const paths = [...quoted].map(([, path = '']) => path);
   const named = paths.filter((path) => folders.includes(path.split('/', 1)[0] ?? ''));
@@ -29,7 +34,7 @@ const anchorsOf = (document: string) =>
       .replaceAll(' ', '-'),
   );
 
-test.each(['README.md', ...documents])('links in %s', (document) => {
+test.each(documents)('links in %s', (document) => {
   const file = join(root, document);
   const links = readFileSync(file, 'utf8').matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g);
   const broken = [...links].filter(([, path = '', anchor]) => {
