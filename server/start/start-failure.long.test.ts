@@ -140,5 +140,5 @@ test('describes a broken keys file', async () => {
 });
 
 test('includes the stack of an internal error', () => {
-  expect(describeStartFailure(new TypeError('x is not a function'))).toContain('start-failure.test.ts');
+  expect(describeStartFailure(new TypeError('x is not a function'))).toContain('start-failure.long.test.ts');
 });
