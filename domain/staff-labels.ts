@@ -79,7 +79,7 @@ export function describePaymentOfOrder(order: {
   return status === 'cancelled' ? label('Unpaid', 'grey') : labelOfStatus('unpaid');
 }
 
-/** A tab that was opened before an update can be told a status of the newer shop. */
+/** For a status that a later version added, in a tab that still runs this one. */
 const newerLabel = (status: string): StaffLabel =>
   label(
     status

@@ -128,7 +128,11 @@ export async function describeDatabase(database: Database): Promise<string> {
     ),
   );
   const nameOf = (column: string) => (valuesOf.has(column) ? valuesTypeName(column) : undefined);
-  const heldIn = (owner: string, field: string) => nameOf(heldColumns[`${owner}.${field}`] ?? '');
+  const heldIn = (owner: string, field: string) => {
+    const column = heldColumns[`${owner}.${field}`];
+    if (column && !valuesOf.has(column)) throw new Error(`${column} has no list of values`);
+    return column && nameOf(column);
+  };
   const tables = [...new Set(columns.rows.map(({ table }) => table))].map((table) =>
     describeTable(
       table,

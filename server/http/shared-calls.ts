@@ -11,8 +11,8 @@ interface Calls {
 /** Calls that follow from a prompt that was sent or a callback that was accepted, and do not wait for visitors. */
 export const paymentCalls: Calls = { client: ['secret key'], cost: 3 };
 /**
- * Calls of background jobs, for which nobody waits. They are one share, so that few run at once. Calls of payments, with a fifth of the
- * cost, start five times as often.
+ * Calls of background jobs, for which nobody waits: together they have one share of the queue. A call of a payment costs a fifth of theirs,
+ * so five of them start for each of these.
  */
 export const jobCalls: Calls = { client: ['jobs', 'all'], cost: 15 };
 

@@ -202,7 +202,7 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
         ...(from ? { more: between(`From ${statusLabel(from)}`, reason && reasons[reason]) } : {}),
       };
     default:
-      // A tab that was opened before an update can be told an event of the newer shop.
+      // A later version added it, and this tab still runs this one.
       return { what: statusLabel(kind), tone: 'plain' };
   }
 }
