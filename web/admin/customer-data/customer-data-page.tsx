@@ -11,9 +11,10 @@ import { messageForUser } from '../data/table-answer.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { formatDateTime } from '../ui/dates.ts';
 import type { Route } from './+types/customer-data-page.ts';
-import { type ErasedData, identifierOf, useFind, useRequests } from './customer-data-queries.ts';
+import { type ErasedData, useFind, useRequests } from './customer-data-queries.ts';
 import { EraseDialog } from './erase-dialog.tsx';
 import { HeldData } from './held-data.tsx';
+import { identifierOf } from './identifier.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Customer data');
 

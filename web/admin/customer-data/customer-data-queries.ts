@@ -1,7 +1,5 @@
 // Export and erasure of one person's data, by the procedures `export_person` and `erase_person`, and the log of both.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { isEmail } from '../../../domain/email.ts';
-import { normalisePhone } from '../../../domain/phone.ts';
 import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { useMember } from '../layout/use-member.tsx';
@@ -36,12 +34,6 @@ export interface ErasedData {
   erased: { orders: number; payments_for_others: number; inquiries: number; newsletter: number };
   /** Orders that remain for now; they are anonymised automatically once they are closed. */
   postponed: { id: string; order_number: string; reason: string; is_own: boolean }[];
-}
-
-/** An email as typed, even one with a phone in it, as `private.read_person` reads it; a phone normalised; null for other texts. */
-export function identifierOf(typed: string): string | null {
-  const text = typed.trim();
-  return isEmail(text) ? text : normalisePhone(text);
 }
 
 /** A mutation, because queries refetch by themselves and every lookup is logged. */

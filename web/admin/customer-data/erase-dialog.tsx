@@ -10,7 +10,8 @@ import {
   useKeepOpen,
 } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
-import { type ErasedData, type HeldData, identifierOf, useErase } from './customer-data-queries.ts';
+import { type ErasedData, type HeldData, useErase } from './customer-data-queries.ts';
+import { identifierOf } from './identifier.ts';
 
 interface EraseDialogProps {
   /** Null while closed. */
