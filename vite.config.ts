@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { reactRouter } from '@react-router/dev/vite';
 import tailwindcss from '@tailwindcss/vite';
 import { defineConfig, type Plugin } from 'vite';
-import { buildTarget } from './web/lib/browser-floor.ts';
+import { buildTarget } from './domain/browser-floor.ts';
 import { scriptGroups } from './web/script-groups.ts';
 
 /** Tailwind writes `not all and (width>=48rem)`, and the build lowers no range after `not`. */

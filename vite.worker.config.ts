@@ -1,6 +1,6 @@
 // Builds the service worker, one file beside the pages' own: its address is its scope and never changes.
 import { defineConfig } from 'vite';
-import { buildTarget } from './web/lib/browser-floor.ts';
+import { buildTarget } from './domain/browser-floor.ts';
 
 export default defineConfig({
   publicDir: false,

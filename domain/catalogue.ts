@@ -9,6 +9,12 @@ export interface CatalogueEntry {
   price: number;
 }
 
+/** The most characters of a product's slug. */
+export const slugLength = 200;
+
+/** A slug from a URL, cut just beyond the longest that a product has: the data service refuses very long values. */
+export const slugForQuery = (slug: string): string => slug.slice(0, slugLength + 1);
+
 /** Query parameters that the shop's list depends on. */
 export const listParameters = ['search', 'filter', 'brand', 'category', 'sort', 'page'] as const;
 

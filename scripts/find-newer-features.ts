@@ -1,10 +1,10 @@
-// Finds in a built script what browsers of the floor (`web/lib/browser-floor.ts`) lack: functions and interfaces by the versions that
+// Finds in a built script what browsers of the floor (`domain/browser-floor.ts`) lack: functions and interfaces by the versions that
 // MDN's browser compatibility data lists, syntax by lowering the script again, and parts of regular expressions.
 
 import bcd from '@mdn/browser-compat-data' with { type: 'json' };
 import type { CompatStatement, Identifier, SimpleSupportStatement } from '@mdn/browser-compat-data';
 import { parseSync, transformWithOxc } from 'vite';
-import { browserFloor, buildTarget } from '../web/lib/browser-floor.ts';
+import { browserFloor, buildTarget } from '../domain/browser-floor.ts';
 
 type Browser = keyof typeof browserFloor;
 

@@ -8,8 +8,8 @@ import { type ApiKeys, loadApiKeys, WrongSetting } from '@jani-juice/backend/set
 import { createImageProcess, createRenderedImages } from '@jani-juice/backend/storage';
 import type { ServerBuild } from 'react-router';
 import { visitorHeaders, visitorToken } from '../supabase/functions/mobile-money/caller-address.ts';
+import { createStore, type Store } from '../supabase/store.ts';
 import type { PublicConfig } from '../web/lib/shop-context.ts';
-import { createStore, type Store } from '../web/lib/store.ts';
 import type { Middleware } from './http/browser-files.ts';
 import { createHttpServer } from './http/http-server.ts';
 import { createSharedFetch, jobCalls } from './http/shared-calls.ts';

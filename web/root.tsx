@@ -1,5 +1,5 @@
 // The document around every page, and the settings that every page reads.
-import './lib/newer-apis.ts';
+import './lib/browser/newer-apis.ts';
 import {
   data,
   isRouteErrorResponse,
@@ -11,10 +11,10 @@ import {
   ScrollRestoration,
   type ShouldRevalidateFunctionArgs,
 } from 'react-router';
-import { nairobiYear } from '../domain/order-date.ts';
-import { linkWithoutPunctuation } from '../domain/pasted-link.ts';
+import { settingsTag } from '../domain/cache-tags.ts';
 import type { Route } from './+types/root.ts';
-import { settingsTag } from './lib/cache-tags.ts';
+import { nairobiYear } from './lib/orders/order-date.ts';
+import { linkWithoutPunctuation } from './lib/pasted-link.ts';
 import { shopContext } from './lib/shop-context.ts';
 import { defaultShopSettings, shopSettingsColumns } from './lib/shop-settings.ts';
 import { StorefrontSheet } from './storefront/layout/storefront-sheet.tsx';

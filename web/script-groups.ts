@@ -29,7 +29,7 @@ function group(
 
 export const scriptGroups: ScriptGroup[] = [
   // The pieces of every page come first.
-  group('framework', 9, { 'web/lib': 'newer-apis.ts' }, [
+  group('framework', 9, { 'web/lib/browser': 'newer-apis.ts' }, [
     /node_modules\/(?:react|react-dom|react-router|scheduler)\//,
     /vite\/preload-helper/,
     /rolldown\/runtime/,
@@ -39,14 +39,14 @@ export const scriptGroups: ScriptGroup[] = [
     'web/ui': `badge.tsx button.tsx error-screen.tsx early-taps.tsx flavour.tsx icons.tsx notice.tsx price.tsx product-image.tsx
       reload.ts`,
     'web/ui/dialog': 'dialog-history.ts',
-    'web/lib': 'analytics.ts timeout.ts',
+    'web/lib/browser': 'analytics.ts',
     'web/storefront/layout': `storefront-layout.tsx header-search.tsx navigation.ts newsletter-form.tsx page-meta.ts
       test-mode-banner.tsx side-drawer.tsx site-footer.tsx site-header.tsx storefront-sheet.tsx use-shop.ts wordmark.tsx`,
     'web/storefront/discovery': 'data-block.tsx',
     'web/storefront/last-order': 'last-order-slot.tsx',
     'web/storefront/offline': 'use-offline-reading.ts',
     'web/storefront/product': 'product-card.tsx',
-    domain: 'money.ts phone-format.ts product-image.ts',
+    domain: 'money.ts phone-format.ts product-image.ts timeout.ts',
   }),
   group('order-pieces', 7, { 'web/storefront/layout': 'share-button.tsx use-dialog-code.ts' }),
   group('form-pieces', 7, {
@@ -57,10 +57,10 @@ export const scriptGroups: ScriptGroup[] = [
   group('till-pieces', 7, { 'web/ui': 'copy-button.tsx', 'web/storefront/payment': 'pay-by-till.tsx' }),
   group('tracking-pieces', 7, {
     'web/storefront/tracking': 'reveal-form.tsx tracked-order.ts',
-    domain: 'order-date.ts order-meaning.ts',
+    'web/lib/orders': 'order-date.ts order-meaning.ts',
   }),
   // What the storefront loads with an order and the panel with every page.
-  group('store', 7, { 'web/lib': 'store.ts' }, [/@oxc-project.runtime/]),
+  group('store', 7, { supabase: 'store.ts' }, [/@oxc-project.runtime/]),
   group('dialog-layers', 6, {}, [/@radix-ui\/react-dialog/]),
   group('dialogs', 5, { 'web/ui/dialog': 'dialog-or-drawer.tsx' }),
   // Every page of the panel, also without a session.

@@ -1,4 +1,4 @@
-// Browsers of the floor (`web/lib/browser-floor.ts`), which lack newer functions, and older ones, which get the forms without scripts.
+// Browsers of the floor (`domain/browser-floor.ts`), which lack newer functions, and older ones, which get the forms without scripts.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
@@ -21,7 +21,7 @@ afterAll(() => closeCleanly(shop, browser));
 const story = storyIn(() => browser, { viewport: phone });
 const longStory = inLongRun(story);
 
-/** Functions that `web/lib/newer-apis.ts` adds. */
+/** Functions that `web/lib/browser/newer-apis.ts` adds. */
 const added = [
   '.at()',
   '.throwIfAborted()',

@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from 'vitest';
-import { createStore } from '../../web/lib/store.ts';
+import { createStore } from '../../supabase/store.ts';
 import type { OutgoingMessages } from '../messages/messages.ts';
 import type { Log } from '../monitoring/log.ts';
 import { readConfig } from '../start/config.ts';

@@ -1,5 +1,5 @@
 // Asks the database which jobs have work.
-import type { Store } from '../../web/lib/store.ts';
+import type { Store } from '../../supabase/store.ts';
 import type { Job } from './jobs.ts';
 
 /** How soon a process notices work. A hosted project counts requests: an idle process makes 28,800 of these a day. */

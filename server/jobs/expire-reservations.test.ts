@@ -2,6 +2,7 @@ import { createDataService } from '@jani-juice/backend/data';
 import type { Database } from '@jani-juice/backend/database';
 import { testDatabases } from '@jani-juice/backend/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createStore } from '../../supabase/store.ts';
 import {
   call,
   makeProduct,
@@ -9,7 +10,6 @@ import {
   orderForm,
   stockOf,
 } from '../../supabase/tests/shop-database.ts';
-import { createStore } from '../../web/lib/store.ts';
 import { expireReservations } from './expire-reservations.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {

@@ -1,5 +1,5 @@
 // Ends due reservations in batches.
-import type { Store } from '../../web/lib/store.ts';
+import type { Store } from '../../supabase/store.ts';
 import type { Job } from './jobs.ts';
 
 /**

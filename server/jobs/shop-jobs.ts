@@ -1,7 +1,7 @@
 // All background jobs of a shop.
 import { createHash } from 'node:crypto';
 import type { Database } from '@jani-juice/backend/database';
-import type { Store } from '../../web/lib/store.ts';
+import type { Store } from '../../supabase/store.ts';
 import { backUpNightly } from '../backups/nightly-backup.ts';
 import type { OutgoingMessages } from '../messages/messages.ts';
 import { sendDueMessages } from '../messages/outbox.ts';

@@ -4,6 +4,7 @@ import type { Database } from '@jani-juice/backend/database';
 import { testDatabases } from '@jani-juice/backend/testing';
 import pino from 'pino';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { createStore } from '../../supabase/store.ts';
 import {
   call,
   makeProduct,
@@ -11,7 +12,6 @@ import {
   orderForm,
   type PlacedOrder,
 } from '../../supabase/tests/shop-database.ts';
-import { createStore } from '../../web/lib/store.ts';
 import { type OutgoingMail, type OutgoingMessages, type OutgoingText, SendError } from './messages.ts';
 import { type OutboxOptions, sendDueMessages } from './outbox.ts';
 

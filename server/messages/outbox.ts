@@ -10,7 +10,7 @@ import {
 import { newsletterLink } from '../../domain/newsletter-link.ts';
 import { orderLink } from '../../domain/order-link.ts';
 import { msisdn } from '../../domain/phone.ts';
-import type { Store } from '../../web/lib/store.ts';
+import type { Store } from '../../supabase/store.ts';
 import type { Log } from '../monitoring/log.ts';
 import { type MailButtons, mailHtml } from './mail-html.ts';
 import { maskRecipient, type OutgoingMessages, SendError } from './messages.ts';

@@ -2,7 +2,7 @@
 
 import type { Database } from '@jani-juice/backend/database';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import { withTimeout } from '../../web/lib/timeout.ts';
+import { withTimeout } from '../../domain/timeout.ts';
 
 /** One figure of `public.shop_metrics()`. */
 interface ShopFigure {

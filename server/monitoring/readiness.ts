@@ -1,5 +1,5 @@
 // The readiness check behind `/readyz`.
-import { withTimeout } from '../../web/lib/timeout.ts';
+import { withTimeout } from '../../domain/timeout.ts';
 
 export interface Readiness {
   isReady(): Promise<boolean>;

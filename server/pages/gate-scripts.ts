@@ -1,5 +1,5 @@
 // Keeps scripts from starting in a browser below the floor, where the forms work without them.
-import { canRunScripts } from '../../web/lib/browser-floor.ts';
+import { canRunScripts } from '../../domain/browser-floor.ts';
 
 const headEnd = '</head>';
 const startTag = '<script type="module" async="">';

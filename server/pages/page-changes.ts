@@ -8,7 +8,7 @@ import {
   settingsTag,
   shopTextsTag,
   synonymsTag,
-} from '../../web/lib/cache-tags.ts';
+} from '../../domain/cache-tags.ts';
 
 interface ProductRow {
   slug: string;

@@ -1,8 +1,8 @@
 // Renders pages with React Router, and adds the content security policy, headers and encodings.
 import { createRequestHandler, RouterContextProvider, type ServerBuild } from 'react-router';
-import { settingsTag } from '../../web/lib/cache-tags.ts';
+import { settingsTag } from '../../domain/cache-tags.ts';
+import { createStore } from '../../supabase/store.ts';
 import type { PublicConfig, shopContext } from '../../web/lib/shop-context.ts';
-import { createStore } from '../../web/lib/store.ts';
 import { requestIdHeader, showRequestId } from '../http/request-id.ts';
 import type { Log } from '../monitoring/log.ts';
 import { contentSecurityPolicy } from './content-security-policy.ts';

@@ -3,7 +3,7 @@
 import { randomInt } from 'node:crypto';
 import { WrongSetting } from '@jani-juice/backend/settings';
 import { GoTrueAdminApi, type User } from '@supabase/auth-js';
-import type { Store } from '../../web/lib/store.ts';
+import type { Store } from '../../supabase/store.ts';
 import type { Job } from '../jobs/jobs.ts';
 
 export interface FirstAdminOptions {

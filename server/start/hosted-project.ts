@@ -1,8 +1,8 @@
 // Checks whether a hosted project is ready for the shop, and reports missing parts.
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createStore, type Store } from '../../web/lib/store.ts';
-import { withTimeout } from '../../web/lib/timeout.ts';
+import { withTimeout } from '../../domain/timeout.ts';
+import { createStore, type Store } from '../../supabase/store.ts';
 import type { Config } from './config.ts';
 import { checkFunction } from './hosted-function.ts';
 import { checkRealtime, checkSignIn, checkStorage, dbPush, type Finding } from './hosted-services.ts';

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { RealtimeClient } from '@supabase/realtime-js';
 import { StorageClient } from '@supabase/storage-js';
 import { WebSocket } from 'ws';
-import { withTimeout } from '../../web/lib/timeout.ts';
+import { withTimeout } from '../../domain/timeout.ts';
 import type { Config } from './config.ts';
 
 type Project = NonNullable<Config['supabase']>;

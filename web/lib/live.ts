@@ -1,6 +1,6 @@
 // Realtime changes of one order. Loaded only by pages that subscribe to an order.
 import { RealtimeClient } from '@supabase/realtime-js';
-import { type StoreAddress, servicesOrigin } from './store.ts';
+import { type StoreAddress, servicesOrigin } from '../../supabase/store.ts';
 
 /** An order that changed, without personal data. */
 export interface OrderChange {

@@ -1,7 +1,7 @@
 // The context of every loader: data access and public configuration.
 import { createContext } from 'react-router';
-import type { Analytics } from './analytics.ts';
-import type { Store, StoreAddress } from './store.ts';
+import type { Store, StoreAddress } from '../../supabase/store.ts';
+import type { Analytics } from './browser/analytics.ts';
 
 /** Configuration that is sent to browsers. */
 export interface PublicConfig extends StoreAddress {

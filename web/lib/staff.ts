@@ -11,13 +11,13 @@ import {
 import { PostgrestClient } from '@supabase/postgrest-js';
 import type { RealtimeClient } from '@supabase/realtime-js';
 import type { StorageClient } from '@supabase/storage-js';
+import { withTimeout as withinTime } from '../../domain/timeout.ts';
+import { type StoreAddress, servicesOrigin } from '../../supabase/store.ts';
 import type { Database } from '../../supabase/types.ts';
-import { type DeviceStorage, deviceStorageOrMemory, onStoredElsewhere } from './browser-storage.ts';
-import { fetchUnlessSent, noteStaffSession } from './early-requests.ts';
+import { type DeviceStorage, deviceStorageOrMemory, onStoredElsewhere } from './browser/browser-storage.ts';
+import { fetchUnlessSent, noteStaffSession } from './browser/early-requests.ts';
 import { type SettledWrite, withLostAnswers } from './lost-answers.ts';
 import { ShownError } from './shown-error.ts';
-import { type StoreAddress, servicesOrigin } from './store.ts';
-import { withTimeout as withinTime } from './timeout.ts';
 
 /** The current status of a user in the staff panel. */
 export type StaffStatus =

@@ -1,6 +1,6 @@
 // The shop's service worker: caches the catalogue and the tracked order for offline reading. Online, pages always
 // come from the network, so that a cached price is never shown while a current one is available.
-import '../lib/newer-apis.ts';
+import '../lib/browser/newer-apis.ts';
 import { clientsClaim } from 'workbox-core';
 import type { WorkboxPlugin } from 'workbox-core/types.js';
 import { ExpirationPlugin, type ExpirationPluginOptions } from 'workbox-expiration';

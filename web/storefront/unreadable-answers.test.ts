@@ -1,8 +1,8 @@
 // Catalogue pages when a gateway answers instead of the table service.
 import { RouterContextProvider } from 'react-router';
 import { expect, test } from 'vitest';
+import { createStore } from '../../supabase/store.ts';
 import { shopContext } from '../lib/shop-context.ts';
-import { createStore } from '../lib/store.ts';
 import { loader as root } from '../root.tsx';
 import { loader as sitemap } from './discovery/sitemap.ts';
 import { loader as home } from './home/home-page.tsx';

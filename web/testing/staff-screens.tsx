@@ -16,8 +16,8 @@ import {
 import { expect, inject, onTestFinished } from 'vitest';
 import { type Account, asOwner, makeAccount, sessionOf } from '../../e2e/staff-member.ts';
 import { technicalMessages } from '../../e2e/technical-messages.ts';
+import { createStore } from '../../supabase/store.ts';
 import { shopContext } from '../lib/shop-context.ts';
-import { createStore } from '../lib/store.ts';
 import * as rootModule from '../root.tsx';
 import routes from '../routes.ts';
 

@@ -12,7 +12,7 @@ import {
 import { formatKsh } from '../../../domain/money.ts';
 import { type SharedProduct, shareImageSize, shareImageVersion } from '../../../domain/share-image.ts';
 import { maxImageBytes } from '../../../domain/uploaded-image.ts';
-import type { Store } from '../../../web/lib/store.ts';
+import type { Store } from '../../../supabase/store.ts';
 import { shareDrawing } from './share-drawing.ts';
 
 export interface ShareImagesOptions {

@@ -1,12 +1,12 @@
 // Sends the first requests of a staff page while its scripts are loading: on a slow line they would otherwise follow seconds later.
-import { staffSessionKey } from '../../lib/early-requests.ts';
+import { staffSessionKey } from '../../lib/browser/early-requests.ts';
 
 interface ScreenRequest {
   path: string;
   body: string;
 }
 
-// The scripts take the answers from `earlyRequests` (`web/lib/early-requests.ts`). Without them, or if a request differs, they send
+// The scripts take the answers from `earlyRequests` (`web/lib/browser/early-requests.ts`). Without them, or if a request differs, they send
 // their own. The session must not be about to be renewed. Written in the oldest syntax, like every inline script.
 const script = (orders: ScreenRequest | undefined): string =>
   "if(!window.isBelowFloor)try{(function(){var c=JSON.parse(document.querySelector('meta[name=shop-services]').content),o=c.url||location.origin,e=window.earlyRequests={};" +

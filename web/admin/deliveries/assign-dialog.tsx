@@ -1,12 +1,6 @@
 // The dialog that assigns a delivery or edits its assignment. Open while the URL has `?assign=<id>`.
 import { useEffect, useId, useRef, useState } from 'react';
 import { Link } from 'react-router';
-import {
-  checkDeliveryForm,
-  type DeliveryForm,
-  type DeliveryFormProblems,
-  deliveryFormLimits,
-} from '../../../domain/delivery-form.ts';
 import { formatKes, shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';
@@ -27,6 +21,12 @@ import { useUnsaved } from '../dialogs/use-unsaved.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { drinksOf } from '../orders/place.ts';
 import { formatDateTime } from '../ui/dates.ts';
+import {
+  checkDeliveryForm,
+  type DeliveryForm,
+  type DeliveryFormProblems,
+  deliveryFormLimits,
+} from './delivery-form.ts';
 import { type ListedDelivery, lastDeliveryChange, useDelivery } from './delivery-queries.ts';
 import { MapLink } from './map-link.tsx';
 import { type Rider, useRecentRiders } from './rider-queries.ts';

@@ -1,9 +1,10 @@
 // Saves an assignment. Does not overwrite another member's change that this member has not seen.
-import type { DeliveryForm } from '../../../domain/delivery-form.ts';
+
 import { ShownError } from '../../lib/shown-error.ts';
 import { dataOf, TableProblem } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { useMember } from '../layout/use-member.tsx';
+import type { DeliveryForm } from './delivery-form.ts';
 import { type ListedDelivery, readDelivery } from './delivery-queries.ts';
 
 /** Another member was faster; contains the current delivery. */

@@ -1,7 +1,7 @@
 // Shared by all pages of the staff area: title, exclusion from search engines, and the origin of the services.
 import { redirectDocument } from 'react-router';
+import type { StoreAddress } from '../../../supabase/store.ts';
 import { openStaff, type Staff } from '../../lib/staff.ts';
-import type { StoreAddress } from '../../lib/store.ts';
 
 const services = 'shop-services';
 

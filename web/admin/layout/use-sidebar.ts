@@ -1,6 +1,6 @@
 // State of the sidebar: expanded or collapsed next to the page, open or closed above it on phones.
 import { useCallback, useEffect, useRef, useState } from 'react';
-import { readCookies, writeCookie } from '../../lib/browser-storage.ts';
+import { readCookies, writeCookie } from '../../lib/browser/browser-storage.ts';
 import { closeDialog, isDialogOpen, openDialog } from '../../ui/dialog/native-dialog.ts';
 import { isSidebarExpanded, sidebarCookie } from './sidebar-state.ts';
 

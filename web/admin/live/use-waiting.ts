@@ -2,7 +2,7 @@
 // inquiries, failed messages to customers, unmatched payments, messages of M-PESA to check, and refunds to approve.
 import { useQueries } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
-import { readStored, writeStored } from '../../lib/browser-storage.ts';
+import { readStored, writeStored } from '../../lib/browser/browser-storage.ts';
 import { dataOf, TableProblem } from '../data/table-answer.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { usePaymentHealth } from '../payments-check/payment-health.ts';

@@ -3,9 +3,7 @@
 import { type ReactNode, useId } from 'react';
 import { Link } from 'react-router';
 import { chargeCents, formatKes, shownAmount } from '../../../domain/money.ts';
-import { describeMoneyOfOrder } from '../../../domain/order-difference.ts';
 import { formatPhone, msisdn } from '../../../domain/phone.ts';
-import { describePaymentOfOrder, labelOfPayment, type StaffLabel } from '../../../domain/staff-labels.ts';
 import type { OrderStatus } from '../../../supabase/types.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
@@ -18,6 +16,8 @@ import { AssignedRider } from '../deliveries/assigned-rider.tsx';
 import { openParts } from '../print/money-to-collect.ts';
 import { PrintOrder } from '../print/print-order.tsx';
 import { dayOf } from '../reconciliation/nairobi-day.ts';
+import { describeMoneyOfOrder } from '../reconciliation/order-difference.ts';
+import { describePaymentOfOrder, labelOfPayment, type StaffLabel } from '../status/staff-labels.ts';
 import { StatusBadge } from '../status/status-badge.tsx';
 import { confirmOrderStatus, orderStatusBlock } from '../status/status-change.ts';
 import { StatusSelect } from '../status/status-select.tsx';

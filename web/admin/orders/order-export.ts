@@ -1,9 +1,9 @@
 // An order as a row of the export and of the printed list.
 import { shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
-import { describePaymentOfOrder } from '../../../domain/staff-labels.ts';
 import type { CsvColumn } from '../list/csv.ts';
 import { phoneCell } from '../list/phone-cell.ts';
+import { describePaymentOfOrder } from '../status/staff-labels.ts';
 import { statusLabel } from '../status/status-badge.tsx';
 import { formatForFile } from '../ui/dates.ts';
 import type { ExportedOrder, ListedOrder } from './order-queries.ts';

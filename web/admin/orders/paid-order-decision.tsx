@@ -1,16 +1,16 @@
 // Resolution of a payment that needs review: deliver the order after all, or refund it.
 import { useState } from 'react';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
+import { Button } from '../../ui/button.tsx';
+import { dataOf } from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { useMember } from '../layout/use-member.tsx';
 import {
   explainReviewDecision,
   labelReviewDecision,
   type ReviewDecision,
   reviewDecisionsFor,
-} from '../../../domain/order-difference.ts';
-import { Button } from '../../ui/button.tsx';
-import { dataOf } from '../data/table-answer.ts';
-import { useSave } from '../data/use-save.ts';
-import { useMember } from '../layout/use-member.tsx';
+} from '../reconciliation/order-difference.ts';
 import { decisionOf, type WholeOrder } from './order-queries.ts';
 import { RefundForm } from './refund-form.tsx';
 import { isRefundable, lastRefund, moneyOf } from './refund-queries.ts';

@@ -1,6 +1,7 @@
 // Whether an order is paid, as a badge.
-import { describePaymentOfOrder } from '../../../domain/staff-labels.ts';
+
 import { Badge } from '../../ui/badge.tsx';
+import { describePaymentOfOrder } from '../status/staff-labels.ts';
 
 type PaidOrNot = Parameters<typeof describePaymentOfOrder>[0];
 

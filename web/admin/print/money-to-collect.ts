@@ -1,11 +1,11 @@
 import { chargeCents, formatKes } from '../../../domain/money.ts';
-import { cancelledFacts, describeOrder } from '../../../domain/order-meaning.ts';
 import type {
   OrderPaymentStatus,
   OrderStatus,
   PaymentStatus,
   RefundStatus,
 } from '../../../supabase/types.ts';
+import { cancelledFacts, describeOrder } from '../../lib/orders/order-meaning.ts';
 import type { WholeOrder } from '../orders/order-queries.ts';
 import { moneyOf } from '../orders/refund-queries.ts';
 import { isRefundOnTheWay } from '../orders/refund-status.ts';

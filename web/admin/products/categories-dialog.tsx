@@ -1,6 +1,5 @@
 // The categories: added, renamed and deactivated. None is deleted, because products refer to them.
 import { useId, useRef, useState } from 'react';
-import { categoryProblemOf, checkCategoryName, tidyCategoryName } from '../../../domain/product-form.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog/dialog-or-drawer.tsx';
@@ -10,6 +9,7 @@ import { useSave } from '../data/use-save.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { DialogListLoadState } from '../ui/load-states.tsx';
 import { type ListedCategory, useCategories } from './product-queries.ts';
+import { categoryProblemOf, checkCategoryName, tidyCategoryName } from './product-values.ts';
 
 const refresh = ['categories', 'products', 'dashboard'];
 

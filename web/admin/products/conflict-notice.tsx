@@ -1,12 +1,8 @@
 // Another member saved the same product first: shows both versions to choose one.
-import {
-  changedFields,
-  type ProductField,
-  type ProductForm,
-  productFormOf,
-} from '../../../domain/product-form.ts';
+
 import { Button } from '../../ui/button.tsx';
 import type { EditedProduct } from './product-queries.ts';
+import { changedFields, type ProductField, type ProductForm, productFormOf } from './product-values.ts';
 import type { EditConflict } from './use-product-save.ts';
 
 const labels: Record<ProductField | 'image', string> = {

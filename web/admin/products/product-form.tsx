@@ -1,7 +1,20 @@
 // The form of a product (specification §2 and §5): its fields, their errors, and how to continue after another
 // member's change.
 import { useEffect, useId, useRef, useState } from 'react';
-import { questionsAboutProduct } from '../../../domain/plausible-figures.ts';
+import { Button } from '../../ui/button.tsx';
+import { DialogBody, DialogFooter, useKeepOpen } from '../../ui/dialog/dialog-or-drawer.tsx';
+import { SelectField, TextArea, TextField } from '../../ui/field.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { TableProblem } from '../data/table-answer.ts';
+import { Discard } from '../dialogs/discard.tsx';
+import { ImplausibleDialog } from '../prices/implausible-dialog.tsx';
+import { questionsAboutProduct } from '../prices/plausible-figures.ts';
+import { PriceHistory } from '../prices/price-history.tsx';
+import { useTypicalPrice } from '../prices/price-queries.ts';
+import { ConflictNotice } from './conflict-notice.tsx';
+import { ImagePicker } from './image-picker.tsx';
+import { ImageRejected, UploadStopped } from './product-image-storage.ts';
+import { type EditedProduct, type ListedCategory, useCategories } from './product-queries.ts';
 import {
   changedFields,
   checkProductForm,
@@ -14,20 +27,7 @@ import {
   productProblemOf,
   productValues,
   slugFromName,
-} from '../../../domain/product-form.ts';
-import { Button } from '../../ui/button.tsx';
-import { DialogBody, DialogFooter, useKeepOpen } from '../../ui/dialog/dialog-or-drawer.tsx';
-import { SelectField, TextArea, TextField } from '../../ui/field.tsx';
-import { Notice } from '../../ui/notice.tsx';
-import { TableProblem } from '../data/table-answer.ts';
-import { Discard } from '../dialogs/discard.tsx';
-import { ImplausibleDialog } from '../prices/implausible-dialog.tsx';
-import { PriceHistory } from '../prices/price-history.tsx';
-import { useTypicalPrice } from '../prices/price-queries.ts';
-import { ConflictNotice } from './conflict-notice.tsx';
-import { ImagePicker } from './image-picker.tsx';
-import { ImageRejected, UploadStopped } from './product-image-storage.ts';
-import { type EditedProduct, type ListedCategory, useCategories } from './product-queries.ts';
+} from './product-values.ts';
 import { EditConflict, ProductDeleted, useProductSave } from './use-product-save.ts';
 
 export interface ProductDialogContent {

@@ -6,9 +6,9 @@ import {
   storedImageUrl,
   uploadedImageName,
 } from '../../../domain/uploaded-image.ts';
+import { withUploadProgress } from '../../lib/browser/upload-progress.ts';
 import { ShownError } from '../../lib/shown-error.ts';
 import type { Staff } from '../../lib/staff.ts';
-import { withUploadProgress } from '../../lib/upload-progress.ts';
 
 /** Cacheable for a year, because names are never reused. */
 const oneYear = 365 * 24 * 60 * 60;

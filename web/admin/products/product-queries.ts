@@ -1,10 +1,10 @@
 // Queries of products and categories, with their keys.
 import { useQuery } from '@tanstack/react-query';
-import type { ProductValues } from '../../../domain/product-form.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { dataOf } from '../data/table-answer.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { type Cursor, type ReadPage, useRows } from '../list/use-rows.ts';
+import type { ProductValues } from './product-values.ts';
 
 /** A product as in the list. */
 export interface ListedProduct extends Cursor {

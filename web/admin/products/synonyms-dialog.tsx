@@ -1,14 +1,6 @@
 // Search synonyms: what customers type and what it means in the catalogue. Changes apply to searches at once.
 import { useQuery } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
-import {
-  checkSynonym,
-  foldWords,
-  type SynonymForm,
-  type SynonymProblems,
-  synonymLimits,
-  synonymProblemsOf,
-} from '../../../domain/search-synonym.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
@@ -16,6 +8,14 @@ import { changedRow, dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { DialogListLoadState } from '../ui/load-states.tsx';
+import {
+  checkSynonym,
+  foldWords,
+  type SynonymForm,
+  type SynonymProblems,
+  synonymLimits,
+  synonymProblemsOf,
+} from './search-synonym.ts';
 
 const refresh = ['synonyms'];
 

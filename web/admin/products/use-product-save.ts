@@ -1,14 +1,6 @@
 // Saves a product: uploads the image, writes the row if it has not changed since the member saw it, then removes the
 // old image.
 import { useEffect, useRef } from 'react';
-import {
-  changedFields,
-  type ProductField,
-  type ProductForm,
-  productFormOf,
-  productProblemOf,
-  productValues,
-} from '../../../domain/product-form.ts';
 import { ShownError } from '../../lib/shown-error.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { dataOf, SavedWithoutAnswer, TableProblem } from '../data/table-answer.ts';
@@ -17,6 +9,14 @@ import { useMember } from '../layout/use-member.tsx';
 import { type PriceChange, usePriceUndo } from '../prices/use-price-undo.ts';
 import { removeUnusedImage, uploadImage } from './product-image-storage.ts';
 import { type EditedProduct, editedColumns, readProduct } from './product-queries.ts';
+import {
+  changedFields,
+  type ProductField,
+  type ProductForm,
+  productFormOf,
+  productProblemOf,
+  productValues,
+} from './product-values.ts';
 
 /** Another member has changed fields of the form. */
 export class EditConflict extends ShownError {

@@ -1,14 +1,6 @@
 // Texts of the reconciliation's kinds of rows, and their actions.
 
 import { formatKes } from '../../../domain/money.ts';
-import {
-  describeMoneyOfOrder,
-  explainReviewDecision,
-  isReviewDecision,
-  labelReviewDecision,
-  type ReviewDecision,
-  reviewDecisionsFor,
-} from '../../../domain/order-difference.ts';
 import type {
   OrderPaymentStatus,
   OrderStatus,
@@ -18,6 +10,14 @@ import type {
   RefundStatus,
 } from '../../../supabase/types.ts';
 import type { BadgeTone } from '../../ui/badge.tsx';
+import {
+  describeMoneyOfOrder,
+  explainReviewDecision,
+  isReviewDecision,
+  labelReviewDecision,
+  type ReviewDecision,
+  reviewDecisionsFor,
+} from './order-difference.ts';
 
 /** A payment of the shop and of M-PESA side by side, by receipt. Amounts in cents; null if a side lacks it. */
 export interface BookRow {

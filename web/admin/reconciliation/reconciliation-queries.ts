@@ -1,12 +1,12 @@
 // Queries and changes of the reconciliation, with their keys.
 
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { isReviewDecision } from '../../../domain/order-difference.ts';
 import type { OrderPaymentStatus, OrderStatus } from '../../../supabase/types.ts';
 import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { amountsOf, type BookRow, type Decision, describeOutcome, isUnknown } from './difference-texts.ts';
+import { isReviewDecision } from './order-difference.ts';
 
 /** A period that no statement covers. */
 export interface Missed {

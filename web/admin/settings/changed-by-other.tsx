@@ -1,7 +1,7 @@
 // Conflicting changes of the settings: the other member's values next to this one's.
 import type { Ref } from 'react';
-import { changedSettings, type SettingsForm, settingsLabels } from '../../../domain/settings-form.ts';
 import { Button } from '../../ui/button.tsx';
+import { changedSettings, type SettingsForm, settingsLabels } from './settings-values.ts';
 
 interface ChangedByOtherProps {
   ref: Ref<HTMLDivElement>;

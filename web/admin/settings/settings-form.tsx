@@ -2,7 +2,23 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import { Link, type Location, useRevalidator } from 'react-router';
-import { questionsAboutFee } from '../../../domain/plausible-figures.ts';
+import { Button, buttonStyle } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { ConflictError } from '../data/table-answer.ts';
+import { useSave } from '../data/use-save.ts';
+import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
+import { useUnsaved } from '../dialogs/use-unsaved.ts';
+import { useMember } from '../layout/use-member.tsx';
+import { LimitRaise } from '../payments-check/limit-raise.tsx';
+import { ImplausibleDialog } from '../prices/implausible-dialog.tsx';
+import { questionsAboutFee } from '../prices/plausible-figures.ts';
+import { PriceHistory } from '../prices/price-history.tsx';
+import { useTypicalPrice } from '../prices/price-queries.ts';
+import { usePriceUndo } from '../prices/use-price-undo.ts';
+import { CardColumns } from '../ui/card-columns.tsx';
+import { ChangedByOther } from './changed-by-other.tsx';
+import { type Settings, writeSettings } from './settings-queries.ts';
 import {
   changedSettings,
   checkSettingsForm,
@@ -14,23 +30,7 @@ import {
   settingsFormOf,
   settingsLabels,
   settingsValues,
-} from '../../../domain/settings-form.ts';
-import { Button, buttonStyle } from '../../ui/button.tsx';
-import { Card } from '../../ui/card.tsx';
-import { TextField } from '../../ui/field.tsx';
-import { ConflictError } from '../data/table-answer.ts';
-import { useSave } from '../data/use-save.ts';
-import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
-import { useUnsaved } from '../dialogs/use-unsaved.ts';
-import { useMember } from '../layout/use-member.tsx';
-import { LimitRaise } from '../payments-check/limit-raise.tsx';
-import { ImplausibleDialog } from '../prices/implausible-dialog.tsx';
-import { PriceHistory } from '../prices/price-history.tsx';
-import { useTypicalPrice } from '../prices/price-queries.ts';
-import { usePriceUndo } from '../prices/use-price-undo.ts';
-import { CardColumns } from '../ui/card-columns.tsx';
-import { ChangedByOther } from './changed-by-other.tsx';
-import { type Settings, writeSettings } from './settings-queries.ts';
+} from './settings-values.ts';
 
 const saved = 'Settings saved successfully';
 

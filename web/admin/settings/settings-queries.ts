@@ -1,9 +1,9 @@
 // Reads and writes the settings row.
 import { useQuery } from '@tanstack/react-query';
-import type { SettingsValues } from '../../../domain/settings-form.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { changedRow, dataOf } from '../data/table-answer.ts';
 import { useMember } from '../layout/use-member.tsx';
+import type { SettingsValues } from './settings-values.ts';
 
 /** The settings, and when they were last changed. */
 export type Settings = SettingsValues & { updated_at: string };

@@ -1,6 +1,7 @@
 // A status as a badge for staff (specification §4, Admin-managed statuses).
-import { labelOfStatus } from '../../../domain/staff-labels.ts';
+
 import { Badge } from '../../ui/badge.tsx';
+import { labelOfStatus } from './staff-labels.ts';
 
 export type StaffStatus = Parameters<typeof labelOfStatus>[0];
 

@@ -1,5 +1,5 @@
 // What a staff screen shows until its scripts have started, and instead if they cannot (`server/pages/gate-scripts.ts`).
-import { floorText } from '../../lib/browser-floor.ts';
+import { floorText } from '../../../domain/browser-floor.ts';
 import { LayerlessSheet } from '../../ui/dialog/layerless-sheet.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 

@@ -1,6 +1,6 @@
 // The home page: hero, top picks, offers, and the newest of the collection.
 import { data, Link } from 'react-router';
-import { categoriesTag, homeProductsTag, productTag } from '../../lib/cache-tags.ts';
+import { categoriesTag, homeProductsTag, productTag } from '../../../domain/cache-tags.ts';
 import { areProducts } from '../../lib/listed-products.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { describeOrder, type OrderFacts } from '../../../domain/order-meaning.ts';
-import type { RememberedOrder } from '../../lib/remembered-orders.ts';
+import { describeOrder, type OrderFacts } from '../../lib/orders/order-meaning.ts';
+import type { RememberedOrder } from '../../lib/orders/remembered-orders.ts';
 import type { OwnOrder } from '../own-orders/order-states.ts';
 import { ordersToShow } from './last-order.tsx';
 

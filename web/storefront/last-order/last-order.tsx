@@ -2,13 +2,13 @@
 // device.
 import { useRef, useState } from 'react';
 import { Link } from 'react-router';
-import { formatOrderDate } from '../../../domain/order-date.ts';
-import { tabStorage } from '../../lib/browser-storage.ts';
-import { forgetOrders } from '../../lib/remembered-orders.ts';
+import { tabStorage } from '../../lib/browser/browser-storage.ts';
+import { formatOrderDate } from '../../lib/orders/order-date.ts';
+import { forgetOrders } from '../../lib/orders/remembered-orders.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { TextWithAmounts } from '../../ui/price.tsx';
-import { fillFormFromOrder } from '../order/order-memory.ts';
+import { fillFormFromOrder } from '../order/form/order-memory.ts';
 import { isOver, type OwnOrder, type OwnOrders, useOwnOrders } from '../own-orders/order-states.ts';
 import { PayNow } from '../payment/pay-now.tsx';
 

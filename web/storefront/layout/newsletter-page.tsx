@@ -1,8 +1,8 @@
 // Receives newsletter subscriptions. Its page is shown only without JavaScript.
 import { data, Link } from 'react-router';
 import { isEmail } from '../../../domain/email.ts';
+import { withTimeout } from '../../../domain/timeout.ts';
 import { shopContext } from '../../lib/shop-context.ts';
-import { withTimeout } from '../../lib/timeout.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import type { Route } from './+types/newsletter-page.ts';

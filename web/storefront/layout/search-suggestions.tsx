@@ -1,8 +1,8 @@
 // Suggestions for the text in the search box: the list of an ARIA 1.2 combobox whose input belongs to the form.
 import { type RefObject, useEffect, useEffectEvent, useState } from 'react';
 import { useNavigate } from 'react-router';
+import { createStore } from '../../../supabase/store.ts';
 import { areProducts } from '../../lib/listed-products.ts';
-import { createStore } from '../../lib/store.ts';
 import { useLeaveDialog } from '../../ui/dialog/dialog-history.ts';
 import { flavourSlug } from '../../ui/flavour.tsx';
 import { Price } from '../../ui/price.tsx';

@@ -1,8 +1,8 @@
 // The layout of every storefront page: test-mode banner, header, content, footer.
 import { useEffect, useRef } from 'react';
 import { isRouteErrorResponse, Outlet, useLocation, useNavigation } from 'react-router';
-import { reportPageView } from '../../lib/analytics.ts';
-import { serviceWorkers } from '../../lib/browser-storage.ts';
+import { reportPageView } from '../../lib/browser/analytics.ts';
+import { serviceWorkers } from '../../lib/browser/browser-storage.ts';
 import { ErrorScreen } from '../../ui/error-screen.tsx';
 import { reload } from '../../ui/reload.ts';
 import { SkipLink } from '../../ui/skip-link.tsx';

@@ -1,6 +1,6 @@
 // Loads the code of a dialog on request. Each such dialog also exists as a page, to which a form leads.
 import { type RefObject, useCallback, useRef, useState } from 'react';
-import { withTimeout } from '../../lib/timeout.ts';
+import { withTimeout } from '../../../domain/timeout.ts';
 
 /** Maximum time in ms that a tap waits for the code; the same as for a tap before hydration. */
 const timeoutMs = 10_000;

@@ -1,8 +1,8 @@
 // Caches visited pages for offline reading, and shows when the current page is outdated.
 import { useEffect, useState } from 'react';
-import { formatOrderDate, formatOrderTime } from '../../../domain/order-date.ts';
-import { serviceWorkers } from '../../lib/browser-storage.ts';
-import { onStoredOrdersChange, rememberedOrders } from '../../lib/remembered-orders.ts';
+import { serviceWorkers } from '../../lib/browser/browser-storage.ts';
+import { formatOrderDate, formatOrderTime } from '../../lib/orders/order-date.ts';
+import { onStoredOrdersChange, rememberedOrders } from '../../lib/orders/remembered-orders.ts';
 import { reload } from '../../ui/reload.ts';
 import { useRefresh } from '../layout/use-refresh.ts';
 

@@ -1,7 +1,7 @@
 // Loads the offline module late, so that it does not slow down a first visit.
 import { type ComponentType, useEffect, useRef, useState } from 'react';
-import { serviceWorkers } from '../../lib/browser-storage.ts';
-import { ordersKey } from '../../lib/stored-orders.ts';
+import { serviceWorkers } from '../../lib/browser/browser-storage.ts';
+import { ordersKey } from '../../lib/orders/stored-orders.ts';
 import type { OfflineReadingProps } from './offline-reading.tsx';
 
 /** Visitors who stay this long after loading are likely to return. */

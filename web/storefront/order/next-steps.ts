@@ -1,5 +1,5 @@
 // What follows the order form, in one sentence.
-import { placeOutsideNairobi } from '../../../domain/delivery-place.ts';
+import { placeOutsideNairobi } from './delivery-place.ts';
 
 const payment = "Next, you'll pay with M-PESA.";
 

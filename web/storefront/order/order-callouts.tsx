@@ -1,10 +1,10 @@
 // Messages beside the order form's button: why an order was not placed, and how to continue.
 import { type ReactNode, useEffect, useState } from 'react';
 import { formatKsh } from '../../../domain/money.ts';
-import { describeOrderChange } from '../../../domain/order-change.ts';
 import { TextWithAmounts } from '../../ui/price.tsx';
 import { ContactLinks } from '../layout/contact-links.tsx';
-import type { OrderFailure } from './place-order.ts';
+import { describeOrderChange } from './place/order-change.ts';
+import type { OrderFailure } from './place/place-order.ts';
 import { type SimilarDrink, SimilarDrinks } from './similar-drinks.tsx';
 
 interface FailureCalloutProps {

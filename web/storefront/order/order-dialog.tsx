@@ -1,16 +1,20 @@
 // From "Order Now" to a paid order in one dialog: the order form, then the payment.
 import { useCallback, useEffect, useRef, useState } from 'react';
-import { type OrderForm, orderFormOf } from '../../../domain/order-form.ts';
-import { deviceStorage, tabStorage } from '../../lib/browser-storage.ts';
-import { type RememberedOrder, rememberedOrder, setPaymentAside } from '../../lib/remembered-orders.ts';
-import { createStore } from '../../lib/store.ts';
+import { createStore } from '../../../supabase/store.ts';
+import { deviceStorage, tabStorage } from '../../lib/browser/browser-storage.ts';
+import {
+  type RememberedOrder,
+  rememberedOrder,
+  setPaymentAside,
+} from '../../lib/orders/remembered-orders.ts';
 import { DialogOrDrawer } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { dismissToast, prepareToasts } from '../../ui/toasts/toasts.tsx';
 import { useRefresh } from '../layout/use-refresh.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { PaymentPanel } from '../payment/payment-panel.tsx';
 import { lookUpOrder } from '../tracking/tracked-order.ts';
-import { emptyForm, fillFormFromOrder, startingForm, storeForm } from './order-memory.ts';
+import { type OrderForm, orderFormOf } from './form/order-form.ts';
+import { emptyForm, fillFormFromOrder, startingForm, storeForm } from './form/order-memory.ts';
 import { OrderPanel } from './order-panel.tsx';
 import type { OrderedProduct } from './order-summary.tsx';
 import type { SimilarDrink } from './similar-drinks.tsx';

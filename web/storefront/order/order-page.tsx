@@ -1,25 +1,26 @@
 // The order form as a page: without JavaScript, or if the dialog's code does not load.
+
 import { data, Form, Link, redirect, useNavigation } from 'react-router';
+import { slugForQuery } from '../../../domain/catalogue.ts';
 import { chargeCents, formatKsh, orderTotal } from '../../../domain/money.ts';
-import { checkOrderForm, type OrderForm } from '../../../domain/order-form.ts';
 import { orderLink } from '../../../domain/order-link.ts';
 import { formatPhone } from '../../../domain/phone.ts';
-import { slugForQuery } from '../../../domain/product-form.ts';
+import { withTimeout } from '../../../domain/timeout.ts';
+import type { Store } from '../../../supabase/store.ts';
 import { shopContext } from '../../lib/shop-context.ts';
-import type { Store } from '../../lib/store.ts';
-import { withTimeout } from '../../lib/timeout.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/order-page.ts';
+import { OrderFields } from './form/order-fields.tsx';
+import { checkOrderForm, type OrderForm } from './form/order-form.ts';
+import { emptyForm } from './form/order-memory.ts';
 import LargeOrder from './large-order.tsx';
 import { nextSteps } from './next-steps.ts';
 import { Callout, FailureCallout } from './order-callouts.tsx';
-import { OrderFields } from './order-fields.tsx';
-import { emptyForm } from './order-memory.ts';
 import { Amounts, OrderedLine } from './order-summary.tsx';
-import { type OrderFailure, otherFailure, placeOrder, problemsOf } from './place-order.ts';
-import { againField, placedOrderCookie, readSameOrder } from './same-order.ts';
+import { type OrderFailure, otherFailure, placeOrder, problemsOf } from './place/place-order.ts';
+import { againField, placedOrderCookie, readSameOrder } from './place/same-order.ts';
 import { fillField, type SimilarDrink, SimilarDrinks } from './similar-drinks.tsx';
 import { TermsLine, termsField } from './terms-line.tsx';
 

@@ -1,11 +1,9 @@
 // The order form: customer, address, price and errors.
 import { type FormEvent, useEffect, useId, useRef, useState } from 'react';
 import { chargeCents, formatKsh, orderTotal } from '../../../domain/money.ts';
-import type { OrderFigures } from '../../../domain/order-change.ts';
-import { checkOrderForm, type OrderForm, type OrderFormProblem } from '../../../domain/order-form.ts';
-import { deviceStorage, tabStorage } from '../../lib/browser-storage.ts';
-import { forgetOrders, type RememberedOrder, rememberOrder } from '../../lib/remembered-orders.ts';
-import { createStore } from '../../lib/store.ts';
+import { createStore } from '../../../supabase/store.ts';
+import { deviceStorage, tabStorage } from '../../lib/browser/browser-storage.ts';
+import { forgetOrders, type RememberedOrder, rememberOrder } from '../../lib/orders/remembered-orders.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading, useKeepOpen } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { showToast } from '../../ui/toasts/toasts.tsx';
@@ -13,10 +11,8 @@ import { useAction } from '../../ui/use-action.ts';
 import { useRefresh } from '../layout/use-refresh.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { useUnpaidOrder } from '../own-orders/order-states.ts';
-import LargeOrder from './large-order.tsx';
-import { nextSteps } from './next-steps.ts';
-import { Callout, CalloutAction, describeLeft, FailureCallout, leftTitle } from './order-callouts.tsx';
-import { OrderFields } from './order-fields.tsx';
+import { OrderFields } from './form/order-fields.tsx';
+import { checkOrderForm, type OrderForm, type OrderFormProblem } from './form/order-form.ts';
 import {
   emptyForm,
   forgetCustomer,
@@ -27,9 +23,19 @@ import {
   rememberCustomer,
   storeForm,
   storePlacedForm,
-} from './order-memory.ts';
+} from './form/order-memory.ts';
+import LargeOrder from './large-order.tsx';
+import { nextSteps } from './next-steps.ts';
+import { Callout, CalloutAction, describeLeft, FailureCallout, leftTitle } from './order-callouts.tsx';
 import { Amounts, OrderedLine, type OrderedProduct } from './order-summary.tsx';
-import { type OrderFailure, orderContent, otherFailure, placeOrder, problemsOf } from './place-order.ts';
+import type { OrderFigures } from './place/order-change.ts';
+import {
+  type OrderFailure,
+  orderContent,
+  otherFailure,
+  placeOrder,
+  problemsOf,
+} from './place/place-order.ts';
 import type { SimilarDrink } from './similar-drinks.tsx';
 import { TermsLine, termsField } from './terms-line.tsx';
 import { useLiveStock } from './use-live-stock.ts';

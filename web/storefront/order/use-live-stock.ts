@@ -1,7 +1,7 @@
 // Stock of a drink while its order form is open. The page may be outdated, and other customers order at the same
 // time.
 import { useCallback, useEffect, useState } from 'react';
-import { createStore } from '../../lib/store.ts';
+import { createStore } from '../../../supabase/store.ts';
 import { useShop } from '../layout/use-shop.ts';
 
 const pollIntervalMs = 5000;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { DeviceStorage } from '../../lib/browser-storage.ts';
-import type { RememberedOrder } from '../../lib/remembered-orders.ts';
+import type { DeviceStorage } from '../../lib/browser/browser-storage.ts';
+import type { RememberedOrder } from '../../lib/orders/remembered-orders.ts';
 import { announcedPayments, paymentsToFollow, shownPayments } from './announced-payments.ts';
 
 function memory(): DeviceStorage {

@@ -1,6 +1,6 @@
 // Payments that this tab watches and has announced, so that each is announced once per tab, also after a reload.
-import { type DeviceStorage, tabStorage } from '../../lib/browser-storage.ts';
-import type { RememberedOrder } from '../../lib/remembered-orders.ts';
+import { type DeviceStorage, tabStorage } from '../../lib/browser/browser-storage.ts';
+import type { RememberedOrder } from '../../lib/orders/remembered-orders.ts';
 
 export interface FollowedPayment {
   paymentReference: string;

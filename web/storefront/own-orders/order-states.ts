@@ -1,6 +1,7 @@
 // The state of the orders stored on this device: loaded in one request and shared by all parts of a page.
 import { useSyncExternalStore } from 'react';
-import { describeOrder, type OrderFacts, type OrderMeaning } from '../../../domain/order-meaning.ts';
+import { createStore, type StoreAddress } from '../../../supabase/store.ts';
+import { describeOrder, type OrderFacts, type OrderMeaning } from '../../lib/orders/order-meaning.ts';
 import {
   closePayment,
   endOrder,
@@ -9,8 +10,7 @@ import {
   ordersToLoad,
   type RememberedOrder,
   rememberedOrders,
-} from '../../lib/remembered-orders.ts';
-import { createStore, type StoreAddress } from '../../lib/store.ts';
+} from '../../lib/orders/remembered-orders.ts';
 import { readOrderFacts } from '../tracking/tracked-order.ts';
 
 export interface OwnOrder {

@@ -1,10 +1,14 @@
 // On devices with orders: updates their state and announces results of payments outside a dialog.
 import { useEffect, useRef } from 'react';
 import { useNavigate } from 'react-router';
-import type { OrderMeaning } from '../../../domain/order-meaning.ts';
 import { describePaymentFailure } from '../../../domain/payment-result.ts';
-import { onStoredOrdersChange, rememberedOrders, rememberPrompt } from '../../lib/remembered-orders.ts';
-import { createStore } from '../../lib/store.ts';
+import { createStore } from '../../../supabase/store.ts';
+import type { OrderMeaning } from '../../lib/orders/order-meaning.ts';
+import {
+  onStoredOrdersChange,
+  rememberedOrders,
+  rememberPrompt,
+} from '../../lib/orders/remembered-orders.ts';
 import type { Toast } from '../../ui/toasts/toaster.tsx';
 import { dismissToast, showToast } from '../../ui/toasts/toasts.tsx';
 import { useShop } from '../layout/use-shop.ts';

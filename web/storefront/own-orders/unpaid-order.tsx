@@ -1,6 +1,6 @@
 // An unpaid order on a product page: the order of this product, else the newest.
 import { useState } from 'react';
-import type { RememberedOrder } from '../../lib/remembered-orders.ts';
+import type { RememberedOrder } from '../../lib/orders/remembered-orders.ts';
 import { TextWithAmounts } from '../../ui/price.tsx';
 import { PayNow } from '../payment/pay-now.tsx';
 import { useUnpaidOrder } from './order-states.ts';

@@ -1,7 +1,7 @@
 // Loads the parts of a page about the orders of this device once there are any, so that first visits do not load
 // them.
 import { useEffect, useState } from 'react';
-import { hasOrders, ordersKey } from '../../lib/stored-orders.ts';
+import { hasOrders, ordersKey } from '../../lib/orders/stored-orders.ts';
 
 type Parts = typeof import('./parts.tsx');
 

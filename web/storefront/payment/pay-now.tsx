@@ -1,7 +1,7 @@
 // The button that opens the payment of an unpaid order.
 import { lazy, Suspense, useState } from 'react';
-import type { OrderMeaning } from '../../../domain/order-meaning.ts';
-import { rememberedOrder } from '../../lib/remembered-orders.ts';
+import type { OrderMeaning } from '../../lib/orders/order-meaning.ts';
+import { rememberedOrder } from '../../lib/orders/remembered-orders.ts';
 import { Button, type ButtonSize } from '../../ui/button.tsx';
 import { useDialogCode } from '../layout/use-dialog-code.ts';
 import type { PayableOrder } from './use-payment.ts';

@@ -3,12 +3,12 @@
 import { data, Form, redirect, useNavigation } from 'react-router';
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import { orderLink } from '../../../domain/order-link.ts';
-import { describeOrder } from '../../../domain/order-meaning.ts';
 import { adviseAfterFailure, describePaymentFailure } from '../../../domain/payment-result.ts';
 import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
+import { withTimeout } from '../../../domain/timeout.ts';
 import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
+import { describeOrder } from '../../lib/orders/order-meaning.ts';
 import { shopContext } from '../../lib/shop-context.ts';
-import { withTimeout } from '../../lib/timeout.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';

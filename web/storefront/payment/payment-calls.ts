@@ -1,6 +1,6 @@
 // The two calls of the payment function (specification §7, Storefront 4 and 5), and their responses.
 import type { FunctionsClient } from '@supabase/functions-js';
-import type { Store } from '../../lib/store.ts';
+import type { Store } from '../../../supabase/store.ts';
 
 /** A payment that was not initiated, with a message for the customer and the function's error code, if any. */
 export class PaymentRefusal extends Error {

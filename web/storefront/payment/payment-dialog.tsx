@@ -1,10 +1,10 @@
 // The payment dialog for an order that is already placed.
 import { useNavigate } from 'react-router';
-import type { OrderMeaning } from '../../../domain/order-meaning.ts';
-import { tabStorage } from '../../lib/browser-storage.ts';
-import { setPaymentAside } from '../../lib/remembered-orders.ts';
+import { tabStorage } from '../../lib/browser/browser-storage.ts';
+import type { OrderMeaning } from '../../lib/orders/order-meaning.ts';
+import { setPaymentAside } from '../../lib/orders/remembered-orders.ts';
 import { DialogOrDrawer } from '../../ui/dialog/dialog-or-drawer.tsx';
-import { fillFormFromOrder } from '../order/order-memory.ts';
+import { fillFormFromOrder } from '../order/form/order-memory.ts';
 import { PaymentPanel } from './payment-panel.tsx';
 import type { PayableOrder } from './use-payment.ts';
 

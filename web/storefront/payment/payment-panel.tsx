@@ -1,8 +1,8 @@
 // The content of the payment dialog: runs the payment and shows its state.
 import { useEffect, useRef, useState } from 'react';
 import { useNavigate } from 'react-router';
-import { cancelledFacts, describeOrder, type OrderMeaning } from '../../../domain/order-meaning.ts';
 import { formatPhone } from '../../../domain/phone.ts';
+import { cancelledFacts, describeOrder, type OrderMeaning } from '../../lib/orders/order-meaning.ts';
 import { useLeaveDialog } from '../../ui/dialog/dialog-history.ts';
 import { dismissToast } from '../../ui/toasts/toasts.tsx';
 import { useShop } from '../layout/use-shop.ts';

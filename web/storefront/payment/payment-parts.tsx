@@ -1,10 +1,10 @@
 // Parts shared by the states of the payment dialog.
 import { formatKsh } from '../../../domain/money.ts';
 import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
-import { otherNetworkOf } from '../../../domain/phone-network.ts';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { Price, TextWithAmounts } from '../../ui/price.tsx';
 import { useShop } from '../layout/use-shop.ts';
+import { otherNetworkOf } from './phone-network.ts';
 import type { PayableOrder } from './use-payment.ts';
 import './payment-animations.css';
 

@@ -2,8 +2,8 @@
 import { type FormEvent, type RefObject, useEffect, useId, useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
-import type { OrderMeaning } from '../../../domain/order-meaning.ts';
 import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
+import type { OrderMeaning } from '../../lib/orders/order-meaning.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';

@@ -1,7 +1,7 @@
 // Runs the payment machine: sends the prompt, polls its outcome every three seconds, and stores both on the device.
 import { useCallback, useEffect, useReducer, useRef } from 'react';
-import { closePayment, type RememberedOrder, rememberPrompt } from '../../lib/remembered-orders.ts';
-import { createStore } from '../../lib/store.ts';
+import { createStore } from '../../../supabase/store.ts';
+import { closePayment, type RememberedOrder, rememberPrompt } from '../../lib/orders/remembered-orders.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { announcedPayments, shownPayments } from '../own-orders/announced-payments.ts';
 import {

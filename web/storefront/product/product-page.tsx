@@ -1,15 +1,16 @@
 // One product: description, price, stock and the order button.
+
 import { lazy, Suspense, useCallback, useEffect, useRef, useState } from 'react';
 import { data, Link, useLocation } from 'react-router';
+import { categoryProductsTag, productsTag, productTag } from '../../../domain/cache-tags.ts';
+import { slugForQuery } from '../../../domain/catalogue.ts';
 import { formatKsh } from '../../../domain/money.ts';
-import { slugForQuery } from '../../../domain/product-form.ts';
 import { isAllowedImageUrl } from '../../../domain/product-image.ts';
 import { shareImagePath } from '../../../domain/share-image.ts';
-import { categoryProductsTag, productsTag, productTag } from '../../lib/cache-tags.ts';
 import { areProducts } from '../../lib/listed-products.ts';
-import type { RememberedOrder } from '../../lib/remembered-orders.ts';
+import type { RememberedOrder } from '../../lib/orders/remembered-orders.ts';
+import { hasOrders } from '../../lib/orders/stored-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
-import { hasOrders } from '../../lib/stored-orders.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { FlavourDot, flavourSlug } from '../../ui/flavour.tsx';

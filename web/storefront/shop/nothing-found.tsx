@@ -1,10 +1,10 @@
 // Shown on the shop page for a search without results. Loaded on use.
 import { Link } from 'react-router';
-import { readSearchPurpose } from '../../../domain/search-purpose.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { OtherDrinks } from '../product/other-drinks.tsx';
 import type { CardProduct } from '../product/product-card.tsx';
 import SearchHint from './search-hint.tsx';
+import { readSearchPurpose } from './search-purpose.ts';
 
 interface NothingFoundProps {
   /** Of the whole list, newest first. */

@@ -1,7 +1,7 @@
 // A hint for searches about an order or a price.
 import { Link } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
-import { readSearchPurpose } from '../../../domain/search-purpose.ts';
+import { readSearchPurpose } from './search-purpose.ts';
 
 const linkStyle =
   '-my-2 inline-block py-2.5 font-bold text-leaf-700 underline underline-offset-4 hover:text-leaf-800';

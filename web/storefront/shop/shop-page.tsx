@@ -2,6 +2,7 @@
 // which filters and sorts them; longer lists come from the server in pages.
 import { lazy, Suspense, useEffect, useMemo, useRef, useState } from 'react';
 import { data, Link, redirect, type ShouldRevalidateFunctionArgs, useSearchParams } from 'react-router';
+import { categoriesTag, productsTag, synonymsTag } from '../../../domain/cache-tags.ts';
 import {
   type CatalogueQuery,
   groupProducts,
@@ -13,7 +14,6 @@ import {
   writeCatalogueQuery,
 } from '../../../domain/catalogue.ts';
 import { formatKes } from '../../../domain/money.ts';
-import { categoriesTag, productsTag, synonymsTag } from '../../lib/cache-tags.ts';
 import { areProducts } from '../../lib/listed-products.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';

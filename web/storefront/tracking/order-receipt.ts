@@ -1,6 +1,7 @@
 // Loads the receipt of an order.
-import type { OrderFacts } from '../../../domain/order-meaning.ts';
-import type { Store } from '../../lib/store.ts';
+
+import type { Store } from '../../../supabase/store.ts';
+import type { OrderFacts } from '../../lib/orders/order-meaning.ts';
 import {
   failedLookup,
   failedToFetch,

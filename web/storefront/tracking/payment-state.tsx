@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'react';
 import { Link, useLocation } from 'react-router';
 import { orderLink } from '../../../domain/order-link.ts';
-import type { OrderMeaning } from '../../../domain/order-meaning.ts';
+import type { OrderMeaning } from '../../lib/orders/order-meaning.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { TextWithAmounts } from '../../ui/price.tsx';

@@ -2,14 +2,14 @@
 import { useEffect, useState } from 'react';
 import { Link, redirect, useNavigate } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
-import { formatOrderDate } from '../../../domain/order-date.ts';
 import { orderLink } from '../../../domain/order-link.ts';
-import { describeOrder, totalLines } from '../../../domain/order-meaning.ts';
 import { formatPhone } from '../../../domain/phone.ts';
+import { withTimeout } from '../../../domain/timeout.ts';
 import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
-import { rememberedOrder } from '../../lib/remembered-orders.ts';
+import { formatOrderDate } from '../../lib/orders/order-date.ts';
+import { describeOrder, totalLines } from '../../lib/orders/order-meaning.ts';
+import { rememberedOrder } from '../../lib/orders/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
-import { withTimeout } from '../../lib/timeout.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';

@@ -1,7 +1,7 @@
 // The short links in text messages: each redirects to its order's page.
 import { redirect } from 'react-router';
 import { orderLink, readShortOrderLink } from '../../../domain/order-link.ts';
-import { linkWithoutPunctuation } from '../../../domain/pasted-link.ts';
+import { linkWithoutPunctuation } from '../../lib/pasted-link.ts';
 import type { Route } from './+types/short-link.ts';
 
 export function loader({ url }: Route.LoaderArgs) {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createStore } from '../../lib/store.ts';
+import { createStore } from '../../../supabase/store.ts';
 import { lookUpOrder, readTrackedOrder, type TrackedOrder, withLookup, withUpdate } from './tracked-order.ts';
 
 const answer = {

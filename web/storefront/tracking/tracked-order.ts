@@ -1,7 +1,7 @@
 // An order by its tracking number: loads it and merges live changes.
 import type { PostgrestError } from '@supabase/postgrest-js';
-import type { OrderFacts, PaymentCheck } from '../../../domain/order-meaning.ts';
-import type { Store } from '../../lib/store.ts';
+import type { Store } from '../../../supabase/store.ts';
+import type { OrderFacts, PaymentCheck } from '../../lib/orders/order-meaning.ts';
 
 export interface TrackedItem {
   id: string;

@@ -2,11 +2,10 @@
 import { useEffect, useState } from 'react';
 import { redirect } from 'react-router';
 import { orderLink } from '../../../domain/order-link.ts';
-import { describeOrderStatus } from '../../../domain/order-status.ts';
+import { withTimeout } from '../../../domain/timeout.ts';
 import { describeOtherNumber, normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
-import { rememberedOrder } from '../../lib/remembered-orders.ts';
+import { rememberedOrder } from '../../lib/orders/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
-import { withTimeout } from '../../lib/timeout.ts';
 import { Icon } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { dismissToast, showToast } from '../../ui/toasts/toasts.tsx';
@@ -14,6 +13,7 @@ import { describePage } from '../layout/page-meta.ts';
 import { useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/tracking-page.ts';
 import { OrderSheet } from './order-sheet.tsx';
+import { describeOrderStatus } from './order-status.ts';
 import { RevealForm } from './reveal-form.tsx';
 import { failedToFetch, lookUpOrder, type OrderLookup, type TrackedOrder } from './tracked-order.ts';
 import { TrackingCard, TrackingFrame } from './tracking-frame.tsx';
@@ -169,7 +169,7 @@ function useOwnOrder(trackingNumber: string, lookup: OrderLookup): TrackedOrder 
     const accessKey = isOpen ? null : rememberedOrder(trackingNumber)?.accessKey;
     if (!accessKey) return;
     let isGone = false;
-    import('../../lib/store.ts').then(
+    import('../../../supabase/store.ts').then(
       async ({ createStore }) => {
         const answer = await lookUpOrder(createStore(config).tables, trackingNumber, { accessKey });
         if (!isGone && answer.kind === 'found') setOwn(answer.order);

@@ -1,7 +1,7 @@
 // Keeps a shown order current: reloads it after changes, or when changes may have been missed.
 import { useEffect, useState } from 'react';
-import { rememberedOrder } from '../../lib/remembered-orders.ts';
-import { withTimeout } from '../../lib/timeout.ts';
+import { withTimeout } from '../../../domain/timeout.ts';
+import { rememberedOrder } from '../../lib/orders/remembered-orders.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { failedToFetch, lookUpOrder, type TrackedOrder, withLookup } from './tracked-order.ts';
 
@@ -40,7 +40,7 @@ export function useFollowedOrder(found: TrackedOrder, accessKey: string | null):
       if (isLoading) return;
       isLoading = true;
       // A page of an older build receives no live changes.
-      const store = await import('../../lib/store.ts').catch(() => null);
+      const store = await import('../../../supabase/store.ts').catch(() => null);
       let wait = shortestWait;
       while (store && isStale && !isStopped) {
         isStale = false;

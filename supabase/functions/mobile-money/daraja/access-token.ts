@@ -1,9 +1,9 @@
 // The access token: requested by one process at a time, renewed early, and again if M-PESA rejects it.
 
-import { readLifetime } from '../../../../domain/retry-after.ts';
 import type { AccessToken, TokenStore } from '../database/access-tokens.ts';
 import { parseObject, readText } from '../request-body.ts';
 import type { DarajaSettings } from '../settings.ts';
+import { readLifetime } from './retry-after.ts';
 
 const TOKEN_PATH = '/oauth/v1/generate?grant_type=client_credentials';
 const MAX_RESPONSE_BYTES = 64 * 1024;

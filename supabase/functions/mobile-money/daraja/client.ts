@@ -1,10 +1,10 @@
 // The HTTP client of Daraja, with one retry if the access token has become invalid.
 
-import { readRetryAfter } from '../../../../domain/retry-after.ts';
 import type { TokenStore } from '../database/access-tokens.ts';
 import { type JsonObject, parseObject, readText } from '../request-body.ts';
 import type { DarajaSettings } from '../settings.ts';
 import { createAccessTokens } from './access-token.ts';
+import { readRetryAfter } from './retry-after.ts';
 
 /** Pages of a statement can be long. */
 const MAX_RESPONSE_BYTES = 4 * 1024 * 1024;

@@ -1,6 +1,6 @@
 // The orders placed on this device, as stored in the browser: enough to load their state, to resume a payment after a reload
 // and to order again. The state of an order comes only from the server.
-import { type DeviceStorage, deviceStorage, onStoredElsewhere } from './browser-storage.ts';
+import { type DeviceStorage, deviceStorage, onStoredElsewhere } from '../browser/browser-storage.ts';
 import { ordersKey } from './stored-orders.ts';
 
 export interface RememberedOrder {

@@ -1,5 +1,5 @@
 // Changes of an order's price or fee between showing its form and sending it.
-import { formatKsh } from './money.ts';
+import { formatKsh } from '../../../../domain/money.ts';
 
 /** The parts of a total, in cents. */
 export interface OrderFigures {

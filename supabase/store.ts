@@ -1,7 +1,7 @@
 // The storefront's data access: tables, procedures and functions, on the server and in the browser.
 import { FunctionsClient } from '@supabase/functions-js';
 import { PostgrestClient } from '@supabase/postgrest-js';
-import type { Database } from '../../supabase/types.ts';
+import type { Database } from './types.ts';
 
 export interface StoreAddress {
   /** Origin of the backend's services without a trailing slash; '' for the page's own origin. */

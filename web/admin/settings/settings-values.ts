@@ -1,7 +1,7 @@
 // The staff's form of the store's settings: validation with its messages, and the values for the database.
-import { isEmail } from './email.ts';
-import { normaliseAnyPhone } from './phone.ts';
-import { visibleLength } from './visible-text.ts';
+import { isEmail } from '../../../domain/email.ts';
+import { normaliseAnyPhone } from '../../../domain/phone.ts';
+import { visibleLength } from '../../../domain/visible-text.ts';
 
 /** Labels of the fields, in the order of the form. */
 export const settingsLabels = {

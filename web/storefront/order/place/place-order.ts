@@ -1,12 +1,12 @@
 // Places an order and parses the response.
-import { orderTotal } from '../../../domain/money.ts';
-import type { OrderFigures } from '../../../domain/order-change.ts';
-import { describeOrderFailure } from '../../../domain/order-failure.ts';
-import type { OrderForm, OrderFormProblem } from '../../../domain/order-form.ts';
-import { normalisePhone } from '../../../domain/phone.ts';
-import type { RememberedOrder } from '../../lib/remembered-orders.ts';
-import type { Store } from '../../lib/store.ts';
-import { requestTimeoutMs } from '../../lib/timeout.ts';
+import { orderTotal } from '../../../../domain/money.ts';
+import { normalisePhone } from '../../../../domain/phone.ts';
+import { requestTimeoutMs } from '../../../../domain/timeout.ts';
+import type { Store } from '../../../../supabase/store.ts';
+import type { RememberedOrder } from '../../../lib/orders/remembered-orders.ts';
+import type { OrderForm, OrderFormProblem } from '../form/order-form.ts';
+import type { OrderFigures } from './order-change.ts';
+import { describeOrderFailure } from './order-failure.ts';
 
 export interface OrderRequest {
   productId: string;

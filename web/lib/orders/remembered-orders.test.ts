@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest';
-import type { DeviceStorage } from './browser-storage.ts';
+import type { DeviceStorage } from '../browser/browser-storage.ts';
 import {
   closePayment,
   endOrder,

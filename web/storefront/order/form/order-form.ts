@@ -1,7 +1,7 @@
 // Validation of the customer's order form: rules in the order of their checks, with their messages.
-import { isEmail } from './email.ts';
-import { formatPhone, normalisePhone } from './phone.ts';
-import { visibleLength, wordLength } from './visible-text.ts';
+import { isEmail } from '../../../../domain/email.ts';
+import { formatPhone, normalisePhone } from '../../../../domain/phone.ts';
+import { visibleLength, wordLength } from '../../../../domain/visible-text.ts';
 
 export interface OrderForm {
   name: string;

@@ -1,5 +1,10 @@
 // What staff screens, files and papers call each state of an order, its payments and its delivery.
-import type { DeliveryStatus, OrderPaymentStatus, OrderStatus, PaymentStatus } from '../supabase/types.ts';
+import type {
+  DeliveryStatus,
+  OrderPaymentStatus,
+  OrderStatus,
+  PaymentStatus,
+} from '../../../supabase/types.ts';
 
 /** A colour of a badge: red needs staff, yellow and orange wait, blue and purple are under way, green is done, grey is over. */
 type LabelTone = 'yellow' | 'blue' | 'purple' | 'orange' | 'green' | 'red' | 'grey';

@@ -7,7 +7,7 @@ import {
   type SettingsForm,
   settingsFormOf,
   settingsValues,
-} from './settings-form.ts';
+} from './settings-values.ts';
 
 const good: SettingsForm = {
   store_name: 'Jani Juice',

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest';
-import type { DeviceStorage } from '../../lib/browser-storage.ts';
+import type { DeviceStorage } from '../../../lib/browser/browser-storage.ts';
 import {
   emptyForm,
   fillFormFromOrder,

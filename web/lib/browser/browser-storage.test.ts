@@ -75,10 +75,10 @@ test.each([
   expect(listener).toHaveBeenCalledTimes(calls);
 });
 
-const web = join(import.meta.dirname, '..');
+const web = join(import.meta.dirname, '../..');
 /** Inline scripts, which run before anything is imported; the worker, whose own scope has caches; tests. */
 const exceptions =
-  /^(ui\/early-taps\.tsx|admin\/data\/early-requests\.tsx|lib\/browser-storage\.ts|service-worker\/.*|testing\/.*|.*\.test\.tsx?)$/;
+  /^(ui\/early-taps\.tsx|admin\/data\/early-requests\.tsx|lib\/browser\/browser-storage\.ts|service-worker\/.*|testing\/.*|.*\.test\.tsx?)$/;
 const access =
   /\b(?:localStorage|sessionStorage|indexedDB|cookieStore)\b(?!`)|\bdocument\.cookie\b(?!`)|\bcaches\.|navigator\.serviceWorker/;
 

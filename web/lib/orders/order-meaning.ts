@@ -1,5 +1,5 @@
 // Describes an order's state to the customer, with the next action. Used by every screen of the storefront.
-import { chargeCents, formatKsh } from './money.ts';
+import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import { formatOrderTime } from './order-date.ts';
 
 /** For an unpaid order: its newest payment that is open or ended without a known result. */

@@ -1,5 +1,6 @@
 // The staff's form of a product: validation with its messages, and the values for the database.
-import { visibleLength } from './visible-text.ts';
+import { slugLength } from '../../../domain/catalogue.ts';
+import { visibleLength } from '../../../domain/visible-text.ts';
 
 /** A product in the form, as typed. */
 export interface ProductForm {
@@ -30,18 +31,14 @@ export interface ProductValues {
 
 export type ProductProblems = Partial<Record<ProductField, string>>;
 
-/** Limits of the database and of product URLs. */
+/** Limits of the database. */
 const productLimits = {
   nameLength: 160,
-  slugLength: 200,
   categoryLength: 80,
   /** Cents. */
   price: 1_000_000_000,
   stock: 2_147_483_647,
 } as const;
-
-/** A slug from a URL, cut just beyond the longest that a product has: the data service refuses very long values. */
-export const slugForQuery = (slug: string): string => slug.slice(0, productLimits.slugLength + 1);
 
 export const emptyProductForm: ProductForm = {
   name: '',
@@ -71,8 +68,8 @@ export function checkProductForm(form: ProductForm): ProductProblems {
   if (!slug) problems.slug = 'Product slug is required';
   else if (!/^[a-z0-9]+(-[a-z0-9]+)*$/.test(slug)) {
     problems.slug = 'Product slug takes small letters a-z and digits, with single hyphens between them';
-  } else if (slug.length > productLimits.slugLength) {
-    problems.slug = `Product slug is longer than ${productLimits.slugLength} characters`;
+  } else if (slug.length > slugLength) {
+    problems.slug = `Product slug is longer than ${slugLength} characters`;
   }
   const price = readShillings(form.price);
   if (!form.price.trim()) problems.price = 'Price is required';
@@ -203,7 +200,7 @@ export function slugFromName(name: string): string {
     .normalize('NFKD')
     .replace(/[^a-z0-9\s-]/g, '')
     .replace(/[\s-]+/g, '-')
-    .slice(0, productLimits.slugLength)
+    .slice(0, slugLength)
     .replace(/^-|-$/g, '');
 }
 

@@ -1,7 +1,8 @@
 // What the order form stores. In this tab: the idempotency key of the order, so that a reload cannot place it twice.
 // On this device: customer and address, so that the next order is typed faster.
-import type { OrderForm } from '../../../domain/order-form.ts';
-import type { DeviceStorage } from '../../lib/browser-storage.ts';
+
+import type { DeviceStorage } from '../../../lib/browser/browser-storage.ts';
+import type { OrderForm } from './order-form.ts';
 
 export const emptyForm: OrderForm = {
   name: '',

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { emptyForm } from './order-memory.ts';
+import { emptyForm } from '../form/order-memory.ts';
 import { placedOrderCookie, readSameOrder } from './same-order.ts';
 
 const order = {

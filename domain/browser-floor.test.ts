@@ -10,7 +10,7 @@ test('the floor is written for build tools and for people', () => {
 
 test.each(['docs/operating.md', 'docs/decisions/old-browsers.md'])('%s states the floor', (file) => {
   const { chrome, firefox, safari } = browserFloor;
-  const text = readFileSync(join(import.meta.dirname, '../..', file), 'utf8');
+  const text = readFileSync(join(import.meta.dirname, '..', file), 'utf8');
   expect(text).toMatch(
     new RegExp(
       `Chrome and Android WebView ${chrome}, Firefox ${firefox}(?:,| and) Safari ${String(safari).replace('.', '\\.')}`,

@@ -1,5 +1,5 @@
 // Prices, fees and stocks that are rather a slip of the finger: staff are asked before they are saved.
-import { formatKes } from './money.ts';
+import { formatKes } from '../../../domain/money.ts';
 
 /** A price or fee beyond this many times the former one, or below that part of it, is asked. */
 const jump = 3;

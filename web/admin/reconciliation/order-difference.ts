@@ -1,6 +1,6 @@
 // Money for an order that is not its charge: what is said about it, and the decisions about it, named by what happens to the order.
 // The database applies them (`resolve_review`).
-import { formatKes } from './money.ts';
+import { formatKes } from '../../../domain/money.ts';
 
 /** Amounts in cents. */
 export interface AmountOfOrder {

@@ -1,5 +1,5 @@
 // Guesses the purpose of a search without results: an order or a price.
-import { readOrderNumbers } from './tracking-number.ts';
+import { readOrderNumbers } from '../../../domain/tracking-number.ts';
 
 /** `trackingNumber`: a tracking number or order number that the search names. */
 export type SearchPurpose = { kind: 'order'; trackingNumber: string | null } | { kind: 'price' };

@@ -15,7 +15,7 @@ import {
   slugFromName,
   tidyCategoryName,
   writeShillings,
-} from './product-form.ts';
+} from './product-values.ts';
 
 const good: ProductForm = {
   name: 'Embu Fresh Mango',

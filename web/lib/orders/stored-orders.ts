@@ -1,5 +1,5 @@
 // Whether this device has stored orders. First visits load only this part.
-import { readStored } from './browser-storage.ts';
+import { readStored } from '../browser/browser-storage.ts';
 
 /** Storage key of the orders; also the event on `window` after this tab has changed them. */
 export const ordersKey = 'jani.orders';

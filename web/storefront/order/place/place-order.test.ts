@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest';
-import { createStore } from '../../lib/store.ts';
+import { createStore } from '../../../../supabase/store.ts';
 import { orderContent, placeOrder } from './place-order.ts';
 
 const request = {
