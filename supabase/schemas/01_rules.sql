@@ -107,6 +107,17 @@ $$;
 comment on function private.word_length is
   'Number of letters and digits of any script in a text. Counts as domain/visible-text.ts.';
 
+create function private.without_accents(written text) returns text
+language sql immutable
+return translate(lower(written), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu');
+comment on function private.without_accents is
+  'A text as staff lists are searched: small letters without accents and apostrophes. The indexes by words repeat the expression: an index of a function would keep what an earlier version of it returned.';
+
+create function private.back_off(first interval, tries integer, longest interval) returns interval
+language sql immutable
+return least(first * power(2, least(tries, 10)), longest);
+comment on function private.back_off is 'The wait after a number of tries (from 0): it doubles with each, up to the longest.';
+
 create function private.normalised_receipt(written text) returns text
 language plpgsql immutable set search_path = '' as $$
 begin

@@ -386,7 +386,7 @@ begin
     ) values (
       new_id, number, customer.name, customer.email, customer.phone, customer.address, customer.notes,
       settings.delivery_fee, total, case when units is not null then expires_at end, expires_at,
-      now() + 2 * make_interval(mins => settings.reservation_minutes),
+      now() + private.longest_reservation(make_interval(mins => settings.reservation_minutes)),
       case when place_order.accepts_terms then now() end,
       case when place_order.accepts_terms then (
         select coalesce(jsonb_object_agg(t.slug, t.updated_at), '{}') || jsonb_build_object('is_ticked', settings.requires_terms_tick)

@@ -24,6 +24,18 @@ comment on column private.order_networks.ended_at is 'When its last hold, or the
 alter table private.order_networks enable row level security;
 create index order_networks_by_network on private.order_networks (network, is_open, phone);
 
+create function private.reservation() returns interval
+language sql stable set search_path = '' as $$
+  select make_interval(mins => s.reservation_minutes) from public.store_settings as s;
+$$;
+comment on function private.reservation is 'How long the units of a new order wait for its payment.';
+
+create function private.longest_reservation(reservation interval) returns interval
+language sql immutable
+return 2 * reservation;
+comment on function private.longest_reservation is
+  'The longest that prompts can extend a reservation of this length to, counted from its beginning (orders.expiry_limit).';
+
 create function private.units_held(product_id uuid) returns bigint
 language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
 begin
@@ -52,14 +64,14 @@ language plpgsql stable set search_path = '' set enable_bitmapscan = on set enab
 declare
   is_prompted boolean;
 begin
-  if ended.payment_status <> 'unpaid' or ended.status not in ('pending', 'cancelled') then
+  if ended.payment_status <> 'unpaid' or not private.is_before_work(ended.status) then
     return null;
   end if;
   if exists (select from public.payments as p where p.order_id = ended.id and p.status = 'review') then
     return null;
   end if;
   is_prompted := coalesce(ended.expiry_limit > now(), true) and exists (
-    select from public.payments as p where p.order_id = ended.id and p.status in ('initiating', 'processing')
+    select from public.payments as p where p.order_id = ended.id and private.is_open_attempt(p.status)
   );
   return case
     when not is_prompted and (ended.expires_at <= now() or (ended.status = 'cancelled' and ended.reserved_until is not null)) then 'order'
@@ -176,18 +188,16 @@ comment on function private.take_units is
 
 create function private.move_units_with_status(old public.orders, new public.orders) returns public.orders
 language plpgsql set search_path = '' as $$
-declare
-  minutes interval;
 begin
   if new.status = 'cancelled' then
     -- Units that have left the shop are not returned automatically.
-    if new.payment_status in ('paid', 'refunded') and new.units_returned_at is null and old.status in ('pending', 'processing') then
+    if private.was_paid(new.payment_status) and new.units_returned_at is null and private.is_in_shop(old.status) then
       perform private.return_units(new.id);
       new.units_returned_at := now();
     end if;
     return new;
   end if;
-  if (new.payment_status in ('paid', 'refunded') and new.units_returned_at is not null)
+  if (private.was_paid(new.payment_status) and new.units_returned_at is not null)
     or (new.payment_status = 'unpaid' and new.reserved_until is null)
   then
     if not private.take_units(new.id) then
@@ -197,10 +207,9 @@ begin
     new.units_returned_at := null;
   end if;
   if new.payment_status = 'unpaid' and new.reserved_until is null then
-    select make_interval(mins => s.reservation_minutes) into minutes from public.store_settings as s;
-    new.expires_at := now() + minutes;
+    new.expires_at := now() + private.reservation();
     new.reserved_until := new.expires_at;
-    new.expiry_limit := now() + 2 * minutes;
+    new.expiry_limit := now() + private.longest_reservation(private.reservation());
     new.extended_at := null;
   end if;
   return new;
@@ -211,7 +220,7 @@ create function private.end_reviews() returns void
 language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   reviewed record;
-  minutes interval := (select make_interval(mins => s.reservation_minutes) from public.store_settings as s);
+  minutes interval := private.reservation();
 begin
   for reviewed in
     select o.id as order_id, p.id as payment_id
@@ -239,7 +248,7 @@ begin
     update public.orders as o
     set expires_at = greatest(o.expires_at, now() + minutes),
         reserved_until = case when o.reserved_until is not null then greatest(o.expires_at, now() + minutes) end,
-        expiry_limit = greatest(o.expiry_limit, now() + 2 * minutes), extended_at = null
+        expiry_limit = greatest(o.expiry_limit, now() + private.longest_reservation(minutes)), extended_at = null
     where o.id = reviewed.order_id and o.payment_status = 'unpaid' and o.status <> 'cancelled';
   end loop;
 end
@@ -251,9 +260,9 @@ create function private.count_held_units(old public.orders, new public.orders) r
 language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   paid_networks text[];
-  was_held boolean := old.payment_status = 'unpaid' and old.reserved_until is not null and old.status in ('pending', 'cancelled');
+  was_held boolean := old.payment_status = 'unpaid' and old.reserved_until is not null and private.is_before_work(old.status);
   is_held boolean := new.id is not null
-    and new.payment_status = 'unpaid' and new.reserved_until is not null and new.status in ('pending', 'cancelled');
+    and new.payment_status = 'unpaid' and new.reserved_until is not null and private.is_before_work(new.status);
 begin
   if was_held and not is_held then
     -- In order of product, as expire_reservations locks them.
@@ -276,14 +285,14 @@ begin
       - (select sum(i.quantity) from public.order_items as i where i.order_id = old.id and i.product_id = known.product_id)
     where known.product_id = any (array(select i.product_id from public.order_items as i where i.order_id = old.id));
     -- Before the networks are deleted.
-    perform private.end_counted_hold(old.id, is_sold => new.payment_status <> 'unpaid' or new.status not in ('pending', 'cancelled'));
+    perform private.end_counted_hold(old.id, is_sold => new.payment_status <> 'unpaid' or not private.is_before_work(new.status));
   end if;
   if new.id is null then
     return;
   end if;
 
   -- Paid orders, and unpaid ones that were handed over, are not limited.
-  if new.payment_status <> 'unpaid' or new.status not in ('pending', 'cancelled') then
+  if new.payment_status <> 'unpaid' or not private.is_before_work(new.status) then
     with forgotten as (
       delete from private.order_networks as k where k.order_id = new.id returning k.network
     )
@@ -306,7 +315,7 @@ begin
   insert into private.held_units as known (product_id, quantity)
   select new.product_id, new.quantity
   from public.orders as o
-  where o.id = new.order_id and o.payment_status = 'unpaid' and o.reserved_until is not null and o.status in ('pending', 'cancelled')
+  where o.id = new.order_id and o.payment_status = 'unpaid' and o.reserved_until is not null and private.is_before_work(o.status)
   on conflict (product_id) do update set quantity = known.quantity + excluded.quantity;
   return null;
 end

@@ -287,7 +287,7 @@ begin
       when bool_or(p.status = 'review') then 'review'
       -- The money of an unpaid order was being refunded already when it was matched to the order.
       when bool_or(p.status = 'completed' and p.refunded_at is null) then 'goes_back'
-      when bool_or(p.status in ('initiating', 'processing')) then 'prompted'
+      when bool_or(private.is_open_attempt(p.status)) then 'prompted'
       when (array_agg(p.status order by p.created_at desc))[1] = 'unresolved' then 'unresolved'
     end into doubt
     from public.payments as p
@@ -295,10 +295,10 @@ begin
     if doubt is not null then
       answer := answer || jsonb_build_object('payment_check', doubt);
     end if;
-  elsif described.payment_status in ('paid', 'needs_review') and exists (
+  elsif private.has_money(described.payment_status) and exists (
     select from public.payments as p
     join public.refunds as r on r.payment_id = p.id
-    where p.order_id = described.id and not p.needs_refund and r.status in ('approved', 'sending', 'sent', 'unknown')
+    where p.order_id = described.id and not p.needs_refund and private.is_open_refund(r.status) and r.status <> 'requested'
   ) then
     answer := answer || '{"is_refunding": true}';
   end if;
@@ -339,7 +339,7 @@ begin
 end
 $$;
 comment on function private.order_facts is
-  'Facts about an order''s state that domain/order-meaning.ts reads. With proof (is_open) also reserved_until, expires_at, paid_cents, refunded_cents (the part of it that was sent back), surplus_cents (paid beyond the charge, to be refunded) and part_paid_cents.';
+  'Facts about an order''s state that web/lib/orders/order-meaning.ts reads. With proof (is_open) also reserved_until, expires_at, paid_cents, refunded_cents (the part of it that was sent back), surplus_cents (paid beyond the charge, to be refunded) and part_paid_cents.';
 
 create function public.orders_by_access_key(access_keys text[]) returns jsonb
 language plpgsql volatile security definer

@@ -157,6 +157,21 @@ $$;
 comment on function private.may_prompt_new_phone is
   'Whether the caller''s networks may prompt this phone: one that paid before, that was prompted today, or one more within the limit prompted_phones.';
 
+create function private.add_till_payment(order_id uuid, received_cents integer, confirmed_by uuid default null) returns public.payments
+language plpgsql set search_path = '' as $$
+declare
+  added public.payments;
+begin
+  insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
+  -- Not an open attempt: the result of a prompt may still be expected.
+  values (add_till_payment.order_id, '', add_till_payment.received_cents, 'unresolved', 'till', add_till_payment.confirmed_by)
+  returning * into added;
+  return added;
+end
+$$;
+comment on function private.add_till_payment is
+  'Adds money that came without a prompt as a payment of an order, to be settled by the caller. confirmed_by: the member of staff who typed it.';
+
 create function private.may_prompt_phone(payer text, paid_order public.orders) returns boolean
 language plpgsql volatile set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
@@ -168,7 +183,7 @@ begin
       select from public.payments as p
       where p.phone = may_prompt_phone.payer and p.created_at > now() - interval '1 day'
         -- A prompt that M-PESA refused at once did not reach the phone.
-        and (p.status in ('initiating', 'processing', 'unresolved') or (p.status = 'failed' and p.checkout_request_id is not null))
+        and (private.may_still_succeed(p.status) or (p.status = 'failed' and p.checkout_request_id is not null))
       limit unanswered
     ) as prompts
   ) < unanswered then
@@ -213,10 +228,10 @@ begin
   end if;
   select * into current_attempt from public.payments as p
   where p.order_id = ordered.id and (
-    p.status in ('initiating', 'processing', 'review')
+    private.is_unsettled_attempt(p.status)
     -- Money that does not pay the order allows another attempt.
     or (p.status = 'completed' and not p.needs_refund and (
-      ordered.payment_status in ('paid', 'refunded')
+      private.was_paid(ordered.payment_status)
       or (ordered.payment_status = 'needs_review' and p.charge_cents = ordered.charge_cents)
     ))
   )
@@ -414,7 +429,7 @@ begin
   -- no results after a day.
   update public.payments as p
   set status = 'unresolved', next_query_at = null, updated_at = now()
-  where p.status in ('initiating', 'processing')
+  where private.is_open_attempt(p.status)
     and p.created_at < now() - case when p.checkout_request_id is null then interval '15 minutes' else interval '1 day' end;
   update public.payments as p
   set next_query_at = null
@@ -422,7 +437,7 @@ begin
   -- All processes share the merchant's rate limit: one batch, then none until the limit allows the next.
   if not exists (
     select from public.payments as p
-    where p.status in ('processing', 'review') and p.checkout_request_id is not null and p.next_query_at <= now()
+    where private.can_be_queried(p.status) and p.checkout_request_id is not null and p.next_query_at <= now()
   ) or private.count_hit(
     'payment_queries', 'all',
     interval '1 minute' * lease_payment_queries.at_most / greatest(lease_payment_queries.per_minute, 1)
@@ -438,7 +453,7 @@ begin
       limit 1
     ) as widest_network
     from public.payments as p
-    where p.status in ('processing', 'review') and p.checkout_request_id is not null and p.next_query_at <= now()
+    where private.can_be_queried(p.status) and p.checkout_request_id is not null and p.next_query_at <= now()
   ), network_queries as materialized (
     select w.widest_network, (
       select sum(p.query_count)
@@ -454,7 +469,7 @@ begin
     from waiting as w
     join public.payments as p on p.id = w.id
     left join network_queries as n on n.widest_network = w.widest_network
-    where p.status in ('processing', 'review')
+    where private.can_be_queried(p.status)
     -- Orders before tests, the network with the fewest queries first, then the attempt that has waited longest.
     order by p.purpose = 'test', coalesce(n.queries, 0), w.next_query_at
     limit lease_payment_queries.at_most

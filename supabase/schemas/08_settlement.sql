@@ -180,7 +180,7 @@ begin
   end if;
   update public.orders as o
   set payment_status = 'paid', payment_method = 'mpesa',
-      status = case when o.status in ('pending', 'cancelled') then 'processing' else o.status end,
+      status = case when private.is_before_work(o.status) then 'processing' else o.status end,
       reserved_until = null, updated_at = now()
   where o.id = paid_order.id;
   insert into public.deliveries (order_id) values (paid_order.id) on conflict do nothing;
@@ -195,7 +195,7 @@ language plpgsql set search_path = '' as $$
 begin
   update public.orders as o
   set payment_status = 'needs_review', status = 'pending', updated_at = now()
-  where o.id = put_order_under_review.order_id and o.payment_status = 'paid' and o.status in ('pending', 'processing');
+  where o.id = put_order_under_review.order_id and o.payment_status = 'paid' and private.is_in_shop(o.status);
   if not found then
     return false;
   end if;
@@ -238,7 +238,7 @@ declare
     when report.result = 'pending' then 'pending'
     -- Also an attempt completed by presumption: the money was not this prompt's.
     when report.result = 'failed' and (
-      attempt.status in ('initiating', 'processing', 'unresolved')
+      private.may_still_succeed(attempt.status)
       or (is_completed and attempt.presumption = 'attempt' and not attempt_is_refunded)
     ) then 'failed'
     when report.result = 'failed' or (names_other_amount and is_completed) then 'superseded'
@@ -301,7 +301,7 @@ language sql stable set search_path = '' as $$
   select t.receipt
   from public.payments as p
   join public.mpesa_transactions as t on t.attempt_id = p.id and t.received_cents = p.charge_cents
-  where p.id = receipt_of_contradiction.attempt_id and p.status in ('review', 'failed') and p.review_cause = 'contradiction'
+  where p.id = receipt_of_contradiction.attempt_id and private.ended_unpaid(p.status) and p.review_cause = 'contradiction'
   order by t.created_at, t.receipt
   limit 1;
 $$;
@@ -381,9 +381,7 @@ language plpgsql set search_path = '' as $$
 declare
   second_id uuid;
 begin
-  insert into public.payments (order_id, phone, charge_cents, status, method)
-  values (attempt.order_id, '', report.received_cents, 'unresolved', 'till')
-  returning id into second_id;
+  second_id := (private.add_till_payment(attempt.order_id, report.received_cents)).id;
   update public.payments as p
   set status = 'completed', result_code = report.result_code, result_description = report.result_description,
       receipt = report.receipt, needs_refund = true, completed_at = now(), updated_at = now()

@@ -132,7 +132,7 @@ begin
   return exists (
     select from public.refunds as r
     where (r.payment_id = is_being_refunded.payment_id or r.receipt = is_being_refunded.receipt)
-      and r.status not in ('withdrawn', 'failed')
+      and not private.is_dropped_refund(r.status)
   );
 end
 $$;
@@ -145,7 +145,7 @@ begin
   update public.refunds as r
   set status = 'withdrawn', updated_at = now(), result_description = 'The money turned out to be an order''s'
   where r.receipt = withdraw_unsent_transaction_refunds.receipt and r.transaction_receipt is not null
-    and r.status in ('requested', 'approved') and r.tries = 0;
+    and private.is_unsent_refund(r.status) and r.tries = 0;
   return not private.is_being_refunded(null, withdraw_unsent_transaction_refunds.receipt);
 end
 $$;
@@ -202,7 +202,7 @@ begin
         when separate_receipt.failed then 'failed'
         when p.checkout_request_id is null or p.created_at < now() - interval '1 day' or exists (
           select from public.payments as other
-          where other.order_id = p.order_id and other.id <> p.id and other.status in ('initiating', 'processing')
+          where other.order_id = p.order_id and other.id <> p.id and private.is_open_attempt(other.status)
         ) then 'unresolved'
         else 'processing'
       end,
@@ -215,9 +215,7 @@ begin
   where p.id = attempt.id;
   update public.payments as p set next_query_at = null
   where p.id = attempt.id and p.status <> 'processing' and p.next_query_at is not null;
-  insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
-  values (attempt.order_id, '', attempt.charge_cents, 'unresolved', 'till', confirmed_by_staff)
-  returning id into own_id;
+  own_id := (private.add_till_payment(attempt.order_id, attempt.charge_cents, confirmed_by_staff)).id;
   update public.payment_messages as m set payment_id = own_id
   where m.payment_id = attempt.id and m.receipt = attempt.receipt and m.source in ('confirmation', 'statement', 'till');
   update public.payments as p
@@ -246,7 +244,7 @@ begin
   update public.change_notes as c set payment_id = attempt.id where c.payment_id = by_hand.id;
   -- Refunds of its present receipt move with that (move_refund_with_receipt). Staff may have corrected the receipt since.
   update public.refunds as r set payment_id = attempt.id
-  where r.payment_id = by_hand.id and r.receipt is distinct from by_hand.receipt and r.status in ('failed', 'withdrawn');
+  where r.payment_id = by_hand.id and r.receipt is distinct from by_hand.receipt and private.is_dropped_refund(r.status);
   delete from public.payments as p where p.id = by_hand.id;
   update public.payments as p
   set status = 'completed', result_code = '0', receipt = by_hand.receipt,
@@ -530,9 +528,7 @@ begin
   select * into known from public.payments as p
   where p.id = private.attempt_for(for_order, code, reported.received_cents, reported.transacted_at);
   if known.id is null then
-    insert into public.payments (order_id, phone, charge_cents, status, method)
-    values (for_order, '', reported.received_cents, 'unresolved', 'till')
-    returning * into known;
+    known := private.add_till_payment(for_order, reported.received_cents);
   end if;
   settled := public.settle_payment(
     payment_id => known.id, source => source, body => body,

@@ -112,7 +112,7 @@ begin
   if exists (
     select from public.payments as p
     join public.refunds as r on r.payment_id = p.id
-    where p.order_id = new.id and not p.needs_refund and r.status in ('requested', 'approved', 'sending', 'sent', 'unknown')
+    where p.order_id = new.id and not p.needs_refund and private.is_open_refund(r.status)
   ) then
     perform private.refuse(409, 'refund_under_way',
       'This money is on its way back to the customer. Withdraw the refund first, where that is still possible');
@@ -155,7 +155,7 @@ declare
   refund_id uuid := (select r.id from public.refunds as r where r.payment_id = new.id and r.status = 'completed');
 begin
   select * into strict refunded_order from public.orders as o where o.id = new.order_id for no key update;
-  if new.needs_refund or refunded_order.payment_status not in ('paid', 'needs_review') then
+  if new.needs_refund or not private.has_money(refunded_order.payment_status) then
     if new.needs_refund then
       perform private.queue_order_messages(new.order_id, 'order_refunded', refund_id::text);
     end if;
@@ -170,17 +170,17 @@ begin
     return;
   end if;
   -- M-PESA reversed the payment after refusing to, and the order was not sent: its units return to stock.
-  if refunded_order.payment_status = 'paid' and refunded_order.status in ('pending', 'processing') then
+  if refunded_order.payment_status = 'paid' and private.is_in_shop(refunded_order.status) then
     perform private.return_units(refunded_order.id);
   end if;
   update public.orders as o
   set payment_status = 'refunded',
       status = case
-        when refunded_order.payment_status = 'needs_review' or refunded_order.status in ('pending', 'processing') then 'cancelled'
+        when refunded_order.payment_status = 'needs_review' or private.is_in_shop(refunded_order.status) then 'cancelled'
         else o.status
       end,
       units_returned_at = case
-        when refunded_order.payment_status = 'needs_review' or refunded_order.status in ('pending', 'processing') then now()
+        when refunded_order.payment_status = 'needs_review' or private.is_in_shop(refunded_order.status) then now()
         else o.units_returned_at
       end,
       updated_at = now()
@@ -198,9 +198,9 @@ begin
   set payment_id = new.id, transaction_receipt = null, updated_at = now()
   where r.receipt = new.receipt and r.payment_id is distinct from new.id
     -- An earlier refund by hand stays with the payment.
-    and (r.status in ('failed', 'withdrawn') or not exists (
+    and (private.is_dropped_refund(r.status) or not exists (
       select from public.refunds as own
-      where own.payment_id = new.id and own.id <> r.id and own.status not in ('failed', 'withdrawn')
+      where own.payment_id = new.id and own.id <> r.id and not private.is_dropped_refund(own.status)
     ));
   select * into refund from public.refunds as r where r.payment_id = new.id and r.status = 'completed';
   if found then
@@ -212,7 +212,7 @@ begin
   set receipt = new.receipt, updated_at = now()
   where r.payment_id = new.id and r.receipt is null and not exists (
     select from public.refunds as known
-    where known.receipt = new.receipt and known.id <> r.id and known.status not in ('failed', 'withdrawn')
+    where known.receipt = new.receipt and known.id <> r.id and not private.is_dropped_refund(known.status)
   );
   return new;
 end
@@ -371,7 +371,7 @@ begin
   if withdrawn.status = 'withdrawn' then
     return withdrawn;
   end if;
-  if withdrawn.status not in ('requested', 'approved') then
+  if not private.is_unsent_refund(withdrawn.status) then
     perform private.refuse(409, 'refund_changed', 'This refund was changed in the meantime. Please look at it again');
   end if;
   update public.refunds as r set status = 'withdrawn', updated_at = now() where r.id = withdrawn.id returning * into withdrawn;

@@ -147,21 +147,21 @@ begin
     select r.id, reported.received_cents
     from public.refunds as r
     join public.mpesa_transactions as reported on reported.receipt = r.receipt and reported.received_cents < r.refund_cents
-    where r.status in ('requested', 'approved')
+    where private.is_unsent_refund(r.status)
     order by r.id
   loop
     perform private.lock_refund(excessive.id);
     update public.refunds as r
     set status = 'withdrawn', updated_at = now(),
         result_description = format('M-PESA reported %s cents under this receipt, %s were to be refunded', excessive.received_cents, r.refund_cents)
-    where r.id = excessive.id and r.status in ('requested', 'approved') and excessive.received_cents < r.refund_cents;
+    where r.id = excessive.id and private.is_unsent_refund(r.status) and excessive.received_cents < r.refund_cents;
   end loop;
 
   for leased in
     select * from public.refunds as r
     -- Not carried out for certain: retried at growing intervals.
     where r.status = 'approved'
-      and (r.tries = 0 or r.updated_at < now() - least(interval '15 seconds' * power(2, least(r.tries, 10)), interval '10 minutes'))
+      and (r.tries = 0 or r.updated_at < now() - private.back_off(interval '15 seconds', r.tries, interval '10 minutes'))
     order by r.created_at limit remaining for update skip locked
   loop
     remaining := remaining - 1;
@@ -179,7 +179,7 @@ begin
 
   for leased in
     select * from public.refunds as r
-    where (r.status in ('sent', 'unknown') and r.next_check_at <= now())
+    where (private.is_refund_at_mpesa(r.status) and r.next_check_at <= now())
       -- The process that sent it ended before M-PESA's response: it may have been carried out.
       or (r.status = 'sending' and r.sent_at < now() - interval '2 minutes')
     order by coalesce(r.next_check_at, r.sent_at) limit remaining for update skip locked
@@ -294,10 +294,10 @@ begin
     when is_success and exists (
       select from public.refunds as r
       where r.id <> refund.id and r.receipt = refund.receipt
-        and r.status not in ('failed', 'withdrawn', 'requested', 'approved')
+        and not private.is_dropped_refund(r.status) and not private.is_unsent_refund(r.status)
     ) then 'sent_by_another'
     when is_success then 'completed'
-    when refund.status not in ('sending', 'sent', 'unknown') then 'superseded'
+    when not private.is_refund_on_the_way(refund.status) then 'superseded'
     when decide_reversal.result = 'already_reversed' then 'already_reversed'
     when decide_reversal.result = 'not_reversed' and (
       -- M-PESA may not have processed the request yet, or has accepted it, or has reported the payment as reversed already.
@@ -347,7 +347,7 @@ begin
     -- Also supersedes a failure. A second refund of the same money, requested after that failure, is withdrawn.
     update public.refunds as r
     set status = 'withdrawn', updated_at = now()
-    where r.id <> settled.id and r.receipt = settled.receipt and r.status in ('requested', 'approved');
+    where r.id <> settled.id and r.receipt = settled.receipt and private.is_unsent_refund(r.status);
   end if;
   case message_outcome
     when 'completed' then
@@ -366,7 +366,7 @@ begin
       update public.refunds as r
       set status = case
             when message_outcome = 'failed' then 'failed'
-            when r.status in ('sending', 'sent', 'unknown') then 'unknown'
+            when private.is_refund_on_the_way(r.status) then 'unknown'
             else r.status
           end,
           result_code = settle_reversal.result_code,

@@ -205,7 +205,7 @@ begin
       is_refused = was_refused, probe_at = null,
       times = case when paused.until > now() - interval '1 hour' then paused.times + 1 else 1 end,
       until = now() + case
-        when paused.until > now() - interval '1 hour' then least(interval '5 minutes' * power(2, least(paused.times, 10)), interval '1 hour')
+        when paused.until > now() - interval '1 hour' then private.back_off(interval '5 minutes', paused.times, interval '1 hour')
         else interval '5 minutes'
       end
   -- Failures of prompts sent before the pause do not extend it.

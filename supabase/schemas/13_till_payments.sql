@@ -111,10 +111,7 @@ begin
       'M-PESA has not reported this receipt yet. Check it in the till''s own messages before you confirm it');
   end if;
   received := private.reported_amount(code, received);
-  insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
-  -- Not an open attempt: the result of a prompt may still be expected.
-  values (confirmed_order.id, '', received, 'unresolved', 'till', member)
-  returning * into known;
+  known := private.add_till_payment(confirmed_order.id, received, member);
   perform set_config('private.is_typed_by_staff', 'yes', true);
   settled := public.settle_payment(
     payment_id => known.id,
@@ -261,7 +258,7 @@ begin
     or not (
       paid_order.payment_status = 'needs_review'
       -- An order that was handed over keeps its status.
-      or (paid_order.payment_status = 'paid' and (paid_order.status in ('pending', 'processing') or received = known.charge_cents))
+      or (paid_order.payment_status = 'paid' and (private.is_in_shop(paid_order.status) or received = known.charge_cents))
     )
   then
     perform private.refuse(409, 'payment_final', 'This payment cannot be corrected any more. Please look at it in Reconciliation');

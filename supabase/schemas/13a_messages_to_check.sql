@@ -82,7 +82,7 @@ language sql set search_path = '' as $$
     (m.payment_id = attempt.id and (
       (attempt.status = 'completed' and attempt.receipt is not null)
       -- A message without a readable code is explained by any final result.
-      or (attempt.status in ('completed', 'failed') and m.unreadable = array['code'])
+      or (private.has_result(attempt.status) and m.unreadable = array['code'])
     ))
     or (attempt.status = 'completed' and m.receipt = attempt.receipt and not m.unreadable && array['time'])
   );

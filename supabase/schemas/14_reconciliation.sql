@@ -85,7 +85,7 @@ begin
       case
         when (e.t).payment_id is null and (e.t).receipt is not null
           then case when (e.t).attempt_id is null and (e.t).order_id is null then 'missing_here' else 'wrong_amount' end
-        when p.status in ('review', 'failed') then 'wrong_amount'
+        when private.ended_unpaid(p.status) then 'wrong_amount'
         when p.needs_refund then 'double'
         -- Parts that add up to the charge are right.
         when (e.t).received_cents <> p.charge_cents or money.booked_cents <> o.charge_cents then 'wrong_amount'
@@ -114,7 +114,7 @@ begin
     left join lateral (
       select r.status from public.refunds as r
       where r.payment_id = p.id or r.receipt = coalesce((e.t).receipt, p.receipt)
-      order by r.status in ('failed', 'withdrawn'), r.created_at desc
+      order by private.is_dropped_refund(r.status), r.created_at desc
       limit 1
     ) as refund on true
     -- The money of a payment test pays no order.
@@ -125,7 +125,7 @@ begin
     coalesce((c.t).transacted_at, (c.p).completed_at, (c.p).updated_at),
     c.kind,
     case
-      when c.kind in ('matched', 'not_compared') or c.refund_status not in ('failed', 'withdrawn')
+      when c.kind in ('matched', 'not_compared') or not private.is_dropped_refund(c.refund_status)
         or c.resolution in ('accepted', 'not_an_order') then false
       when c.kind = 'double' then (c.p).refunded_at is null
       when c.kind = 'wrong_amount' and ((c.t).receipt is null or (c.t).payment_id is not null) and (c.p).status = 'completed'
@@ -300,9 +300,7 @@ begin
     if private.is_being_refunded(null, reported.receipt) then
       perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
     end if;
-    insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by)
-    values (resolve_difference.order_id, '', reported.received_cents, 'unresolved', 'till', member)
-    returning * into money;
+    money := private.add_till_payment(resolve_difference.order_id, reported.received_cents, member);
     -- Staff can take it back before the customer is notified.
     perform set_config('private.is_typed_by_staff', 'yes', true);
     settled := public.settle_payment(

@@ -89,7 +89,7 @@ begin
       select unnest(named || missing_receipt || of_attempt || found_ids)
       union
       select recent.id from public.orders as recent
-      where recent.payment_status in ('unpaid', 'needs_review')
+      where private.can_be_paid(recent.payment_status)
         and recent.created_at between reported.transacted_at - interval '3 days' and reported.transacted_at + interval '1 hour'
     )
   ),
@@ -125,23 +125,23 @@ comment on function public.suggest_orders is
 
 -- Taking an assignment back
 
-create function private.has_left_shop(seen public.orders) returns boolean
+create function private.was_handed_over(seen public.orders) returns boolean
 language sql stable set search_path = '' as $$
-  select seen.status in ('shipped', 'out_for_delivery', 'delivered')
+  select private.has_left_shop(seen.status)
     -- Cancelled after it left: its units were not returned.
     or (seen.status = 'cancelled' and seen.payment_status = 'paid' and seen.units_returned_at is null)
     or exists (
       select from public.deliveries as d
-      where d.order_id = seen.id and d.delivery_status in ('picked_up', 'in_transit', 'delivered')
+      where d.order_id = seen.id and private.was_picked_up(d.delivery_status)
     );
 $$;
-comment on function private.has_left_shop is 'Whether an order was handed over, to a rider or to its customer.';
+comment on function private.was_handed_over is 'Whether an order was handed over, to a rider or to its customer.';
 
 create function private.reopen_unpaid_order(order_id uuid) returns void
 language plpgsql set search_path = '' as $$
 declare
   reopened public.orders;
-  minutes interval := (select make_interval(mins => s.reservation_minutes) from public.store_settings as s);
+  minutes interval := private.reservation();
   was_cancelled boolean;
   holds_units boolean;
 begin
@@ -170,7 +170,7 @@ begin
   );
   update public.orders as o
   set payment_status = 'unpaid', payment_method = 'pending', status = 'pending', expires_at = now() + minutes,
-      reserved_until = case when holds_units then now() + minutes end, expiry_limit = now() + 2 * minutes, extended_at = null,
+      reserved_until = case when holds_units then now() + minutes end, expiry_limit = now() + private.longest_reservation(minutes), extended_at = null,
       updated_at = now()
   where o.id = reopened.id;
 end
@@ -192,7 +192,7 @@ begin
   ) then
     update public.refunds as r
     set status = 'withdrawn', updated_at = now(), result_description = 'The money turned out to be an order''s'
-    where r.status in ('requested', 'approved') and r.tries = 0 and r.payment_id = (
+    where private.is_unsent_refund(r.status) and r.tries = 0 and r.payment_id = (
       select p.id from public.payments as p
       where p.order_id = settled.id and p.status = 'completed' and p.refunded_at is null
       order by p.charge_cents = settled.charge_cents desc, private.is_being_refunded(p.id, p.receipt), p.completed_at, p.id
@@ -262,7 +262,7 @@ begin
     perform private.refuse(409, 'refund_exists', 'M-PESA was asked to send this money back before. It stays with its order');
   elsif exists (select from public.change_notes as c where c.payment_id = taken.id) then
     perform private.refuse(409, 'change_noted', 'Change of this money is noted already. It stays with its order');
-  elsif not taken.needs_refund and private.has_left_shop(paid_order) then
+  elsif not taken.needs_refund and private.was_handed_over(paid_order) then
     perform private.refuse(409, 'order_left', 'This order has left the shop. Its money cannot be taken back any more');
   elsif reported.received_cents >= paid_order.charge_cents and private.order_of_reference(reported.reference) = paid_order.id then
     perform private.refuse(409, 'named_by_payer', 'The payer named this order. Cancel it and send the money back instead');
@@ -271,7 +271,7 @@ begin
   was_told := exists (
     select from public.outbox_messages as m
     where m.order_id = paid_order.id and m.kind in ('order_paid', 'order_payment_held')
-      and m.event_key = private.payment_event_key(paid_order.id) and m.status in ('sending', 'sent', 'unsure')
+      and m.event_key = private.payment_event_key(paid_order.id) and private.may_have_arrived(m.status)
   );
   perform private.record_order_event(paid_order.id, 'payment_taken_back', 'staff', jsonb_build_object(
     'payment_id', taken.id, 'charge_cents', taken.charge_cents, 'receipt', taken.receipt, 'note', reason

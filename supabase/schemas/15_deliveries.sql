@@ -95,13 +95,13 @@ begin
       -- The order changed first. A status that changes the order still applies, unless the order is called off.
       new.delivery_status := private.delivery_status_for_order(ordered,
         case when private.is_called_off(ordered) then old.delivery_status else new.delivery_status end, new.delivery_person);
-    elsif private.order_status_of_delivery(old.delivery_status) is null and new.delivery_status in ('pending', 'assigned')
+    elsif private.order_status_of_delivery(old.delivery_status) is null and private.is_before_pickup(new.delivery_status)
       and not private.is_called_off(ordered)
     then
       -- A rider for an order that was shipped without one is on the way.
       new.delivery_status := private.delivery_status_for_order(ordered, new.delivery_status, new.delivery_person);
     end if;
-  elsif new.delivery_status in ('pending', 'assigned') and not private.is_called_off(ordered) then
+  elsif private.is_before_pickup(new.delivery_status) and not private.is_called_off(ordered) then
     new.delivery_status := private.delivery_status_for_order(ordered, new.delivery_status, new.delivery_person);
   end if;
   if new.delivery_status <> 'failed' and private.is_called_off(ordered) then
@@ -130,7 +130,7 @@ $$;
 create function private.order_status_of_delivery(delivery_status text) returns text
 language sql immutable
 return case
-  when delivery_status in ('picked_up', 'in_transit') then 'out_for_delivery'
+  when private.is_with_rider(delivery_status) then 'out_for_delivery'
   when delivery_status = 'delivered' then 'delivered'
 end;
 
@@ -210,12 +210,12 @@ return case
   when private.is_called_off(ordered) then case when delivery_status = 'delivered' then 'delivered' else 'failed' end
   when ordered.status = 'delivered' then 'delivered'
   when private.shown_status(ordered.status) = 'out_for_delivery' then case
-    when delivery_status in ('picked_up', 'in_transit') then delivery_status
+    when private.is_with_rider(delivery_status) then delivery_status
     -- Shipped without a rider: it waits for one.
     when delivery_person is null then 'pending'
     else 'in_transit'
   end
-  when delivery_status not in ('picked_up', 'in_transit', 'delivered') then delivery_status
+  when not private.was_picked_up(delivery_status) then delivery_status
   when delivery_person is null then 'pending'
   else 'assigned'
 end;
@@ -288,7 +288,7 @@ begin
   return query
     with open as materialized (
       select lower(d.delivery_person) as name, count(*)::integer as count
-      from (select * from public.deliveries as d where d.delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit') offset 0) as d
+      from (select * from public.deliveries as d where private.is_open_delivery(d.delivery_status) offset 0) as d
       where d.delivery_status <> 'pending' and d.created_at > now() - interval '60 days'
       group by 1
     )

@@ -78,7 +78,7 @@ language plpgsql set search_path = '' as $$
 begin
   if old.payment_status <> new.payment_status then
     perform private.record_order_event(
-      new.id, 'payment_status_changed', case when new.payment_status in ('paid', 'needs_review') then 'mpesa' else 'shop' end,
+      new.id, 'payment_status_changed', case when private.has_money(new.payment_status) then 'mpesa' else 'shop' end,
       jsonb_build_object('from', old.payment_status, 'to', new.payment_status)
     );
   end if;
@@ -134,7 +134,7 @@ begin
     end if;
     return;
   end if;
-  if new.status not in ('initiating', 'processing') then
+  if not private.is_open_attempt(new.status) then
     perform private.record_order_event(
       new.order_id, 'payment_' || case new.status when 'review' then 'in_review' else new.status end,
       case new.status when 'unresolved' then 'shop' else 'mpesa' end,
@@ -187,14 +187,15 @@ begin
   perform private.record_order_event(
     refunded_order,
     'refund_' || case when old.id is null and new.status <> 'completed' then 'requested' else new.status end,
-    case when new.status in ('completed', 'failed') then 'mpesa' else 'shop' end,
+    case when private.has_result(new.status) then 'mpesa' else 'shop' end,
     jsonb_build_object(
       'refund_id', new.id, 'refund_cents', new.refund_cents, 'method', new.method, 'receipt', new.refund_receipt,
       'reason', case when old.id is null then new.reason end,
-      'needs_approval', case when new.needs_approval and new.status = 'requested' then true end,
-      'result_code', case when new.status in ('failed', 'unknown') then new.result_code end,
-      'result_description', case when new.status in ('failed', 'unknown') then new.result_description end
-    )
+      'needs_approval', case when new.needs_approval and new.status = 'requested' then true end
+    ) || case when new.status in ('failed', 'unknown')
+      then jsonb_build_object('result_code', new.result_code, 'result_description', new.result_description)
+      else '{}'
+    end
   );
 end
 $$;

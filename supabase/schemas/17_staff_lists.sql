@@ -9,7 +9,7 @@ comment on function private.delivery_promise is
 create function private.work_step(order_status text, payment_status text, delivery_status text) returns text
 language sql immutable
 return case
-  when payment_status <> 'paid' or order_status in ('cancelled', 'delivered') then null
+  when payment_status <> 'paid' or not private.is_open_order(order_status) then null
   when delivery_status = 'failed' then 'failed'
   when private.shown_status(order_status) = 'out_for_delivery' then 'on_the_way'
   when delivery_status = 'assigned' then 'assigned'
@@ -24,10 +24,21 @@ return 2000;
 comment on function private.short_search_rows is
   'Number of newest rows that are searched if every part of the search has fewer than three letters, because trigram indexes do not contain shorter parts.';
 
+create function private.order_text(o public.orders) returns text
+language sql immutable
+return o.order_number || E'\n' || split_part(o.tracking_number, '-', 3) || E'\n' || o.customer_name || E'\n' || o.customer_email || E'\n'
+  || o.customer_phone || E'\n' || replace(o.customer_phone, '+254', '0') || E'\n' || o.shipping_address || E'\n' || o.city;
+comment on function private.order_text is 'What a search reads of an order, as the index orders_by_words has it.';
+
+create function private.rider_text(d public.deliveries) returns text
+language sql immutable
+return coalesce(d.delivery_person, '') || E'\n' || regexp_replace(coalesce(d.delivery_phone, ''), '[^0-9]', '', 'g');
+comment on function private.rider_text is 'What a search reads of the rider of a delivery, as the index deliveries_by_rider has it.';
+
 create function private.read_list_search(search text, out words text[], out digits text, out order_ids uuid[])
 language plpgsql stable set search_path = '' as $$
 declare
-  written text := trim(left(translate(lower(search), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu'), 200));
+  written text := trim(left(private.without_accents(search), 200));
   typed_receipt text := private.normalised_receipt(search);
 begin
   -- ord1040, ORD 1040 and #1040 are ORD-1040.
@@ -81,7 +92,7 @@ set jit = off
 as $$
   select exists (
     select from public.order_items as i
-    where translate(lower(i.product_name), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu') like pattern
+    where private.without_accents(i.product_name) like pattern
   );
 $$;
 comment on function private.is_in_item_names is 'Whether a LIKE pattern matches the name of any ordered product.';
@@ -90,10 +101,7 @@ create function private.is_in_rider_names(pattern text) returns boolean
 language sql stable set search_path = '' set enable_seqscan = off set jit = off as $$
   select exists (
     select from public.deliveries as d
-    where translate(
-      lower(coalesce(d.delivery_person, '') || E'\n' || regexp_replace(coalesce(d.delivery_phone, ''), '[^0-9]', '', 'g')),
-      'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu'
-    ) like pattern
+    where private.without_accents(private.rider_text(d)) like pattern
   );
 $$;
 comment on function private.is_in_rider_names is 'Whether a LIKE pattern matches the name or phone of any rider.';
@@ -114,12 +122,12 @@ declare
   is_orders constant boolean := filters.list = 'orders';
   own constant text := case when is_orders then 'o' else 'd' end;
   -- As in the indexes by words.
-  folded constant text := $sql$translate(lower(%s), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu')$sql$;
-  order_text constant text := format(folded, $sql$o.order_number || E'\n' || split_part(o.tracking_number, '-', 3) || E'\n' || o.customer_name || E'\n' || o.customer_email || E'\n' || o.customer_phone || E'\n' || replace(o.customer_phone, '+254', '0') || E'\n' || o.shipping_address || E'\n' || o.city$sql$);
+  folded constant text := 'private.without_accents(%s)';
+  order_text constant text := format(folded, 'private.order_text(o)');
   item_text constant text := format(folded, 'i.product_name');
-  rider_text constant text := format(folded, $sql$coalesce(d.delivery_person, '') || E'\n' || regexp_replace(coalesce(d.delivery_phone, ''), '[^0-9]', '', 'g')$sql$);
-  is_open constant text := $sql$o.status in ('pending', 'processing', 'shipped', 'out_for_delivery')$sql$;
-  is_open_delivery constant text := $sql$d.delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit')$sql$;
+  rider_text constant text := format(folded, 'private.rider_text(d)');
+  is_open constant text := $sql$private.is_open_order(o.status)$sql$;
+  is_open_delivery constant text := $sql$private.is_open_delivery(d.delivery_status)$sql$;
   is_refund_due constant text := $sql$((o.payment_status = 'paid' and o.status = 'cancelled') or exists (
     select from public.payments as p where p.order_id = o.id and p.needs_refund and p.refunded_at is null and p.status = 'completed'))$sql$;
   is_review_due constant text := $sql$(o.payment_status = 'needs_review' or (o.payment_status = 'unpaid' and exists (
@@ -149,7 +157,7 @@ begin
     indexed := indexed || case
       when filters.status is null then null
       -- Staff choose "Shipped"; a delivery that leaves makes its order "Out For Delivery".
-      when filters.status = 'shipped' then is_open || $sql$ and o.status in ('shipped', 'out_for_delivery')$sql$
+      when filters.status = 'shipped' then is_open || $sql$ and private.is_on_the_way(o.status)$sql$
       when filters.status in ('pending', 'processing', 'out_for_delivery') then is_open || format(' and o.status = %L', filters.status)
       else format('o.status = %L', filters.status)
     end;

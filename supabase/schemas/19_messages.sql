@@ -151,7 +151,7 @@ begin
     end if;
   end if;
   if old.status <> new.status then
-    if new.status in ('shipped', 'out_for_delivery') then
+    if private.is_on_the_way(new.status) then
       perform private.queue_order_messages(new.id, 'order_on_its_way', due_at => now() + private.undo_window());
     elsif new.status = 'delivered' then
       perform private.queue_order_messages(new.id, 'order_delivered', due_at => now() + private.undo_window());

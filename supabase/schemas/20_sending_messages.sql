@@ -196,7 +196,7 @@ begin
     perform private.return_to_budget(sent.channel, sent.sending_since);
   end if;
   if finish_message.outcome = 'refused' then
-    next_at := now() + least(interval '30 seconds' * power(2, least(sent.attempts - 1, 10)), interval '2 hours');
+    next_at := now() + private.back_off(interval '30 seconds', sent.attempts - 1, interval '2 hours');
     if next_at <= sent.give_up_at then
       insert into private.outbox_queue (message_id, channel, due_at) values (sent.id, sent.channel, next_at) on conflict do nothing;
     else
@@ -350,7 +350,7 @@ begin
       -- Keeps the planner from the index by status, which is of all messages ever sent.
       offset 0
     ) as m
-    where m.kind <> 'newsletter_confirmation' and m.status in ('sending', 'sent', 'unsure')
+    where m.kind <> 'newsletter_confirmation' and private.may_have_arrived(m.status)
   );
 end
 $$;
@@ -449,7 +449,7 @@ language sql stable set search_path = '' as $$
     -- order_refunded includes the cancellation.
     when 'order_cancelled' then o.status = 'cancelled' and o.payment_status <> 'refunded'
     when 'order_expired' then o.status = 'cancelled' and o.payment_status = 'unpaid'
-    when 'order_paid' then o.payment_status in ('paid', 'refunded')
+    when 'order_paid' then private.was_paid(o.payment_status)
     when 'order_payment_held' then o.payment_status = 'needs_review'
     when 'order_payment_corrected' then o.payment_status = 'unpaid' and o.status <> 'cancelled'
     else true

@@ -77,7 +77,7 @@ begin
     when unsettled.payment_status = 'unpaid' and unsettled.status <> 'cancelled' then 'It waits for its payment'
     when unsettled.payment_status = 'needs_review' then 'Its payment needs review'
     when exists (
-      select from public.payments as p where p.order_id = unsettled.id and p.status in ('initiating', 'processing', 'review')
+      select from public.payments as p where p.order_id = unsettled.id and private.is_unsettled_attempt(p.status)
     ) then 'A payment is being checked'
     -- M-PESA's statement reaches back 48 hours: until then it may still report money of a prompt that seemed to fail.
     when exists (
@@ -90,7 +90,7 @@ begin
     ) or exists (
       select from public.payments as p
       join public.refunds as r on r.payment_id = p.id
-      where p.order_id = unsettled.id and r.status not in ('completed', 'failed', 'withdrawn')
+      where p.order_id = unsettled.id and private.is_open_refund(r.status)
     ) then 'Money is on its way back'
     when exists (
       select from public.mpesa_transactions as t
@@ -227,7 +227,7 @@ begin
   return coalesce(private.unsettled_money_reason(retention_reason.order_id), (
     select 'It is paid and not delivered yet'
     from public.orders as o
-    where o.id = retention_reason.order_id and o.payment_status = 'paid' and o.status not in ('delivered', 'cancelled')
+    where o.id = retention_reason.order_id and o.payment_status = 'paid' and private.is_open_order(o.status)
   ), (
     select 'A message to its customer is being sent'
     from public.outbox_messages as m
@@ -306,10 +306,8 @@ begin
     select o.id
     from public.orders as o
     -- Served by the index of the order search.
-    where translate(lower(o.order_number || E'\n' || split_part(o.tracking_number, '-', 3) || E'\n' || o.customer_name || E'\n' || o.customer_email || E'\n'
-        || o.customer_phone || E'\n' || replace(o.customer_phone, '+254', '0') || E'\n' || o.shipping_address || E'\n' || o.city),
-        'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu') like
-        '%' || regexp_replace(translate(lower(coalesce(orders_of_person.email, orders_of_person.phone)), 'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu'), '([\\%_])', '\\\1', 'g') || '%'
+    where private.without_accents(private.order_text(o)) like
+        '%' || regexp_replace(private.without_accents(coalesce(orders_of_person.email, orders_of_person.phone)), '([\\%_])', '\\\1', 'g') || '%'
       and (lower(o.customer_email) = orders_of_person.email or o.customer_phone = orders_of_person.phone)
     order by o.created_at desc, o.id
   );
@@ -469,7 +467,7 @@ begin
   where e.order_id = any (order_ids) and e.kind like 'payment\_%' and e.details ->> 'phone' = person.phone
     and private.retention_reason(e.order_id) is null;
   update public.payments as p set phone = ''
-  where p.purpose = 'test' and p.phone = person.phone and p.status not in ('initiating', 'processing');
+  where p.purpose = 'test' and p.phone = person.phone and not private.is_open_attempt(p.status);
 
   delete from public.inquiries as i where lower(i.email) = person.email or private.is_phone(i.phone, person.phone);
   get diagnostics erased.inquiries = row_count;

@@ -195,7 +195,7 @@ language sql stable security definer set search_path = '' as $$
     (select m.received_at from public.payment_messages as m order by m.id desc limit 1),
     (
       select count(*) from public.payments as p
-      where p.purpose = 'order' and p.status in ('initiating', 'processing') and p.created_at < now() - interval '5 minutes'
+      where p.purpose = 'order' and private.is_open_attempt(p.status) and p.created_at < now() - interval '5 minutes'
     ),
     (select min(a.created_at) from public.admin_profiles as a),
     (select paused.since from private.prompt_pause as paused)
@@ -329,14 +329,14 @@ create function public.shop_metrics() returns table (metric text, label text, va
 language sql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
   -- Each part reads a partial index or one end of an index, so that the cost does not grow with the data.
   select 'payments_open', known.status, (
-    select count(*) from public.payments as p where p.purpose = 'order' and p.status = known.status and p.status in ('initiating', 'processing')
+    select count(*) from public.payments as p where p.purpose = 'order' and p.status = known.status and private.is_open_attempt(p.status)
   )::double precision
   from unnest(array['initiating', 'processing']) as known (status)
   union all
   select 'payments_in_review', null, count(*) from public.payments as p where p.purpose = 'order' and p.status = 'review'
   union all
   select 'payment_open_oldest_seconds', null, coalesce(extract(epoch from now() - min(p.created_at)), 0)
-  from public.payments as p where p.purpose = 'order' and p.status in ('initiating', 'processing')
+  from public.payments as p where p.purpose = 'order' and private.is_open_attempt(p.status)
   union all
   select 'payments_completed_last_day', null, count(*)
   from public.payments as p where p.purpose = 'order' and p.status = 'completed' and p.completed_at > now() - interval '1 day'
@@ -366,7 +366,7 @@ language sql stable security definer set search_path = '' set enable_seqscan = o
   union all
   select 'refunds_open', known.status, (
     select count(*) from public.refunds as r
-    where r.status = known.status and r.status not in ('completed', 'failed', 'withdrawn')
+    where r.status = known.status and private.is_open_refund(r.status)
   )
   from unnest(array['requested', 'approved', 'sending', 'sent', 'unknown']) as known (status)
   union all

@@ -206,15 +206,15 @@ begin
     delete from private.order_networks as k where k.order_id = old.id;
     return old;
   end if;
-  if (old.payment_status in ('unpaid', 'needs_review') and new.payment_status = 'paid')
+  if (private.can_be_paid(old.payment_status) and new.payment_status = 'paid')
     or (old.payment_status = 'paid' and new.payment_status = 'paid' and old.status = 'cancelled' and new.status <> 'cancelled')
-    or (old.payment_status in ('paid', 'needs_review') and new.payment_status = 'refunded')
+    or (private.has_money(old.payment_status) and new.payment_status = 'refunded')
     or (old.payment_status = 'needs_review' and old.status <> new.status
-      and new.status in ('processing', 'shipped', 'out_for_delivery', 'delivered'))
+      and not private.is_before_work(new.status))
   then
     perform private.refuse_while_refund_is_open(new);
   end if;
-  if new.payment_status <> 'paid' and old.status <> new.status and new.status in ('shipped', 'out_for_delivery', 'delivered') then
+  if new.payment_status <> 'paid' and old.status <> new.status and private.has_left_shop(new.status) then
     perform private.check_handover(old, new);
   end if;
   -- An unpaid order that is handed over takes its units if it held none.
@@ -245,7 +245,7 @@ begin
     delete from public.outbox_messages as m where m.order_id = old.id;
     return null;
   end if;
-  if old.payment_status in ('paid', 'needs_review') and new.payment_status = 'refunded' then
+  if private.has_money(old.payment_status) and new.payment_status = 'refunded' then
     perform private.record_refund_of_order(new);
   end if;
   if (old.status, old.payment_status) is distinct from (new.status, new.payment_status) then
@@ -312,14 +312,14 @@ begin
     if new.method = 'prompt' and new.status = 'initiating' then
       perform private.queue_link_with_prompt(new);
     end if;
-    if new.status in ('initiating', 'processing') then
+    if private.is_open_attempt(new.status) then
       perform private.notify_order_followers(new.order_id);
     end if;
     perform private.record_payment_events(null, new);
     return null;
   end if;
   if new.method = 'prompt' and (
-    (old.status <> new.status and new.status in ('completed', 'failed'))
+    (old.status <> new.status and private.has_result(new.status))
     or (old.checkout_request_id is null and new.checkout_request_id is not null)
   ) then
     perform private.pause_prompts(new);
@@ -364,7 +364,7 @@ begin
     perform private.notify_order_followers(p.order_id) from public.payments as p where p.id = new.payment_id;
   end if;
   perform private.record_refund_events(old, new);
-  if old.status <> new.status and new.status in ('failed', 'withdrawn') then
+  if old.status <> new.status and private.is_dropped_refund(new.status) then
     perform private.reopen_transaction_of_refund(new);
   end if;
   return null;

@@ -7,19 +7,19 @@ begin
   return case is_job_due.job
     when 'query-open' then exists (
       select from public.payments as p
-      where (p.status = 'review' and p.next_query_at <= now()) or p.status in ('initiating', 'processing')
+      where (p.status = 'review' and p.next_query_at <= now()) or private.is_open_attempt(p.status)
         and (p.next_query_at <= now() or p.created_at < now()
           - case when p.checkout_request_id is null then interval '15 minutes' else interval '1 day' end)
     )
     when 'send-refunds' then exists (
       select from public.refunds as r
       where r.status = 'approved'
-        or (r.status in ('sent', 'unknown') and r.next_check_at <= now())
+        or (private.is_refund_at_mpesa(r.status) and r.next_check_at <= now())
         or (r.status = 'sending' and r.sent_at < now() - interval '2 minutes')
     ) or exists (
       select from public.refunds as r
       join public.mpesa_transactions as known on known.receipt = r.receipt and known.received_cents < r.refund_cents
-      where r.status in ('requested', 'approved')
+      where private.is_unsent_refund(r.status)
     )
     when 'take-up-till' then exists (
       select from public.payment_messages as m
