@@ -1,6 +1,30 @@
--- Earlier versions keep working: functions of other names compute what they did.
+-- Earlier versions keep working: functions of other names compute what they did, and a cancelled order says why.
+
+alter table public.orders add column cancel_reason text;
+
+update public.orders as o
+set cancel_reason = case
+  when e.details ->> 'reason' = 'not_paid_in_time' then 'not_paid_in_time'
+  when o.payment_status = 'refunded' then 'refunded'
+  when e.actor = 'staff' then 'by_shop'
+end
+from (
+  select distinct on (order_id) order_id, actor, details from public.order_events
+  where kind = 'status_changed' and details ->> 'to' = 'cancelled'
+  order by order_id, id desc
+) as e
+where o.status = 'cancelled' and e.order_id = o.id;
+
+comment on column public.orders.cancel_reason is
+  'Why an order is cancelled: its time for payment ended, its money was sent back before it left the shop, or the shop decided so. Null for other statuses, and where nobody said why.';
 
 drop function private.has_left_shop(orders);
+
+drop function private.release_messages(uuid,timestamp with time zone);
+
+alter table public.orders add constraint "a reason for cancelling is known" CHECK ((cancel_reason = ANY (ARRAY['not_paid_in_time'::text, 'refunded'::text, 'by_shop'::text])));
+
+alter table public.orders add constraint "only a cancelled order has a reason for it" CHECK (((status = 'cancelled'::text) OR (cancel_reason IS NULL)));
 
 create or replace function private.without_accents(written text) returns text
 language sql immutable
@@ -14,6 +38,24 @@ language sql immutable
 return least(first * power(2, least(tries, 10)), longest);
 
 comment on function private.back_off is 'The wait after a number of tries (from 0): it doubles with each, up to the longest.';
+
+-- A trigger has no parameters. What only the writer of a row knows and the triggers of the row need, such as that a change is undone, the
+-- writer states before its statement and takes back after it.
+create or replace function private.state(fact text, is_true boolean default true) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform set_config('private.' || fact, case when is_true then 'yes' else '' end, true);
+end
+$$;
+
+comment on function private.state is
+  'States a fact for the triggers of the next statements: undoes, although_unpaid, follows_delivery, has_inquiry. It ends with the transaction at the latest.';
+
+create or replace function private.is_stated(fact text) returns boolean
+language sql stable
+return coalesce(current_setting('private.' || fact, true), '') = 'yes';
+
+comment on function private.is_stated is 'Whether the writer of the row has stated a fact (private.state).';
 
 -- Names for groups of states: a rule that holds for several states is stated here alone, and the compiler of the plans reads it as if
 -- it were written out. A new state of a table has its place in each group that names the table.
@@ -391,6 +433,52 @@ $$;
 comment on function private.due_end is
   'What ends now. order: the unpaid order, at expires_at; an open prompt delays that until expiry_limit. units: its hold, at reserved_until, also while a prompt is open. Null: nothing. A payment under review delays both.';
 
+create or replace function public.expire_reservations(at_most integer default 200) returns integer
+language plpgsql security definer set search_path = '' set enable_seqscan = off set jit = off as $$
+declare
+  due uuid[];
+  product_ids uuid[];
+  ended public.orders;
+  is_over boolean;
+begin
+  perform pg_advisory_xact_lock(hashtext('expire_reservations'));
+  perform private.end_reviews();
+  due := private.due_orders(expire_reservations.at_most);
+  if due = '{}' then
+    return 0;
+  end if;
+  select array_agg(o.id) into due from (
+    select o.id from public.orders as o where o.id = any (due) for no key update skip locked
+  ) as o;
+  -- Checked again under the lock: a payment may have begun or arrived in the meantime.
+  select coalesce(array_agg(o.id order by o.id), '{}') into due
+  from public.orders as o
+  where o.id = any (due) and private.due_end(o) is not null;
+  product_ids := array(select i.product_id from public.order_items as i where i.order_id = any (due));
+  -- Lock all products before the first changes, as renaming a category does.
+  perform from public.products as p where p.id = any (product_ids) order by p.id for no key update;
+  -- A payment locks the counters of its products, and not the products.
+  perform from private.held_units as h where h.product_id = any (product_ids) order by h.product_id for no key update;
+  for ended in select * from public.orders as o where o.id = any (due) order by o.id loop
+    -- A hold may end before its order does.
+    is_over := ended.status = 'cancelled' or private.due_end(ended) = 'order';
+    if ended.reserved_until is not null then
+      perform private.return_units(ended.id);
+    end if;
+    update public.orders as o
+    set reserved_until = null, status = case when is_over then 'cancelled' else o.status end,
+        expires_at = case when not is_over then o.expires_at end,
+        cancel_reason = case when ended.status = 'cancelled' then o.cancel_reason when is_over then 'not_paid_in_time' end,
+        updated_at = now()
+    where o.id = ended.id;
+  end loop;
+  return cardinality(due);
+end
+$$;
+
+comment on function public.expire_reservations is
+  'Ends what private.due_end names: cancels unpaid orders, and returns the units that they hold, of at_most orders. Returns the number of orders.';
+
 create or replace function private.move_units_with_status(old public.orders, new public.orders) returns public.orders
 language plpgsql set search_path = '' as $$
 begin
@@ -527,13 +615,15 @@ begin
 end
 $$;
 
+-- Execution rights
+grant execute on function public.expire_reservations to service_role;
+
 create or replace function private.order_facts(described public.orders, is_open boolean) returns jsonb
 language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 declare
   answer jsonb;
   doubt text;
-  cancelled record;
 begin
   answer := jsonb_build_object(
     'tracking_number', described.tracking_number, 'live_handle', described.live_handle,
@@ -562,15 +652,7 @@ begin
     answer := answer || '{"is_refunding": true}';
   end if;
   if described.status = 'cancelled' then
-    select e.actor, e.details ->> 'reason' as reason into cancelled
-    from public.order_events as e
-    where e.order_id = described.id and e.kind = 'status_changed' and e.details ->> 'to' = 'cancelled'
-    order by e.id desc limit 1;
-    if cancelled.reason = 'not_paid_in_time' or cancelled.actor = 'staff' then
-      answer := answer || jsonb_build_object(
-        'cancelled_because', case when cancelled.reason = 'not_paid_in_time' then 'not_paid_in_time' else 'by_shop' end
-      );
-    end if;
+    answer := answer || jsonb_strip_nulls(jsonb_build_object('cancelled_because', nullif(described.cancel_reason, 'refunded')));
   end if;
   if is_open or described.created_at >= now() - interval '30 days' then
     answer := answer || jsonb_build_object('total_amount', described.total_amount);
@@ -1258,6 +1340,10 @@ begin
         when refunded_order.payment_status = 'needs_review' or private.is_in_shop(refunded_order.status) then 'cancelled'
         else o.status
       end,
+      cancel_reason = case
+        when refunded_order.payment_status = 'needs_review' or private.is_in_shop(refunded_order.status) then 'refunded'
+        else o.cancel_reason
+      end,
       units_returned_at = case
         when refunded_order.payment_status = 'needs_review' or private.is_in_shop(refunded_order.status) then now()
         else o.units_returned_at
@@ -1628,7 +1714,6 @@ begin
   end if;
   received := private.reported_amount(code, received);
   known := private.add_till_payment(confirmed_order.id, received, member);
-  perform set_config('private.is_typed_by_staff', 'yes', true);
   settled := public.settle_payment(
     payment_id => known.id,
     source => 'till',
@@ -1640,7 +1725,7 @@ begin
     received_cents => received,
     receipt => code
   );
-  perform set_config('private.is_typed_by_staff', '', true);
+  perform private.postpone_messages(confirmed_order.id);
   if settled.outcome = 'receipt_replayed' then
     perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
   end if;
@@ -1722,14 +1807,13 @@ begin
   perform private.record_order_event(paid_order.id, 'payment_corrected', 'staff', jsonb_build_object(
     'payment_id', known.id, 'charge_cents', received, 'receipt', code, 'charge_cents_before', known.charge_cents, 'receipt_before', known.receipt
   ));
-  perform set_config('private.is_typed_by_staff', 'yes', true);
   if paid_order.payment_status = 'needs_review' and received = paid_order.charge_cents
     and known.charge_cents <> paid_order.charge_cents then
     perform private.mark_order_paid(paid_order.id);
   elsif paid_order.payment_status = 'paid' and received not in (known.charge_cents, paid_order.charge_cents) then
     perform private.put_order_under_review(paid_order.id);
   end if;
-  perform set_config('private.is_typed_by_staff', '', true);
+  perform private.postpone_messages(paid_order.id);
   perform private.withdraw_messages(paid_order.id);
   perform private.match_receipts(paid_order.id);
   select o.* into paid_order from public.orders as o where o.id = paid_order.id;
@@ -1954,14 +2038,13 @@ begin
       perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
     end if;
     money := private.add_till_payment(resolve_difference.order_id, reported.received_cents, member);
-    -- Staff can take it back before the customer is notified.
-    perform set_config('private.is_typed_by_staff', 'yes', true);
     settled := public.settle_payment(
       payment_id => money.id, source => 'till',
       body => jsonb_build_object('receipt', reported.receipt, 'received_cents', reported.received_cents, 'confirmed_by', member, 'email', member_email)::text,
       result => 'succeeded', received_cents => reported.received_cents, receipt => reported.receipt
     );
-    perform set_config('private.is_typed_by_staff', '', true);
+    -- Staff can take it back before the customer is notified.
+    perform private.postpone_messages(resolve_difference.order_id);
     money := settled.payment;
     outcome := case when money.method = 'prompt' and not money.needs_refund then 'joined' else settled.outcome end;
   elsif event_kind = 'refund' then
@@ -2108,8 +2191,8 @@ begin
       perform private.return_units(reopened.id);
     end if;
     update public.orders as o
-    set payment_status = 'unpaid', payment_method = 'pending', status = 'cancelled', reserved_until = null, expires_at = null,
-        units_returned_at = null, updated_at = now()
+    set payment_status = 'unpaid', payment_method = 'pending', status = 'cancelled', cancel_reason = 'not_paid_in_time',
+        reserved_until = null, expires_at = null, units_returned_at = null, updated_at = now()
     where o.id = reopened.id;
     return;
   end if;
@@ -2245,9 +2328,8 @@ begin
   values (taken.receipt, taken.id, paid_order.id, 'taken_back', reason, member, private.email_of(member));
 
   if not taken.needs_refund then
-    perform set_config('private.is_typed_by_staff', 'yes', true);
     perform private.settle_order_again(paid_order.id);
-    perform set_config('private.is_typed_by_staff', '', true);
+    perform private.postpone_messages(paid_order.id);
   end if;
   perform private.withdraw_messages(paid_order.id);
   select * into paid_order from public.orders as o where o.id = paid_order.id;
@@ -2267,6 +2349,28 @@ comment on function public.take_back_payment is
 grant execute on function public.suggest_orders, public.take_back_payment, public.resolve_review, public.note_change,
   public.check_typed_receipt to authenticated, service_role;
 
+create or replace function private.move_order_with_delivery(old public.deliveries, new public.deliveries) returns void
+language plpgsql set search_path = '' as $$
+declare
+  new_status text := private.order_status_of_delivery(new.delivery_status);
+  old_status text := private.order_status_of_delivery(old.delivery_status);
+begin
+  perform private.state('follows_delivery');
+  if new_status is not null then
+    update public.orders as o
+    set status = new_status, updated_at = now()
+    where o.id = new.order_id and o.status <> 'cancelled' and private.shown_status(o.status) is distinct from new_status;
+  elsif old_status is not null or new.delivery_status = 'failed' then
+    -- A delivery that fails without a rider belongs to an order that was shipped without one.
+    update public.orders as o
+    set status = 'processing', updated_at = now()
+    where o.id = new.order_id and private.shown_status(o.status) = coalesce(old_status, 'out_for_delivery')
+      and o.payment_status <> 'refunded';
+  end if;
+  perform private.state('follows_delivery', false);
+end
+$$;
+
 create or replace function private.before_delivery_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -2279,7 +2383,7 @@ begin
   if tg_op = 'UPDATE' then
     -- Never the same time for two changes.
     new.updated_at := greatest(moment, old.updated_at + interval '1 microsecond');
-    if current_setting('private.is_undoing', true) = 'yes' then
+    if private.is_stated('undoes') then
       return new;
     end if;
     new.pickup_time := old.pickup_time;
@@ -2383,6 +2487,30 @@ comment on function public.recent_riders is
 -- Execution rights
 grant execute on function public.assign_delivery, public.recent_riders to authenticated, service_role;
 
+create or replace function private.record_order_event(order_id uuid, kind text, default_actor text, details jsonb default '{}') returns void
+language plpgsql set search_path = '' as $$
+declare
+  member uuid := auth.uid();
+begin
+  if member is not null then
+    select a.user_id into member from public.admin_profiles as a where a.user_id = member;
+  end if;
+  insert into public.order_events (order_id, kind, actor, actor_id, actor_email, details)
+  values (
+    order_id, kind, case when member is null then default_actor else 'staff' end, member,
+    case when member is not null then private.email_of(member) end,
+    jsonb_strip_nulls(details || case
+      when private.is_stated('undoes') then '{"reason": "undone"}'
+      when kind = 'status_changed' and private.is_stated('although_unpaid') then '{"although_unpaid": true}'
+      else '{}'
+    end::jsonb)
+  );
+end
+$$;
+
+comment on function private.record_order_event is
+  'Appends to an order''s timeline. The actor is the calling staff member, else default_actor.';
+
 create or replace function private.record_order_events(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -2400,10 +2528,8 @@ begin
         'to', new.status,
         'reason', case
           when old.payment_status <> new.payment_status and new.payment_status = 'paid' then 'paid'
-          -- Only expire_reservations empties expires_at.
-          when new.status = 'cancelled' and new.payment_status = 'unpaid' and old.expires_at is not null and new.expires_at is null
-            then 'not_paid_in_time'
-          when pg_trigger_depth() > 1 then 'delivery'
+          when private.is_stated('follows_delivery') then 'delivery'
+          else nullif(new.cancel_reason, 'by_shop')
         end
       )
     );
@@ -2484,6 +2610,187 @@ begin
   );
 end
 $$;
+
+create or replace function public.resolve_paid_order(order_id uuid, resolution text) returns void
+language plpgsql security definer set search_path = '' as $$
+declare
+  decided public.orders;
+begin
+  perform private.expect_staff();
+  select * into decided from public.orders as o where o.id = resolve_paid_order.order_id for no key update;
+  if not found then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  elsif resolve_paid_order.resolution = 'deliver' and decided.payment_status = 'needs_review' then
+    perform private.deliver_reviewed_order(decided.id);
+  elsif resolve_paid_order.resolution = 'refunded' and (
+    decided.payment_status = 'needs_review' or (decided.payment_status = 'paid' and decided.status = 'cancelled')
+  ) then
+    -- This procedure must not bypass receipts and approval of refunds.
+    if exists (select from public.payments as p where p.order_id = decided.id and p.status = 'completed') then
+      perform private.refuse(409, 'refund_by_receipt',
+        'Send this money back by M-PESA, or enter the M-PESA receipt by which it was sent back');
+    end if;
+    update public.orders as o
+    set payment_status = 'refunded', status = 'cancelled', cancel_reason = coalesce(o.cancel_reason, 'refunded'),
+        -- An order that needed review holds no units.
+        units_returned_at = case when decided.payment_status = 'needs_review' then now() else o.units_returned_at end,
+        updated_at = now()
+    where o.id = decided.id;
+  else
+    perform private.refuse(409, 'nothing_to_resolve', 'This order has changed and needs no review any more');
+  end if;
+end
+$$;
+
+comment on function public.resolve_paid_order is
+  'For staff: deliver an order that needs review, if its units are in stock; or mark such an order, or a cancelled one, as refunded, if the shop has no payment of it. Payments are refunded by request_refund or note_refund_by_hand.';
+
+create or replace function private.check_handover(old public.orders, new public.orders) returns void
+language plpgsql set search_path = '' as $$
+begin
+  -- For customers, shipped and out_for_delivery are the same.
+  if private.shown_status(old.status) = private.shown_status(new.status) then
+    return;
+  end if;
+  if new.payment_status = 'refunded' then
+    perform private.refuse(409, 'order_refunded', 'The money of this order was sent back. It can be neither shipped nor delivered');
+  elsif not private.is_stated('although_unpaid') and not private.is_stated('undoes') then
+    perform private.refuse(409, 'order_unpaid', 'This order is not paid. Confirm that you want to hand it over all the same');
+  end if;
+end
+$$;
+
+comment on function private.check_handover is
+  'Refuses to ship or deliver a refunded order, and an unpaid one unless although_unpaid was passed to set_order_status or set_delivery_status.';
+
+create or replace function private.order_state(order_id uuid) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object(
+    'status', o.status,
+    'cancel_reason', o.cancel_reason,
+    'payment_status', o.payment_status,
+    'delivery', (
+      select jsonb_build_object(
+        'delivery_status', d.delivery_status, 'delivery_person', d.delivery_person,
+        'pickup_time', d.pickup_time, 'delivery_time', d.delivery_time
+      )
+      from public.deliveries as d where d.order_id = o.id
+    )
+  )
+  from public.orders as o where o.id = order_state.order_id;
+$$;
+
+create or replace function public.set_order_status(
+  order_id uuid, status text, expected_status text, expected_payment_status text, although_unpaid boolean default false
+) returns public.status_change
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  changed public.orders;
+  state_before jsonb;
+begin
+  perform private.expect_staff();
+  select * into changed from public.orders as o where o.id = set_order_status.order_id for no key update;
+  if not found then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  elsif (changed.status, changed.payment_status) is distinct from (set_order_status.expected_status, set_order_status.expected_payment_status) then
+    perform private.refuse(409, 'order_changed', 'This order was changed in the meantime. Nothing was saved');
+  end if;
+  state_before := private.order_state(changed.id);
+  perform private.state('although_unpaid', set_order_status.although_unpaid);
+  update public.orders as o
+  set status = set_order_status.status, cancel_reason = case when set_order_status.status = 'cancelled' then 'by_shop' end, updated_at = now()
+  where o.id = changed.id;
+  perform private.state('although_unpaid', false);
+  return private.record_status_change(changed.id, state_before);
+end
+$$;
+
+comment on function public.set_order_status is
+  'For staff: sets the status of an order that still has the expected status and payment status. although_unpaid: consent to hand it over unpaid. Returns change_id for undo_status_change, undo_seconds, and notifies_customer: whether a message is sent after that time.';
+
+create or replace function public.set_delivery_status(
+  delivery_id uuid, status text, expected_status text, although_unpaid boolean default false
+) returns public.status_change
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  changed public.deliveries;
+  state_before jsonb;
+begin
+  perform private.expect_staff();
+  select * into changed from public.deliveries as d where d.id = set_delivery_status.delivery_id;
+  if not found then
+    perform private.refuse(404, 'delivery_not_found', 'This delivery does not exist');
+  end if;
+  perform from public.orders as o where o.id = changed.order_id for no key update;
+  -- A locked delivery counts as changed: the request that has it waits for this order.
+  select * into changed from public.deliveries as d where d.id = changed.id for no key update skip locked;
+  if not found or changed.delivery_status is distinct from set_delivery_status.expected_status then
+    perform private.refuse(409, 'delivery_changed', 'This delivery was changed in the meantime. Nothing was saved');
+  end if;
+  state_before := private.order_state(changed.order_id);
+  perform private.state('although_unpaid', set_delivery_status.although_unpaid);
+  update public.deliveries as d set delivery_status = set_delivery_status.status where d.id = changed.id;
+  perform private.state('although_unpaid', false);
+  return private.record_status_change(changed.order_id, state_before);
+end
+$$;
+
+comment on function public.set_delivery_status is
+  'For staff: sets the status of a delivery that still has the expected one; its order follows. although_unpaid and result as in set_order_status.';
+
+create or replace function public.undo_status_change(change_id uuid) returns void
+language plpgsql security definer set search_path = '' as $$
+declare
+  change private.status_changes;
+  had_delivery jsonb;
+begin
+  perform private.expect_staff();
+  select * into change from private.status_changes as c
+  where c.id = undo_status_change.change_id and c.changed_by is not distinct from (select auth.uid())
+  for update;
+  if not found or change.undo_until < clock_timestamp() then
+    perform private.refuse(409, 'undo_too_late', 'It is too late to undo this. Set the status again instead');
+  end if;
+  had_delivery := nullif(change.state_before -> 'delivery', 'null');
+  perform from public.orders as o where o.id = change.order_id for no key update;
+  -- A locked delivery counts as changed, as in set_delivery_status.
+  perform from public.deliveries as d where d.order_id = change.order_id for no key update skip locked;
+  if (not found and had_delivery is not null) or private.order_state(change.order_id) is distinct from change.state_after then
+    perform private.refuse(409, 'undo_overtaken', 'This order has changed again since then. Nothing was undone');
+  elsif exists (
+    select from public.outbox_messages as m
+    where m.order_id = change.order_id and m.attempts > 0
+      and m.sending_since >= change.undo_until - private.undo_window()
+      and private.is_status_message(m.kind)
+  ) then
+    perform private.refuse(409, 'undo_after_message', 'The customer has been notified already. Set the status again instead');
+  end if;
+
+  perform private.state('undoes');
+  update public.orders as o
+  set status = change.state_before ->> 'status', cancel_reason = change.state_before ->> 'cancel_reason', updated_at = now()
+  where o.id = change.order_id and o.status <> change.state_before ->> 'status';
+  if had_delivery is not null then
+    update public.deliveries as d
+    set delivery_status = had_delivery ->> 'delivery_status',
+        pickup_time = (had_delivery ->> 'pickup_time')::timestamptz,
+        delivery_time = (had_delivery ->> 'delivery_time')::timestamptz
+    where d.order_id = change.order_id;
+  end if;
+  perform private.state('undoes', false);
+  perform private.withdraw_messages(change.order_id);
+  delete from private.status_changes as c where c.id = change.id;
+end
+$$;
+
+comment on function public.undo_status_change is
+  'For the staff member who made a change: restores the status of order and delivery with its times, and withdraws the message. Refuses after the undo window, once the message was sent, or if the order has changed again.';
+
+-- Execution rights
+grant execute on function public.resolve_paid_order, public.set_order_status, public.set_delivery_status,
+  public.undo_status_change to authenticated, service_role;
 
 create or replace function private.work_step(order_status text, payment_status text, delivery_status text) returns text
 language sql immutable
@@ -2755,22 +3062,48 @@ $$;
 comment on function private.list_conditions is
   'The filters of a staff list, orders (o) or deliveries (d with their order o), as conditions in SQL. by_index: on the list''s own table, served by an index in the order of the list; by_row: all others, or null; candidates: a query for the ids of orders that may match, or null to scan only private.short_search_rows() rows; is_exact: whether each candidate meets by_row; is_broad: whether the newest rows are scanned first.';
 
+create or replace function private.before_inquiry_insert() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if cardinality(private.caller_networks()) > 0 then
+    -- One inquiry per request bounds the checks of an insert.
+    if private.is_stated('has_inquiry') then
+      perform private.refuse(400, 'too_many_rows', 'Please send one message at a time');
+    end if;
+    perform private.state('has_inquiry');
+    if not private.count_call('inquiries') then
+      perform private.refuse(429, 'too_many_inquiries', format(
+        'Too many messages from your network. Please try again in %s, or call or WhatsApp us on %s', private.time_left('inquiries'), private.contact_numbers()
+      ));
+    elsif not private.count_call('inquiries_of_day') then
+      perform private.refuse(429, 'too_many_inquiries', format(
+        'Too many messages from your network today. Please try again in %s, or call or WhatsApp us on %s', private.time_left('inquiries_of_day'), private.contact_numbers()
+      ));
+    end if;
+  end if;
+  if not private.is_email(new.email) then
+    perform private.refuse(400, 'email_invalid', 'Please enter a valid email address');
+  elsif private.visible_length(left(new.name, 300)) = 0 then
+    perform private.refuse(400, 'name_invalid', 'Please enter your name');
+  elsif private.visible_length(left(new.message, 10000)) = 0 then
+    perform private.refuse(400, 'message_invalid', 'Please write a message');
+  end if;
+  -- Subject and phone; long texts are refused by the constraints.
+  return private.without_invisible_texts(new);
+end
+$$;
+
 create or replace function private.queue_messages_of_order(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' as $$
-declare
-  -- Staff can correct a manual payment for as long as they can undo a status change.
-  due_at timestamptz := now() + case
-    when current_setting('private.is_typed_by_staff', true) = 'yes' then private.undo_window() else interval '0'
-  end;
 begin
   if old.payment_status = 'unpaid' and new.payment_status <> 'unpaid' then
-    perform private.release_messages(new.id, due_at);
+    perform private.release_messages(new.id);
   end if;
   if old.payment_status <> new.payment_status then
     if new.payment_status = 'paid' then
-      perform private.queue_order_messages(new.id, 'order_paid', private.payment_event_key(new.id), due_at => due_at);
+      perform private.queue_order_messages(new.id, 'order_paid', private.payment_event_key(new.id));
     elsif new.payment_status = 'needs_review' then
-      perform private.queue_order_messages(new.id, 'order_payment_held', private.payment_event_key(new.id), due_at => due_at);
+      perform private.queue_order_messages(new.id, 'order_payment_held', private.payment_event_key(new.id));
     elsif new.payment_status = 'refunded' then
       perform private.queue_order_messages(new.id, 'order_refunded');
     end if;
@@ -2781,8 +3114,7 @@ begin
     elsif new.status = 'delivered' then
       perform private.queue_order_messages(new.id, 'order_delivered', due_at => now() + private.undo_window());
     elsif new.status = 'cancelled' and new.payment_status <> 'refunded' then
-      -- Only expire_reservations empties expires_at.
-      if new.payment_status = 'unpaid' and old.expires_at is not null and new.expires_at is null then
+      if new.cancel_reason = 'not_paid_in_time' then
         -- Not without a prompt, nor when the link was withheld: the order may have a stranger's address.
         if exists (select from public.payments as p where p.order_id = new.id) and not exists (
           select from public.outbox_messages as m
@@ -2804,6 +3136,48 @@ begin
   end if;
 end
 $$;
+
+create or replace function private.release_messages(order_id uuid) returns void
+language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
+begin
+  with released as (
+    update public.outbox_messages as m
+    set has_priority = true,
+        status = case when m.status = 'over_budget' then 'waiting' else m.status end,
+        next_attempt_at = case when m.status = 'over_budget' then now() else m.next_attempt_at end,
+        give_up_at = case when m.status = 'over_budget' then now() + interval '1 day' else m.give_up_at end,
+        problem = case when m.status <> 'over_budget' then m.problem end,
+        updated_at = now()
+    where m.order_id = release_messages.order_id and not m.has_priority and m.recipient <> ''
+    returning m.id, m.channel, m.status, m.next_attempt_at
+  )
+  insert into private.outbox_queue (message_id, channel, due_at)
+  select r.id, r.channel, r.next_attempt_at from released as r where r.status = 'waiting'
+  on conflict do nothing;
+exception when others then
+  -- The payment is settled all the same.
+  raise warning 'the messages of order % could not be released: %', release_messages.order_id, sqlerrm;
+end
+$$;
+
+comment on function private.release_messages is
+  'Money for an order arrived: its messages no longer count as those of visitors who have not paid, and what was withheld is sent at due_at, if it is still true (begin_message). Never fails.';
+
+create or replace function private.postpone_messages(order_id uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  with postponed as (
+    update private.outbox_queue as q set due_at = now() + private.undo_window()
+    from public.outbox_messages as m
+    where m.order_id = postpone_messages.order_id and m.id = q.message_id and q.due_at = now()
+    returning q.message_id, q.due_at
+  )
+  update public.outbox_messages as m set next_attempt_at = p.due_at from postponed as p where m.id = p.message_id;
+end
+$$;
+
+comment on function private.postpone_messages is
+  'Delays what this transaction says about an order by the undo window: staff typed it and can correct it.';
 
 create or replace function public.finish_message(
   message_id uuid, attempt integer, outcome text, problem text default null, gateway_reference text default null
@@ -3179,6 +3553,12 @@ begin
     delete from private.order_networks as k where k.order_id = old.id;
     return old;
   end if;
+  if new.status <> 'cancelled' then
+    new.cancel_reason := null;
+  elsif old.status <> 'cancelled' and new.cancel_reason is null and auth.uid() is not null then
+    -- Only staff have accounts; they may write no more than the status.
+    new.cancel_reason := 'by_shop';
+  end if;
   if (private.can_be_paid(old.payment_status) and new.payment_status = 'paid')
     or (old.payment_status = 'paid' and new.payment_status = 'paid' and old.status = 'cancelled' and new.status <> 'cancelled')
     or (private.has_money(old.payment_status) and new.payment_status = 'refunded')
@@ -3224,7 +3604,7 @@ begin
   end if;
   perform private.record_order_events(old, new);
   if (old.status <> new.status or private.is_called_off(old) <> private.is_called_off(new))
-    and current_setting('private.is_undoing', true) is distinct from 'yes'
+    and not private.is_stated('undoes')
   then
     perform private.move_delivery_with_order(old, new);
   end if;
@@ -3303,6 +3683,17 @@ begin
   perform private.record_refund_events(old, new);
   if old.status <> new.status and private.is_dropped_refund(new.status) then
     perform private.reopen_transaction_of_refund(new);
+  end if;
+  return null;
+end
+$$;
+
+create or replace function private.after_delivery_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.record_delivery_events(old, new);
+  if old.delivery_status is distinct from new.delivery_status and not private.is_stated('undoes') then
+    perform private.move_order_with_delivery(old, new);
   end if;
   return null;
 end

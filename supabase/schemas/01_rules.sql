@@ -158,6 +158,22 @@ end
 $$;
 comment on function private.refuse is 'Ends the request with an HTTP status, an error code for programs and a message for users.';
 
+-- A trigger has no parameters. What only the writer of a row knows and the triggers of the row need, such as that a change is undone, the
+-- writer states before its statement and takes back after it.
+create function private.state(fact text, is_true boolean default true) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform set_config('private.' || fact, case when is_true then 'yes' else '' end, true);
+end
+$$;
+comment on function private.state is
+  'States a fact for the triggers of the next statements: undoes, although_unpaid, follows_delivery, has_inquiry. It ends with the transaction at the latest.';
+
+create function private.is_stated(fact text) returns boolean
+language sql stable
+return coalesce(current_setting('private.' || fact, true), '') = 'yes';
+comment on function private.is_stated is 'Whether the writer of the row has stated a fact (private.state).';
+
 create function private.refuse_change() returns trigger
 language plpgsql set search_path = '' as $$
 begin

@@ -29,6 +29,7 @@ create table public.orders (
   erasure_requested_at timestamptz,
   terms_accepted_at timestamptz,
   accepted_terms jsonb,
+  cancel_reason text,
   constraint "order numbers are unique" unique (order_number),
   constraint "tracking numbers are unique" unique (tracking_number),
   constraint "a tracking number is JJ-YYYYMMDD-NNNN" check (tracking_number ~ '^JJ-\d{8}-\d{4,6}$'),
@@ -39,6 +40,8 @@ create table public.orders (
   constraint "amounts are not negative" check (delivery_fee >= 0 and total_amount >= 0),
   constraint "an order expires by its limit" check (expires_at <= expiry_limit),
   constraint "units are held no longer than the order waits" check (reserved_until <= expires_at),
+  constraint "a reason for cancelling is known" check (cancel_reason in ('not_paid_in_time', 'refunded', 'by_shop')),
+  constraint "only a cancelled order has a reason for it" check (status = 'cancelled' or cancel_reason is null),
   constraint "accepted terms have a time" check ((terms_accepted_at is null) = (accepted_terms is null))
 );
 comment on table public.orders is 'Customer orders. Amounts in cents. Staff set the status; payment_status follows M-PESA.';
@@ -56,6 +59,8 @@ comment on column public.orders.anonymised_at is
   'When the customer''s name, email, phone, address and notes were removed. The order itself stays in the books.';
 comment on column public.orders.erasure_requested_at is
   'When erasure was requested while the order was open. It is anonymised once it is closed.';
+comment on column public.orders.cancel_reason is
+  'Why an order is cancelled: its time for payment ended, its money was sent back before it left the shop, or the shop decided so. Null for other statuses, and where nobody said why.';
 comment on column public.orders.terms_accepted_at is
   'When the customer confirmed being 18 or older and accepted terms and privacy notice. Null: the form did not show them.';
 comment on column public.orders.accepted_terms is

@@ -153,6 +153,7 @@ begin
     update public.orders as o
     set reserved_until = null, status = case when is_over then 'cancelled' else o.status end,
         expires_at = case when not is_over then o.expires_at end,
+        cancel_reason = case when ended.status = 'cancelled' then o.cancel_reason when is_over then 'not_paid_in_time' end,
         updated_at = now()
     where o.id = ended.id;
   end loop;

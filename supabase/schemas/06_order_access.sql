@@ -274,7 +274,6 @@ language plpgsql stable set search_path = '' as $$
 declare
   answer jsonb;
   doubt text;
-  cancelled record;
 begin
   answer := jsonb_build_object(
     'tracking_number', described.tracking_number, 'live_handle', described.live_handle,
@@ -303,15 +302,7 @@ begin
     answer := answer || '{"is_refunding": true}';
   end if;
   if described.status = 'cancelled' then
-    select e.actor, e.details ->> 'reason' as reason into cancelled
-    from public.order_events as e
-    where e.order_id = described.id and e.kind = 'status_changed' and e.details ->> 'to' = 'cancelled'
-    order by e.id desc limit 1;
-    if cancelled.reason = 'not_paid_in_time' or cancelled.actor = 'staff' then
-      answer := answer || jsonb_build_object(
-        'cancelled_because', case when cancelled.reason = 'not_paid_in_time' then 'not_paid_in_time' else 'by_shop' end
-      );
-    end if;
+    answer := answer || jsonb_strip_nulls(jsonb_build_object('cancelled_because', nullif(described.cancel_reason, 'refunded')));
   end if;
   if is_open or described.created_at >= now() - interval '30 days' then
     answer := answer || jsonb_build_object('total_amount', described.total_amount);

@@ -179,6 +179,10 @@ begin
         when refunded_order.payment_status = 'needs_review' or private.is_in_shop(refunded_order.status) then 'cancelled'
         else o.status
       end,
+      cancel_reason = case
+        when refunded_order.payment_status = 'needs_review' or private.is_in_shop(refunded_order.status) then 'refunded'
+        else o.cancel_reason
+      end,
       units_returned_at = case
         when refunded_order.payment_status = 'needs_review' or private.is_in_shop(refunded_order.status) then now()
         else o.units_returned_at

@@ -112,7 +112,6 @@ begin
   end if;
   received := private.reported_amount(code, received);
   known := private.add_till_payment(confirmed_order.id, received, member);
-  perform set_config('private.is_typed_by_staff', 'yes', true);
   settled := public.settle_payment(
     payment_id => known.id,
     source => 'till',
@@ -124,7 +123,7 @@ begin
     received_cents => received,
     receipt => code
   );
-  perform set_config('private.is_typed_by_staff', '', true);
+  perform private.postpone_messages(confirmed_order.id);
   if settled.outcome = 'receipt_replayed' then
     perform private.refuse(409, 'receipt_used', 'This receipt has paid another order already');
   end if;
@@ -289,14 +288,13 @@ begin
   perform private.record_order_event(paid_order.id, 'payment_corrected', 'staff', jsonb_build_object(
     'payment_id', known.id, 'charge_cents', received, 'receipt', code, 'charge_cents_before', known.charge_cents, 'receipt_before', known.receipt
   ));
-  perform set_config('private.is_typed_by_staff', 'yes', true);
   if paid_order.payment_status = 'needs_review' and received = paid_order.charge_cents
     and known.charge_cents <> paid_order.charge_cents then
     perform private.mark_order_paid(paid_order.id);
   elsif paid_order.payment_status = 'paid' and received not in (known.charge_cents, paid_order.charge_cents) then
     perform private.put_order_under_review(paid_order.id);
   end if;
-  perform set_config('private.is_typed_by_staff', '', true);
+  perform private.postpone_messages(paid_order.id);
   perform private.withdraw_messages(paid_order.id);
   perform private.match_receipts(paid_order.id);
   select o.* into paid_order from public.orders as o where o.id = paid_order.id;

@@ -301,14 +301,13 @@ begin
       perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
     end if;
     money := private.add_till_payment(resolve_difference.order_id, reported.received_cents, member);
-    -- Staff can take it back before the customer is notified.
-    perform set_config('private.is_typed_by_staff', 'yes', true);
     settled := public.settle_payment(
       payment_id => money.id, source => 'till',
       body => jsonb_build_object('receipt', reported.receipt, 'received_cents', reported.received_cents, 'confirmed_by', member, 'email', member_email)::text,
       result => 'succeeded', received_cents => reported.received_cents, receipt => reported.receipt
     );
-    perform set_config('private.is_typed_by_staff', '', true);
+    -- Staff can take it back before the customer is notified.
+    perform private.postpone_messages(resolve_difference.order_id);
     money := settled.payment;
     outcome := case when money.method = 'prompt' and not money.needs_refund then 'joined' else settled.outcome end;
   elsif event_kind = 'refund' then

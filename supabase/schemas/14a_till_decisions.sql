@@ -158,8 +158,8 @@ begin
       perform private.return_units(reopened.id);
     end if;
     update public.orders as o
-    set payment_status = 'unpaid', payment_method = 'pending', status = 'cancelled', reserved_until = null, expires_at = null,
-        units_returned_at = null, updated_at = now()
+    set payment_status = 'unpaid', payment_method = 'pending', status = 'cancelled', cancel_reason = 'not_paid_in_time',
+        reserved_until = null, expires_at = null, units_returned_at = null, updated_at = now()
     where o.id = reopened.id;
     return;
   end if;
@@ -293,9 +293,8 @@ begin
   values (taken.receipt, taken.id, paid_order.id, 'taken_back', reason, member, private.email_of(member));
 
   if not taken.needs_refund then
-    perform set_config('private.is_typed_by_staff', 'yes', true);
     perform private.settle_order_again(paid_order.id);
-    perform set_config('private.is_typed_by_staff', '', true);
+    perform private.postpone_messages(paid_order.id);
   end if;
   perform private.withdraw_messages(paid_order.id);
   select * into paid_order from public.orders as o where o.id = paid_order.id;

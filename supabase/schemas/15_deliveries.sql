@@ -52,6 +52,7 @@ declare
   new_status text := private.order_status_of_delivery(new.delivery_status);
   old_status text := private.order_status_of_delivery(old.delivery_status);
 begin
+  perform private.state('follows_delivery');
   if new_status is not null then
     update public.orders as o
     set status = new_status, updated_at = now()
@@ -63,6 +64,7 @@ begin
     where o.id = new.order_id and private.shown_status(o.status) = coalesce(old_status, 'out_for_delivery')
       and o.payment_status <> 'refunded';
   end if;
+  perform private.state('follows_delivery', false);
 end
 $$;
 
@@ -78,7 +80,7 @@ begin
   if tg_op = 'UPDATE' then
     -- Never the same time for two changes.
     new.updated_at := greatest(moment, old.updated_at + interval '1 microsecond');
-    if current_setting('private.is_undoing', true) = 'yes' then
+    if private.is_stated('undoes') then
       return new;
     end if;
     new.pickup_time := old.pickup_time;

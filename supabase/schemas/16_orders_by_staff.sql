@@ -62,9 +62,8 @@ begin
     order_id, kind, case when member is null then default_actor else 'staff' end, member,
     case when member is not null then private.email_of(member) end,
     jsonb_strip_nulls(details || case
-      when current_setting('private.is_undoing', true) = 'yes' then '{"reason": "undone"}'
-      when current_setting('private.although_unpaid', true) = 'yes' and kind = 'status_changed'
-        then '{"although_unpaid": true}'
+      when private.is_stated('undoes') then '{"reason": "undone"}'
+      when kind = 'status_changed' and private.is_stated('although_unpaid') then '{"although_unpaid": true}'
       else '{}'
     end::jsonb)
   );
@@ -90,10 +89,8 @@ begin
         'to', new.status,
         'reason', case
           when old.payment_status <> new.payment_status and new.payment_status = 'paid' then 'paid'
-          -- Only expire_reservations empties expires_at.
-          when new.status = 'cancelled' and new.payment_status = 'unpaid' and old.expires_at is not null and new.expires_at is null
-            then 'not_paid_in_time'
-          when pg_trigger_depth() > 1 then 'delivery'
+          when private.is_stated('follows_delivery') then 'delivery'
+          else nullif(new.cancel_reason, 'by_shop')
         end
       )
     );
@@ -240,7 +237,7 @@ begin
         'Send this money back by M-PESA, or enter the M-PESA receipt by which it was sent back');
     end if;
     update public.orders as o
-    set payment_status = 'refunded', status = 'cancelled',
+    set payment_status = 'refunded', status = 'cancelled', cancel_reason = coalesce(o.cancel_reason, 'refunded'),
         -- An order that needed review holds no units.
         units_returned_at = case when decided.payment_status = 'needs_review' then now() else o.units_returned_at end,
         updated_at = now()
@@ -262,9 +259,7 @@ begin
   end if;
   if new.payment_status = 'refunded' then
     perform private.refuse(409, 'order_refunded', 'The money of this order was sent back. It can be neither shipped nor delivered');
-  elsif coalesce(current_setting('private.although_unpaid', true), '') <> 'yes'
-    and coalesce(current_setting('private.is_undoing', true), '') <> 'yes'
-  then
+  elsif not private.is_stated('although_unpaid') and not private.is_stated('undoes') then
     perform private.refuse(409, 'order_unpaid', 'This order is not paid. Confirm that you want to hand it over all the same');
   end if;
 end
@@ -281,6 +276,7 @@ create function private.order_state(order_id uuid) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object(
     'status', o.status,
+    'cancel_reason', o.cancel_reason,
     'payment_status', o.payment_status,
     'delivery', (
       select jsonb_build_object(
@@ -350,9 +346,11 @@ begin
     perform private.refuse(409, 'order_changed', 'This order was changed in the meantime. Nothing was saved');
   end if;
   state_before := private.order_state(changed.id);
-  perform set_config('private.although_unpaid', case when set_order_status.although_unpaid then 'yes' else '' end, true);
-  update public.orders as o set status = set_order_status.status, updated_at = now() where o.id = changed.id;
-  perform set_config('private.although_unpaid', '', true);
+  perform private.state('although_unpaid', set_order_status.although_unpaid);
+  update public.orders as o
+  set status = set_order_status.status, cancel_reason = case when set_order_status.status = 'cancelled' then 'by_shop' end, updated_at = now()
+  where o.id = changed.id;
+  perform private.state('although_unpaid', false);
   return private.record_status_change(changed.id, state_before);
 end
 $$;
@@ -380,9 +378,9 @@ begin
     perform private.refuse(409, 'delivery_changed', 'This delivery was changed in the meantime. Nothing was saved');
   end if;
   state_before := private.order_state(changed.order_id);
-  perform set_config('private.although_unpaid', case when set_delivery_status.although_unpaid then 'yes' else '' end, true);
+  perform private.state('although_unpaid', set_delivery_status.although_unpaid);
   update public.deliveries as d set delivery_status = set_delivery_status.status where d.id = changed.id;
-  perform set_config('private.although_unpaid', '', true);
+  perform private.state('although_unpaid', false);
   return private.record_status_change(changed.order_id, state_before);
 end
 $$;
@@ -417,9 +415,9 @@ begin
     perform private.refuse(409, 'undo_after_message', 'The customer has been notified already. Set the status again instead');
   end if;
 
-  perform set_config('private.is_undoing', 'yes', true);
+  perform private.state('undoes');
   update public.orders as o
-  set status = change.state_before ->> 'status', updated_at = now()
+  set status = change.state_before ->> 'status', cancel_reason = change.state_before ->> 'cancel_reason', updated_at = now()
   where o.id = change.order_id and o.status <> change.state_before ->> 'status';
   if had_delivery is not null then
     update public.deliveries as d
@@ -428,7 +426,7 @@ begin
         delivery_time = (had_delivery ->> 'delivery_time')::timestamptz
     where d.order_id = change.order_id;
   end if;
-  perform set_config('private.is_undoing', '', true);
+  perform private.state('undoes', false);
   perform private.withdraw_messages(change.order_id);
   delete from private.status_changes as c where c.id = change.id;
 end

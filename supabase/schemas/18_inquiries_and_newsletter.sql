@@ -33,10 +33,10 @@ language plpgsql security definer set search_path = '' as $$
 begin
   if cardinality(private.caller_networks()) > 0 then
     -- One inquiry per request bounds the checks of an insert.
-    if current_setting('private.has_inquiry', true) = 'yes' then
+    if private.is_stated('has_inquiry') then
       perform private.refuse(400, 'too_many_rows', 'Please send one message at a time');
     end if;
-    perform set_config('private.has_inquiry', 'yes', true);
+    perform private.state('has_inquiry');
     if not private.count_call('inquiries') then
       perform private.refuse(429, 'too_many_inquiries', format(
         'Too many messages from your network. Please try again in %s, or call or WhatsApp us on %s', private.time_left('inquiries'), private.contact_numbers()

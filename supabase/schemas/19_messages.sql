@@ -132,20 +132,15 @@ comment on function private.payment_event_key is
 
 create function private.queue_messages_of_order(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' as $$
-declare
-  -- Staff can correct a manual payment for as long as they can undo a status change.
-  due_at timestamptz := now() + case
-    when current_setting('private.is_typed_by_staff', true) = 'yes' then private.undo_window() else interval '0'
-  end;
 begin
   if old.payment_status = 'unpaid' and new.payment_status <> 'unpaid' then
-    perform private.release_messages(new.id, due_at);
+    perform private.release_messages(new.id);
   end if;
   if old.payment_status <> new.payment_status then
     if new.payment_status = 'paid' then
-      perform private.queue_order_messages(new.id, 'order_paid', private.payment_event_key(new.id), due_at => due_at);
+      perform private.queue_order_messages(new.id, 'order_paid', private.payment_event_key(new.id));
     elsif new.payment_status = 'needs_review' then
-      perform private.queue_order_messages(new.id, 'order_payment_held', private.payment_event_key(new.id), due_at => due_at);
+      perform private.queue_order_messages(new.id, 'order_payment_held', private.payment_event_key(new.id));
     elsif new.payment_status = 'refunded' then
       perform private.queue_order_messages(new.id, 'order_refunded');
     end if;
@@ -156,8 +151,7 @@ begin
     elsif new.status = 'delivered' then
       perform private.queue_order_messages(new.id, 'order_delivered', due_at => now() + private.undo_window());
     elsif new.status = 'cancelled' and new.payment_status <> 'refunded' then
-      -- Only expire_reservations empties expires_at.
-      if new.payment_status = 'unpaid' and old.expires_at is not null and new.expires_at is null then
+      if new.cancel_reason = 'not_paid_in_time' then
         -- Not without a prompt, nor when the link was withheld: the order may have a stranger's address.
         if exists (select from public.payments as p where p.order_id = new.id) and not exists (
           select from public.outbox_messages as m
@@ -266,14 +260,14 @@ begin
 end
 $$;
 
-create function private.release_messages(order_id uuid, due_at timestamptz) returns void
+create function private.release_messages(order_id uuid) returns void
 language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
 begin
   with released as (
     update public.outbox_messages as m
     set has_priority = true,
         status = case when m.status = 'over_budget' then 'waiting' else m.status end,
-        next_attempt_at = case when m.status = 'over_budget' then release_messages.due_at else m.next_attempt_at end,
+        next_attempt_at = case when m.status = 'over_budget' then now() else m.next_attempt_at end,
         give_up_at = case when m.status = 'over_budget' then now() + interval '1 day' else m.give_up_at end,
         problem = case when m.status <> 'over_budget' then m.problem end,
         updated_at = now()
@@ -395,6 +389,21 @@ end
 $$;
 comment on function private.queue_order_messages is
   'Adds the messages of a kind to the outbox, one per channel with an active template, to be sent at due_at. Never fails.';
+
+create function private.postpone_messages(order_id uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  with postponed as (
+    update private.outbox_queue as q set due_at = now() + private.undo_window()
+    from public.outbox_messages as m
+    where m.order_id = postpone_messages.order_id and m.id = q.message_id and q.due_at = now()
+    returning q.message_id, q.due_at
+  )
+  update public.outbox_messages as m set next_attempt_at = p.due_at from postponed as p where m.id = p.message_id;
+end
+$$;
+comment on function private.postpone_messages is
+  'Delays what this transaction says about an order by the undo window: staff typed it and can correct it.';
 
 create function private.is_status_message(kind text) returns boolean
 language sql immutable

@@ -206,6 +206,12 @@ begin
     delete from private.order_networks as k where k.order_id = old.id;
     return old;
   end if;
+  if new.status <> 'cancelled' then
+    new.cancel_reason := null;
+  elsif old.status <> 'cancelled' and new.cancel_reason is null and auth.uid() is not null then
+    -- Only staff have accounts; they may write no more than the status.
+    new.cancel_reason := 'by_shop';
+  end if;
   if (private.can_be_paid(old.payment_status) and new.payment_status = 'paid')
     or (old.payment_status = 'paid' and new.payment_status = 'paid' and old.status = 'cancelled' and new.status <> 'cancelled')
     or (private.has_money(old.payment_status) and new.payment_status = 'refunded')
@@ -254,7 +260,7 @@ begin
   end if;
   perform private.record_order_events(old, new);
   if (old.status <> new.status or private.is_called_off(old) <> private.is_called_off(new))
-    and current_setting('private.is_undoing', true) is distinct from 'yes'
+    and not private.is_stated('undoes')
   then
     perform private.move_delivery_with_order(old, new);
   end if;
@@ -383,7 +389,7 @@ create function private.after_delivery_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   perform private.record_delivery_events(old, new);
-  if old.delivery_status is distinct from new.delivery_status and current_setting('private.is_undoing', true) is distinct from 'yes' then
+  if old.delivery_status is distinct from new.delivery_status and not private.is_stated('undoes') then
     perform private.move_order_with_delivery(old, new);
   end if;
   return null;

@@ -122,6 +122,25 @@ describe.each(testDatabases().flatMap((kind) => fixtures.map((commit) => ({ kind
       });
     });
 
+    test('gives each cancelled order the reason that its timeline names', async () => {
+      const { rows } = await database.query<{ reason: string | null; told: string | null; orders: number }>(
+        `select o.cancel_reason as reason, case
+           when e.details ->> 'reason' = 'not_paid_in_time' then 'not_paid_in_time'
+           when o.payment_status = 'refunded' then 'refunded'
+           when e.actor = 'staff' then 'by_shop'
+         end as told, count(*)::integer as orders
+         from public.orders as o
+         cross join lateral (
+           select actor, details from public.order_events
+           where order_id = o.id and kind = 'status_changed' and details ->> 'to' = 'cancelled'
+           order by id desc limit 1
+         ) as e
+         where o.status = 'cancelled' group by 1, 2`,
+      );
+      expect(rows.length).toBeGreaterThan(0);
+      for (const { reason, told } of rows) expect(reason).toBe(told);
+    });
+
     test('sells: an earlier order and a new one are paid, and an earlier payment is taken back', async () => {
       const staff = <Answer>(procedure: string, given: Record<string, unknown>) =>
         call<Answer>(database, 'staff', procedure, given);

@@ -41,6 +41,7 @@ interface Details {
 const reasons: Record<string, string> = {
   paid: 'Because it was paid',
   not_paid_in_time: 'Not paid in time',
+  refunded: 'Because its money was sent back',
   delivery: 'Along with its delivery',
   undone: 'Undone',
 };

@@ -1,0 +1,353 @@
+-- Rows that a new shop begins with. Migrations bring them to a running shop, whose owner may have changed them since:
+-- supabase/tests/database/starting-rows.test.ts demands that both give a new shop the same rows.
+
+insert into public.store_settings default values;
+
+insert into private.person_hash_key default values;
+
+insert into storage.buckets (id, name, public, file_size_limit, allowed_mime_types)
+values (
+  'product-images', 'product-images', true, 10 * 1024 * 1024,
+  array['image/jpeg', 'image/png', 'image/webp', 'image/avif', 'image/gif']
+);
+
+-- Calls of one network in a window, and how many more for each of its paid orders (docs/decisions/limits.md).
+insert into private.limits (name, allowed, within, per_paid_order) values
+  ('place_order', 100, '10 minutes', 2),
+  ('waiting_orders', 150, '1 day', 0.1),
+  ('payment_prompts', 100, '10 minutes', 2),
+  ('payment_prompts_of_order', 10, '10 minutes', 0),
+  ('payment_prompts_to_phone', 10, '10 minutes', 0),
+  ('prompts_beyond_unanswered', 2, '1 day', 0),
+  ('prompted_phones', 300, '1 day', 2),
+  ('unknown_payments', 60, '10 minutes', 0),
+  ('order_lookups', 60, '10 minutes', 1),
+  ('orders_looked_up', 300, '1 day', 1),
+  ('order_digits', 5, '1 hour', 0),
+  ('digits', 60, '1 hour', 0),
+  ('unpaid_order_texts', 10, '1 day', 1.5),
+  ('unpaid_order_mails', 20, '1 day', 1.5),
+  ('inquiries', 30, '10 minutes', 0),
+  ('inquiries_of_day', 100, '1 day', 0.1),
+  ('newsletter', 30, '10 minutes', 0),
+  ('newsletter_mails', 5, '1 day', 0.05);
+
+-- Messages to customers and staff. A part in brackets is left out where one of its placeholders has no value.
+insert into public.message_templates (kind, channel, subject, body, default_subject, default_body)
+select kind, channel, subject, body, subject, body
+from (values
+  ('order_received', 'text', null, '{shop}: we have your order {order}, {total}. Pay or follow it: {link}'),
+  ('order_received', 'mail', 'We have your order {order}', $text$Habari {name},
+
+Thank you for your order at {shop}.
+
+{items}
+Delivery: {delivery_fee}
+Total: {total}
+
+Pay or follow your order here:
+{link}
+
+Your tracking number is {tracking}.
+
+{shop}
+{shop_phone}
+{shop_email}$text$),
+  ('order_paid', 'text', null, '{shop}: {paid} received for {order}[, M-PESA {receipt}]. Asante! Follow it: {link}'),
+  ('order_paid', 'mail', 'We received your payment for {order}', $text$Habari {name},
+
+We received {paid} for your order {order}. Asante![ The M-PESA receipt is {receipt}.]
+
+{items}
+Delivery: {delivery_fee}
+Total: {total}
+
+Follow your order here:
+{link}
+
+Your receipt, to keep or to print:
+{receipt_link}
+
+{shop}
+{shop_phone}
+{shop_email}$text$),
+  ('order_payment_held', 'text', null, '{shop}: {paid} received[, {receipt}], {order} needs a check. We will call you. {link}'),
+  ('order_payment_held', 'mail', 'Your payment for {order} reached us, and we will call you', $text$Habari {name},
+
+We received {paid} for your order {order}.[ The M-PESA receipt is {receipt}.]
+
+It came too late for the drinks we kept for you, or in another amount than the total of {total}. Nothing is lost: our team will call you to sort it out.
+
+Your order:
+{link}
+
+{shop}
+{shop_phone}
+{shop_email}$text$),
+  ('order_payment_corrected', 'text', null, '{shop}: sorry, a payment noted for {tracking} was not yours. To pay {total}: {link}'),
+  ('order_payment_corrected', 'mail', 'Your order {tracking} is not paid yet', $text$Habari {name},
+
+We are sorry: we noted another customer's payment for your order {tracking} by mistake. Your order is not paid yet, and its total is {total}.
+
+You can pay for it here:
+{link}
+
+If you have paid, please reply or call us, and we will look for your payment.
+
+{shop}
+{shop_phone}
+{shop_email}$text$),
+  ('order_on_its_way', 'text', null, '{shop}: your order {order} is on its way. Follow it: {link}'),
+  ('order_on_its_way', 'mail', 'Your order {order} is on its way', $text$Habari {name},
+
+Your order {order} has left our fridge and is on its way to you.
+
+Follow it here:
+{link}
+
+{shop}
+{shop_phone}
+{shop_email}$text$),
+  ('order_delivered', 'text', null, '{shop}: your order {order} was delivered. Asante! Your receipt: {receipt_link}'),
+  ('order_delivered', 'mail', 'Your order {order} was delivered', $text$Habari {name},
+
+Your order {order} was delivered. Asante, and enjoy it cold!
+
+Your receipt, to keep or to print:
+{receipt_link}
+
+If something is not right, call us at {shop_phone}.
+
+{shop}
+{shop_phone}
+{shop_email}$text$),
+  ('order_refunded', 'text', null, '{shop}: {refunded} for {order} was sent back to the phone that paid[, {refund_receipt}]. {link}'),
+  ('order_refunded', 'mail', 'Your money for {order} was sent back', $text$Habari {name},
+
+We sent {refunded} for your order {order} back to the phone that paid.[ The M-PESA receipt of it is {refund_receipt}.]
+
+Your order:
+{link}
+
+If it has not reached you within a day, call us at {shop_phone}.
+
+{shop}
+{shop_phone}
+{shop_email}$text$),
+  ('order_cancelled', 'text', null, '{shop}: your order {order} was cancelled.[ We are sending {due_back} back to you.] {link}'),
+  ('order_cancelled', 'mail', 'Your order {order} was cancelled', $text$Habari {name},
+
+We have cancelled your order {order}.[ We are sending your {due_back} back to the phone that paid.]
+
+Your order:
+{link}
+
+If you have a question, call us at {shop_phone}.
+
+{shop}
+{shop_phone}
+{shop_email}$text$),
+  ('order_expired', 'mail', 'Your order {order} was not paid in time', $text$Habari {name},
+
+No payment for your order {order} reached us in time, so we have cancelled it.
+
+{items}
+
+You can order again here:
+{link}
+
+If you did pay, keep your M-PESA receipt and call us at {shop_phone}.
+
+{shop}
+{shop_phone}
+{shop_email}$text$),
+  ('newsletter_confirmation', 'mail', 'Please confirm: news from {shop}', $text$Habari,
+
+You asked for news from {shop}: a short note when a new flavor leaves the press.
+
+Please confirm your address here:
+{confirm_link}
+
+If it was not you, do nothing. Without your confirmation we send no news and forget your address after 7 days. To remove it now:
+{unsubscribe_link}
+
+{shop}
+{shop_phone}
+{shop_email}$text$),
+  ('refund_to_approve', 'mail', 'A refund of {refund} waits for your approval', $text$Habari,
+
+A refund of {refund}[ for order {order}][ (receipt {receipt})] was requested by {requested_by} and needs the approval of a colleague. Nothing is sent before.
+
+Reason: {reason}
+
+Approve or withdraw it here:
+{staff_link}$text$),
+  ('prompts_paused', 'mail', 'Customers get no M-PESA prompts', $text$Habari,
+
+M-PESA prompts of {shop} have not worked since {began}. Customers cannot pay by them until someone corrects the cause.
+
+{cause}
+{advice}
+
+M-PESA's answer: {code}
+
+{till}
+
+After a correction, send a prompt for KSh 1 to your own phone there:
+{staff_link}
+
+Another mail follows when prompts work again.$text$),
+  ('prompts_resumed', 'mail', 'Customers get M-PESA prompts again', $text$Habari,
+
+M-PESA prompts of {shop} work again. They had not worked since {began}.
+
+Orders of that time may be unpaid, or paid by hand. The last messages of M-PESA:
+{staff_link}$text$)
+) as template (kind, channel, subject, body);
+
+-- The texts of the contact page.
+insert into public.shop_texts (slug, title, body, default_title, default_body)
+select slug, title, body, title, body
+from (values
+  ('faq', 'Frequently asked questions', $text$## How fast is delivery?
+
+15 to 60 minutes within Nairobi, 7 days a week, public holidays included. The [delivery page](/delivery) lists the areas we cover.
+
+## What does delivery cost?
+
+Within Nairobi: {delivery_fee}. You see it before you pay. Outside Nairobi County it may cost more, and we ask you before we send anything.
+
+## Do you deliver outside Nairobi?
+
+Yes, nationwide. Call {phone} first, and we tell you when a parcel reaches your town.
+
+## How do I pay?
+
+By M-PESA. After you order, a prompt appears on your phone; enter your PIN and your drinks are on their way. You need no account.
+
+## Where is my order?
+
+Enter your tracking number on the [tracking page](/track-order). It updates by itself while you watch.
+
+## Who can order?
+
+Anyone aged 18 or older. Our drinks contain khat (miraa), which is legal for adults in Kenya.
+
+## Something is wrong with my order
+
+Call {phone} or write to {email}. We are there 24/7 by phone and chat, and answer email within 24 hours.$text$),
+  ('privacy', 'Privacy notice', $text$We ask for what a delivery needs, use it for that, and delete it on a schedule. We sell no one's data and set no advertising cookies.
+
+## Who we are
+
+{shop} in Nairobi is the data controller under Kenya's Data Protection Act, 2019. For anything about your data, write to {email} or call {phone}.
+
+## What we collect, and why
+
+- **When you order:** your name, phone, email, delivery address and notes. We need them to take your payment, to deliver, and to keep you posted. Our legal basis is the contract with you.
+- **When you pay:** the phone that pays, the amount and the M-PESA receipt. Safaricom also tells us the payer's name. Tax law asks us to keep these records.
+- **When you write to us:** your name, email, phone and message, to answer you.
+- **When you join the newsletter:** your email address, once you have confirmed it. Every mail has a link to unsubscribe.
+- **When you visit:** how often each page is opened per day, without cookies and without anything about you. For a few hours we use IP addresses to keep the shop safe from abuse.
+
+If you let this device remember your details for the next order, they stay on the device.
+
+## Who receives it
+
+- Safaricom (M-PESA): the phone that pays and the amount.
+- Your rider: your name, phone, address and notes.
+- The companies that send our texts and emails: your phone or email address, and the message.
+- The companies that host this website and its backups, on our behalf.
+- Authorities, where Kenyan law requires it.
+
+## How long we keep it
+
+- Your details in an order: {order_details_kept}. After that the order stays in our books without them.
+- M-PESA's messages about payments: {payment_messages_kept}, as tax law asks for records.
+- Texts and emails we sent you: 90 days.
+- Messages you sent us: {inquiries_kept}.
+- Newsletter: until you unsubscribe. An address that is not confirmed is deleted after 7 days.
+- Backups: about a week.
+
+## Your rights
+
+You may ask us for a copy of your data, to correct it, to erase it, or to stop using it. Write to {email} or call {phone}. So that no one else gets your data, we check that the phone or email address is yours. We answer a request for a copy within 7 days, and a request to correct or erase within 14 days. What tax law asks us to keep, we keep until its time is over.
+
+Not happy with our answer? You can complain to the [Office of the Data Protection Commissioner](https://www.odpc.go.ke).$text$),
+  ('terms', 'Terms of service', $text$## Who may order
+
+You must be 18 or older. Our drinks contain khat (miraa), which is legal for adults in Kenya. Riders may ask for your ID, and hand nothing to anyone under 18. Khat is a stimulant: take it in moderation, and not while you are pregnant or breastfeeding, or if you have heart trouble.
+
+## Your order
+
+When you order, we reserve your drinks for a few minutes while you pay. The contract begins when your payment reaches us. If we cannot deliver after all, your money comes back.
+
+## Prices
+
+Prices are in Kenyan shillings and include taxes. Delivery within Nairobi: {delivery_fee}. You see the total before you pay.
+
+## Payment
+
+You pay by M-PESA: by the prompt on the phone you enter, or to our till or paybill where we offer it. M-PESA takes whole shillings, so the total is rounded up to the next one. We never ask for your PIN.
+
+## Delivery
+
+Within Nairobi we deliver in 15 to 60 minutes, 7 days a week, in the areas on the [delivery page](/delivery). Rain and traffic can make it longer. Outside Nairobi we agree on time and charges with you first. Please make sure that an adult can receive the order and answer the phone.
+
+## Cancelling and refunds
+
+- Until your rider leaves you can cancel for a full refund: call {phone}.
+- If a drink arrives damaged, warm or wrong, tell us within 24 hours. We replace it or send your money back.
+- Refunds go by M-PESA to the phone that paid.
+- For your safety we do not take back drinks that reached you in order.
+
+## The rest
+
+Kenyan law applies. Changes of these terms apply to orders placed after the change. How we handle your data is in the [privacy notice](#privacy).$text$)
+) as page (slug, title, body);
+
+-- Words that mean nothing are left out of a search.
+insert into public.search_synonyms (word, means)
+select word, '' from unnest(array[
+  'barafu', 'baridi', 'bei', 'best', 'best seller', 'bestseller', 'beverage', 'bob', 'buy', 'chilled', 'cold',
+  'cool', 'delivery', 'drink', 'flavor', 'flavour', 'fruit', 'gani', 'how much', 'ice', 'iko', 'joosi', 'juice',
+  'juisi', 'jus', 'jusi', 'kabisa', 'kinywaji', 'kitu', 'ksh', 'ladha', 'maji ya', 'maji ya matunda', 'matunda',
+  'menu', 'moja', 'mpya', 'nairobi', 'naomba', 'nataka', 'new', 'nipe', 'nunua', 'order', 'please', 'popular',
+  'price', 'refreshment', 'sharubati', 'tunda', 'vinywaji', 'zote', '🍹', '🥤', '🧃'
+]) as meaningless (word);
+
+-- What visitors write, for the words of the catalogue.
+insert into public.search_synonyms (word, means)
+select word, means
+from (values
+  ('330ml', array['0 33l', '33cl', 'dogo', 'mini', 'ndogo', 'small']),
+  ('500ml', array['0 5l', '500 millilitres', '50cl', 'half liter', 'half litre', 'medium']),
+  ('750ml', array['0 75l', '75cl', 'big', 'family', 'kubwa', 'large', 'share', 'three quarter litre']),
+  ('blackcurrant', array['berry', 'cassis', 'currant', 'grape', 'ribena', 'zabibu', '🍇']),
+  ('bottle', array['chupa', 'glass bottle']),
+  ('can', array['debe', 'kopo', 'mkebe', 'tin']),
+  ('coconut', array['coco', 'dafu', 'madafu', 'nazi', '🥥']),
+  ('dawa ginger', array['dawa']),
+  ('energy', array['energy drink', 'nguvu', 'power', 'red bull', 'redbull', 'stim']),
+  ('ginger', array['ginja', 'tangawizi', '🫚']),
+  ('hibiscus', array['bissap', 'hibiscus tea', 'karkade', 'karkadeh', 'rosella', 'roselle', 'sobolo', 'sorrel', 'zobo', '🌺']),
+  ('honey', array['asali']),
+  ('khat mint', array['🌿']),
+  ('khat', array['giza', 'gomba', 'jaba', 'kangeta', 'mairungi', 'miraa', 'muguka', 'qat', 'veve']),
+  ('lemon lime', array['malimau', 'ndimu']),
+  ('lemon', array['limau', '🍋']),
+  ('mango', array['apple mango', 'embe', 'maembe', '🥭']),
+  ('mint', array['mint leaf', 'mnanaa', 'nanaa', 'peppermint']),
+  ('offer', array['affordable', 'bei poa', 'bei ya chini', 'cheap', 'cheapest', 'deal', 'discount', 'nafuu', 'ofa', 'promo', 'promotion', 'punguzo', 'rahisi', 'sale']),
+  ('orange', array['chungwa', 'machungwa']),
+  ('passion', array['granadilla', 'karakara', 'maracuja', 'maracuya', 'pasheni', 'passion fruit']),
+  ('pineapple', array['ananas', 'mananasi', 'nanasi', '🍍']),
+  ('sour sharp tart', array['chachu', 'ukali']),
+  ('sparkling', array['bubbles', 'carbonated', 'fizzy', 'soda', 'sparkle']),
+  ('strong ginger double', array['hot', 'kali', 'spicy', 'strong']),
+  ('sugary', array['bila sukari']),
+  ('sweet', array['sukari', 'tamu']),
+  ('tamarind', array['imli', 'ukwaju']),
+  ('water watermelon', array['maji', 'water']),
+  ('watermelon', array['matikiti', 'melon', 'tikiti', 'tikiti maji', 'tikitimaji', '🍉'])
+) as known (means, words), unnest(words) as word;
