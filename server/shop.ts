@@ -2,36 +2,37 @@
 import { statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Backend } from '@jani-juice/backend';
+import type { Database } from '@jani-juice/backend/database';
 import { closeServer, listen } from '@jani-juice/backend/http';
 import { createFairShare } from '@jani-juice/backend/limits';
 import { type ApiKeys, loadApiKeys, WrongSetting } from '@jani-juice/backend/settings';
 import { createImageProcess, createRenderedImages } from '@jani-juice/backend/storage';
 import type { ServerBuild } from 'react-router';
 import { visitorHeaders, visitorToken } from '../supabase/functions/mobile-money/caller-address.ts';
-import { createStore, type Store } from '../supabase/store.ts';
+import type { Store } from '../supabase/store.ts';
 import type { PublicConfig } from '../web/lib/shop-context.ts';
 import type { Middleware } from './http/browser-files.ts';
 import { createHttpServer } from './http/http-server.ts';
-import { createSharedFetch, jobCalls } from './http/shared-calls.ts';
 import { startJobs } from './jobs/jobs.ts';
 import { shopJobs } from './jobs/shop-jobs.ts';
 import { createMessages } from './messages/messages.ts';
 import { createCertificateReader } from './monitoring/certificate.ts';
 import { exitForRestart } from './monitoring/end-broken.ts';
 import type { Log } from './monitoring/log.ts';
-import { createMetrics } from './monitoring/metrics.ts';
+import { createMetrics, type Metrics } from './monitoring/metrics.ts';
 import { createOutageLog, type OutageLog } from './monitoring/outage-log.ts';
 import { createReadiness } from './monitoring/readiness.ts';
 import { packBuild } from './pages/build-files/archive.ts';
-import { createBuildFiles } from './pages/build-files/build-files.ts';
+import { type BuildFiles, createBuildFiles } from './pages/build-files/build-files.ts';
 import { openBuildStore } from './pages/build-files/build-store.ts';
-import { followPageChanges } from './pages/follow-page-changes.ts';
+import { type Following, followDatabase, followProject } from './pages/following.ts';
 import { PageCache } from './pages/page-cache.ts';
-import { changedTags } from './pages/page-changes.ts';
 import { createPageRenderer } from './pages/page-renderer.ts';
 import { createPageViews } from './pages/page-views.ts';
 import { createShareImages } from './pages/share-images/share-images.ts';
 import { startServices } from './services.ts';
+import { type Clients, openClients } from './start/clients.ts';
 import type { Config } from './start/config.ts';
 import {
   ensureFirstAdmin,
@@ -40,7 +41,6 @@ import {
   retryFirstAdmin,
 } from './start/first-admin.ts';
 import { checkHostedProject } from './start/hosted-project.ts';
-import { createServiceWatch } from './start/hosted-services.ts';
 import { claimDatabase, openDatabase, readConfiguredKeys } from './start/persistence.ts';
 import { prepareDatabase } from './start/prepare-database.ts';
 import { startSimulator } from './start/simulator.ts';
@@ -81,7 +81,7 @@ export interface ShopOptions {
  * @throws when a step fails; started parts are stopped again
  */
 export async function startShop(options: ShopOptions): Promise<Shop> {
-  const closers: (() => Promise<unknown>)[] = [];
+  const closers: Closers = [];
   const close = async () => {
     for (const closer of closers.splice(0).reverse()) await closer();
   };
@@ -93,38 +93,20 @@ export async function startShop(options: ShopOptions): Promise<Shop> {
   }
 }
 
-async function wire(
-  { config, root, release, log, build, mode, assets, onFirstAdmin = () => {} }: ShopOptions,
-  closers: (() => Promise<unknown>)[],
-): Promise<Omit<Shop, 'close'>> {
-  let outages: OutageLog | null = null;
-  const onError = (error: unknown, where: string, requestId?: string) => {
-    if (outages?.note(error)) return;
-    log.error({ requestId, where, error: (error as Error)?.stack ?? String(error) }, 'internal error');
-  };
-  const metrics = createMetrics();
+type Closers = (() => Promise<unknown>)[];
 
-  // Database and keys; a hosted project has its own.
-  const database = config.supabase
-    ? null
-    : metrics.measureDatabase(
-        await openDatabase(config, onError, root, (error) => exitForRestart(log, error)),
-      );
-  if (database) closers.push(() => database.close());
-  if (database?.kind === 'postgresql') {
-    outages = createOutageLog(log, () => database.query('select 1'));
-    closers.push(async () => outages?.stop());
-  }
+/** The steps of a start, in their order. Each that has something to close adds it to `closers`, which close in the other order. */
+async function wire(options: ShopOptions, closers: Closers): Promise<Omit<Shop, 'close'>> {
+  const { config, root, release, log, build, mode, assets, onFirstAdmin = () => {} } = options;
+  const errors = createErrorReport(log);
+  const metrics = createMetrics();
+  const database = config.supabase ? null : await openShopDatabase(options, metrics, errors, closers);
   // Connections are closed after the services have sent close frames to WebSockets, for which they need the database.
   let drained = Promise.resolve();
   closers.push(() => drained);
   if (database) await prepareDatabase(database, config, root, log);
-  const keys: ApiKeys = config.supabase
-    ? { publishable: config.supabase.publishableKey, secret: config.supabase.secretKey, signingKeys: [] }
-    : await loadApiKeys(config.dataDir, readConfiguredKeys(config));
-  if (database) await claimDatabase(database, keys);
+  const keys = await openKeys(config, database);
 
-  // Services: in this process, or those of the project.
   const simulator = config.mpesa.environment === 'simulator' ? await startSimulator(config, log) : null;
   if (simulator) closers.push(() => simulator.close());
   const fairShare = createFairShare(database?.kind ?? 'postgresql');
@@ -144,98 +126,31 @@ async function wire(
       simulatorUrl: simulator?.url ?? null,
       ownUrl: () => ownUrl,
       log,
-      onError,
+      onError: errors.note,
     }));
   if (backend) closers.push(() => backend.close());
-  const servicesUrl = config.supabase?.url ?? config.publicUrl;
-  const serviceFetch: typeof fetch | null =
-    backend && ((input, init) => backend.fetch(new Request(input, init)));
-  const transport = serviceFetch ? { serviceFetch } : {};
-  const storeWith = (key: string, fetchServices = serviceFetch) =>
-    createStore({ url: servicesUrl, key }, fetchServices ? { fetch: fetchServices } : {});
-  const secretStore: Store = {
-    ...storeWith(keys.secret),
-    // Not its functions: they may wait for M-PESA, and would keep a place of the queue.
-    tables: storeWith(keys.secret, serviceFetch && createSharedFetch(fairShare.work, jobCalls, serviceFetch))
-      .tables,
-  };
-  const visitorTables = storeWith(keys.publishable).tables;
+  const services = openClients(config, keys, backend, fairShare);
 
-  // Pages, cached until the database changes. In development a page may change without the database knowing.
+  // In development a page may change without the database knowing.
   const pages = mode === 'production' ? new PageCache() : new PageCache(0);
-  let readServices = async (): Promise<Record<string, boolean>> => ({});
-  let isListening = false;
-  if (database) {
-    closers.push(
-      await database.listen(
-        'page_changes',
-        (change) => {
-          const tags = changedTags(change);
-          if (tags) pages.forget(tags);
-          else pages.clear();
-        },
-        () => {
-          isListening = true;
-          pages.resume();
-        },
-        () => {
-          isListening = false;
-          pages.pause();
-        },
-      ),
-    );
-  } else {
-    const changes = followPageChanges({ url: servicesUrl, secretKey: keys.secret }, pages, log);
-    closers.push(() => changes.close());
-    readServices = createServiceWatch({ url: servicesUrl, publishableKey: keys.publishable }, () =>
-      changes.isFollowing(),
-    );
-  }
-  metrics.readServices = () => readServices();
-  metrics.readSockets = () => backend?.sockets ?? 0;
-  metrics.readListening = () => (database?.kind === 'postgresql' ? isListening : null);
-  metrics.readDisk = async () => {
-    const { bavail, blocks, bsize } = await statfs(config.dataDir);
-    return { free: bavail * bsize, size: blocks * bsize };
-  };
-  metrics.readCertificateEnd = createCertificateReader(config.publicUrl);
-  metrics.readShop = async () => {
-    const { data, error } = await secretStore.tables.rpc('shop_metrics');
-    if (error) throw new Error(error.message);
-    return data;
-  };
+  const following = database
+    ? await followDatabase(database, pages)
+    : followProject(services.url, keys, pages, log);
+  closers.push(following.close);
+  connectMetrics(metrics, { config, backend, following, store: services.secret });
   const pageViews = createPageViews({
     async record(views) {
-      const { error } = await secretStore.tables.rpc('record_page_views', { views });
+      const { error } = await services.secret.tables.rpc('record_page_views', { views });
       if (error) throw new Error(error.message);
     },
-    onError: (error) => onError(error, 'page views'),
+    onError: (error) => errors.note(error, 'page views'),
   });
   closers.push(() => pageViews.close());
+  const buildFiles = typeof assets === 'string' ? await keepBuildFiles(assets, services, keys, errors) : null;
 
-  // The files of this build are stored before a page of it is sent: the next request may reach a process with another build.
-  const buildFiles =
-    typeof assets === 'string'
-      ? createBuildFiles(
-          openBuildStore({ servicesUrl, secretKey: keys.secret, ...transport }),
-          await packBuild(assets),
-        )
-      : null;
-  // A store that does not answer delays the start only for a time; the job tries again.
-  await Promise.race([
-    buildFiles?.renew().catch((error: unknown) => onError(error, 'files of this build')),
-    wait(buildFilesMs, undefined, { ref: false }),
-  ]);
-
-  // HTTP. Ready only after the first staff account exists, so that staff can sign in as soon as the shop is ready.
   let hasOpened = false;
   const readiness = createReadiness(
-    async () => {
-      if (database) return database.query('select from platform.schema_migrations limit 1');
-      const { error } = await visitorTables.from('store_settings').select('id').limit(1);
-      if (error) throw new Error(error.message);
-      return null;
-    },
+    () => readAnything(database, services.visitor),
     database ? 0 : hostedReadinessMs,
   );
   const storefrontToken = database ? null : visitorToken(keys.secret);
@@ -255,8 +170,8 @@ async function wire(
       build,
       mode,
       config: publicConfig,
-      servicesUrl,
-      ...transport,
+      servicesUrl: services.url,
+      ...services.transport,
       pages,
       nameVisitor: (address) =>
         storefrontToken === null
@@ -269,20 +184,20 @@ async function wire(
     ...(release ? { release } : {}),
     pageViews,
     shareImages: createShareImages({
-      tables: visitorTables,
+      tables: services.visitor,
       artFolder: typeof assets === 'string' ? assets : join(root, 'web/public'),
-      servicesUrl,
-      ...transport,
+      servicesUrl: services.url,
+      ...services.transport,
       drawn: createRenderedImages(join(config.dataDir, 'share-images'), shareImageBytes),
       queue: fairShare.images,
       imageProcess,
-      onError: (error) => onError(error, 'share images'),
+      onError: (error) => errors.note(error, 'share images'),
     }),
     fairShare,
     isReady: async () => hasOpened && (await readiness.isReady()),
     async unavailableServices() {
-      const services = Object.entries(await readServices());
-      return services.flatMap(([name, isUp]) => (isUp ? [] : [name]));
+      const known = Object.entries(await following.readServices());
+      return known.flatMap(([name, isUp]) => (isUp ? [] : [name]));
     },
     metrics,
     secretKey: keys.secret,
@@ -301,23 +216,23 @@ async function wire(
   const jobs = await shopJobs({
     config,
     root,
-    store: secretStore,
+    store: services.secret,
     database,
     messages,
     usesSimulator: simulator !== null,
     buildFiles,
     storefrontToken,
     log,
-    onError,
+    onError: errors.note,
     onUnavailable: () => readiness.forget(),
   });
   closers.push(startJobs(jobs, log, metrics));
   const makeFirstAdmin = () =>
     createFirstAdmin(config, log, {
-      store: secretStore,
-      servicesUrl,
+      store: services.secret,
+      servicesUrl: services.url,
       secretKey: keys.secret,
-      ...transport,
+      ...services.transport,
       ...config.firstAdmin,
     });
   const firstAdmin = await makeFirstAdmin().catch((error: unknown) => {
@@ -327,6 +242,7 @@ async function wire(
     closers.push(startJobs([retryFirstAdmin(makeFirstAdmin, onFirstAdmin)], log, metrics));
     return null;
   });
+  // Only now, so that staff can sign in as soon as the shop is ready.
   hasOpened = true;
   if (config.supabase) void reportRequirements(config.supabase, config, root, log);
   return {
@@ -335,6 +251,104 @@ async function wire(
     keys,
     firstAdmin,
   };
+}
+
+interface ErrorReport {
+  note: (error: unknown, where: string, requestId?: string) => void;
+  /** Tells an outage of the database once, instead of once for every request. */
+  watchOutages: (outages: OutageLog) => void;
+}
+
+function createErrorReport(log: Log): ErrorReport {
+  let outages: OutageLog | null = null;
+  return {
+    note(error, where, requestId) {
+      if (outages?.note(error)) return;
+      log.error({ requestId, where, error: (error as Error)?.stack ?? String(error) }, 'internal error');
+    },
+    watchOutages(log) {
+      outages = log;
+    },
+  };
+}
+
+async function openShopDatabase(
+  { config, root, log }: ShopOptions,
+  metrics: Metrics,
+  errors: ErrorReport,
+  closers: Closers,
+): Promise<Database> {
+  const database = metrics.measureDatabase(
+    await openDatabase(config, errors.note, root, (error) => exitForRestart(log, error)),
+  );
+  closers.push(() => database.close());
+  if (database.kind === 'postgresql') {
+    const outages = createOutageLog(log, () => database.query('select 1'));
+    errors.watchOutages(outages);
+    closers.push(async () => outages.stop());
+  }
+  return database;
+}
+
+/** A hosted project has its own keys. */
+async function openKeys(config: Config, database: Database | null): Promise<ApiKeys> {
+  if (config.supabase) {
+    const { publishableKey, secretKey } = config.supabase;
+    return { publishable: publishableKey, secret: secretKey, signingKeys: [] };
+  }
+  const keys = await loadApiKeys(config.dataDir, readConfiguredKeys(config));
+  if (database) await claimDatabase(database, keys);
+  return keys;
+}
+
+function connectMetrics(
+  metrics: Metrics,
+  parts: {
+    config: Config;
+    backend: Backend | null;
+    following: Following;
+    store: Store;
+  },
+): void {
+  const { config, backend, following, store } = parts;
+  metrics.readServices = following.readServices;
+  metrics.readSockets = () => backend?.sockets ?? 0;
+  metrics.readListening = following.isListening;
+  metrics.readDisk = async () => {
+    const { bavail, blocks, bsize } = await statfs(config.dataDir);
+    return { free: bavail * bsize, size: blocks * bsize };
+  };
+  metrics.readCertificateEnd = createCertificateReader(config.publicUrl);
+  metrics.readShop = async () => {
+    const { data, error } = await store.tables.rpc('shop_metrics');
+    if (error) throw new Error(error.message);
+    return data;
+  };
+}
+
+/** Stores the files of this build before a page of it is sent: the next request may reach a process with another build. */
+async function keepBuildFiles(
+  assets: string,
+  services: Clients,
+  keys: ApiKeys,
+  errors: ErrorReport,
+): Promise<BuildFiles> {
+  const store = openBuildStore({ servicesUrl: services.url, secretKey: keys.secret, ...services.transport });
+  const buildFiles = createBuildFiles(store, await packBuild(assets));
+  // A store that does not answer delays the start only for a time; the job tries again.
+  await Promise.race([
+    buildFiles.renew().catch((error: unknown) => errors.note(error, 'files of this build')),
+    wait(buildFilesMs, undefined, { ref: false }),
+  ]);
+  return buildFiles;
+}
+
+/** @throws when the tables of the shop do not answer */
+async function readAnything(database: Database | null, visitor: Store['tables']): Promise<unknown> {
+  if (database) return database.query('select from platform.schema_migrations limit 1');
+  const { error } = await visitor.from('store_settings').select('id').limit(1);
+  if (error) throw new Error(error.message);
+  return null;
 }
 
 /** Null with a hosted project, unless ADMIN_EMAIL is set. */
