@@ -1,4 +1,4 @@
-// The storefront's calls (specification §7), made by the official clients over HTTP: against a shop opened for
+// The storefront's calls (docs/product.md#calls), made by the official clients over HTTP: against a shop opened for
 // the test, or against the project of SUPABASE_URL and its two keys.
 import { FunctionsClient } from '@supabase/functions-js';
 import { PostgrestClient } from '@supabase/postgrest-js';

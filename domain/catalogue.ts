@@ -48,7 +48,7 @@ const comparisons: Record<SortOrder, (a: CatalogueEntry, b: CatalogueEntry) => n
 };
 
 /**
- * Returns the matching products in order (specification §2, Shop). Equal ones stay in the order of `products`.
+ * Returns the matching products in order (docs/product.md#shop-page). Equal ones stay in the order of `products`.
  * @param products newest first
  * @param query its search text is ignored: `found` has its matches
  * @param found slugs that the search matches, best first; null without a search
@@ -122,7 +122,7 @@ export function searchIn(parameters: URLSearchParams): string {
 export const usualOrder = (search: string): ListOrder => (search.trim() ? 'match' : 'popularity');
 
 /**
- * Reads the query from the URL of the shop page (specification §2, Shop): `search` is the text, `filter` the sort.
+ * Reads the query from the URL of the shop page (docs/product.md#shop-page): `search` is the text, `filter` the sort.
  * The form's fields `brand`, `category` and `sort` are read too, so that it works without JavaScript.
  */
 export function readCatalogueQuery(parameters: URLSearchParams): CatalogueQuery {

@@ -1,7 +1,7 @@
-// Delivery statuses as staff filter by them and set them (specification §4, Admin-managed statuses).
+// Delivery statuses as staff filter by them and set them (docs/product.md#delivery-statuses).
 import type { DeliveryStatus, OrderPaymentStatus, OrderStatus } from '../supabase/types.ts';
 
-/** All of them, in the order of their life (specification §2, Admin Deliveries). */
+/** All of them, in the order of their life. */
 export const deliveryStatuses = [
   'pending',
   'assigned',

@@ -3,7 +3,7 @@
 /**
  * Formats an amount for customers.
  * @param cents an integer in minor units
- * @returns such as `KSh 1,234.00` (specification §1)
+ * @returns such as `KSh 1,234.00`
  */
 export function formatKsh(cents: number): string {
   const { whole, rest } = parts(cents);
@@ -13,7 +13,7 @@ export function formatKsh(cents: number): string {
 /**
  * Formats an amount for staff.
  * @param cents an integer in minor units
- * @returns such as `KES 1,234`; cents only when there are any (specification §2, Admin Products)
+ * @returns such as `KES 1,234`; cents only when there are any
  */
 export function formatKes(cents: number): string {
   const { whole, rest } = parts(cents);
@@ -42,7 +42,7 @@ export function shownAmount(totalCents: number, paymentStatus: string): number {
 }
 
 /**
- * The total of an order of one product (specification §9).
+ * The total of an order of one product.
  * @param unitPrice cents
  * @param quantity whole number of units
  * @param deliveryFee cents

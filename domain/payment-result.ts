@@ -24,7 +24,7 @@ const advice: Record<string, string> = {
 };
 
 /**
- * What the customer reads beside the message about a failed payment, whose texts the specification prescribes.
+ * What the customer reads beside the message about a failed payment.
  * @param code M-PESA's result code
  * @returns null without advice
  */
@@ -32,7 +32,7 @@ export const adviseAfterFailure = (code: string | null): string | null =>
   (code !== null && Object.hasOwn(advice, code) && advice[code]) || null;
 
 /**
- * The customer's message about a failed payment (specification §8, Payment failure result codes).
+ * The customer's message about a failed payment (docs/product.md#failure-messages).
  * @param code M-PESA's result code; the general text if missing or unknown
  */
 export function describePaymentFailure(code: string | number | null | undefined): string {

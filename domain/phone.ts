@@ -16,8 +16,8 @@ const maxOtherDigits = 6;
  * brackets, full-width digits and invisible characters, also in a link (`tel:`, `wa.me`) or with a name.
  * `private.normalised_phone` reads the same (`phone-examples.ts`).
  * @param input text as typed or pasted, of any length
- * @returns `+254` and nine digits (specification §5, Customer order form, 3); null for a text without a Kenyan mobile number, with
- *   different numbers, or longer than 100 characters
+ * @returns `+254` and nine digits; null for a text without a Kenyan mobile number, with different numbers, or longer than 100
+ *   characters
  */
 export function normalisePhone(input: string): string | null {
   if (input.length > maxWrittenLength) return null;

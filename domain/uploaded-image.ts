@@ -1,7 +1,7 @@
 // Uploaded product images: accepted files, their conversion, and their names in storage.
 import { parseStoredImage } from './product-image.ts';
 
-/** The bucket of product images, and its folder that staff write to (specification §7, Admin management). */
+/** The bucket of product images, and its folder that staff write to (docs/product.md#products-screen). */
 export const imageBucket = 'product-images';
 const folder = 'products/';
 
@@ -111,7 +111,7 @@ export function exifOrientation(start: Uint8Array): number {
 }
 
 /**
- * Returns the path of a new image in the bucket: a random name with the extension of the file (specification §7).
+ * Returns the path of a new image in the bucket: a random name with the extension of the file.
  * @param random a unique name, such as a UUID
  */
 export function newImageName({ name, type }: ImageFile, random: string): string {

@@ -29,7 +29,7 @@ test('ordinary messages pass', () =>
     technicalMessages([
       'Order status updated successfully',
       'Related products',
-      // A prescribed text.
+      // A text of the tracking page.
       'Failed to fetch order details',
     ]),
   ).toEqual([]));

@@ -1,4 +1,5 @@
-// The documentation names only files and folders that exist, and its links lead to files and headings that exist.
+// The documentation names only files and folders that exist, and its links lead to files and headings that exist. So do the documents
+// that comments in the code name.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -19,8 +20,8 @@ const documents = [
 ];
 
 test.each(documents)('paths in %s', (document) => {
-  const quoted = readFileSync(join(root, document), 'utf8').matchAll(/`([\w-]+(?:\/[\w.-]+)+\/?)`/g);
-  const paths = [...quoted].map(([, path = '']) => path);
+  const text = readFileSync(join(root, document), 'utf8');
+  const paths = [...text.matchAll(/`([\w-]+(?:\/[\w.-]+)+\/?)`/g)].map(([, path = '']) => path);
   const named = paths.filter((path) => folders.includes(path.split('/', 1)[0] ?? ''));
   expect(named.filter((path) => !existsSync(join(root, path)))).toEqual([]);
 });
@@ -42,4 +43,26 @@ test.each(documents)('links in %s', (document) => {
     return !existsSync(target) || (anchor && !anchorsOf(target).includes(anchor));
   });
   expect(broken.map(([link]) => link)).toEqual([]);
+});
+
+/** Files with comments. Migrations are never changed, so they may name documents of their time. */
+const sources = folders.flatMap((folder) =>
+  readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+    .filter((name) => /\.(?:[cm]?[jt]s|tsx|sql|css|toml)$/.test(name) && !name.includes('node_modules'))
+    .map((name) => `${folder}/${name}`)
+    .filter((path) => !path.startsWith('supabase/migrations/')),
+);
+
+test('documents and headings that comments name', () => {
+  const references = sources.flatMap((source) =>
+    [...readFileSync(join(root, source), 'utf8').matchAll(/\bdocs\/[\w/-]+\.md(?:#([\w-]+))?/g)].map(
+      ([reference, anchor]) => ({ source, reference, anchor }),
+    ),
+  );
+  expect(references.some(({ reference }) => reference === 'docs/product.md#statuses')).toBe(true);
+  const broken = references.filter(({ reference, anchor }) => {
+    const document = join(root, reference.replace(/#.*/, ''));
+    return !existsSync(document) || (anchor !== undefined && !anchorsOf(document).includes(anchor));
+  });
+  expect(broken.map(({ source, reference }) => `${source}: ${reference}`)).toEqual([]);
 });

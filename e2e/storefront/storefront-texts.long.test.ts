@@ -1,5 +1,5 @@
-// Every text that the specification prescribes for the storefront (sections 2, 5, 8 and 9), on its screen and in its
-// state.
+// The storefront's texts that must stay as they are (docs/product.md#visitors-screens, docs/product.md#order-form,
+// docs/product.md#failure-messages), each on its screen and in its state.
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
@@ -19,7 +19,7 @@ afterAll(() => closeCleanly(shop, browser));
 const story = storyIn(() => browser);
 const longStory = inLongRun(story);
 
-/** A prescribed text, or its locator. */
+/** A text that must be shown, or its locator. */
 type Shown = string | ((page: Page) => Locator);
 
 const heading =
@@ -273,7 +273,7 @@ describe('on a desktop', () => {
     await expectShown(page, shows);
   });
 
-  story('the home page shows six of each at the specified prices', async ({ newVisitor }) => {
+  story('the home page shows six of each at the prices of the demo catalogue', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: desktop });
     await page.goto(shop.url);
     const prices = (title: string) =>

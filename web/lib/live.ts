@@ -20,7 +20,7 @@ interface Follower {
 /**
  * Subscribes to an order until the returned function is called.
  * @param handle the order's live handle. Its channel `order-{handle}` carries the same UPDATE events as the channel
- *   `order-{id}` (specification §7, Storefront 9), and needs no proof that the order is the caller's.
+ *   `order-{id}` (docs/product.md#calls), and needs no proof that the order is the caller's.
  */
 export function followOrder(address: StoreAddress, handle: string, follower: Follower): () => void {
   const client = new RealtimeClient(`${servicesOrigin(address).replace(/^http/, 'ws')}/realtime/v1`, {

@@ -41,7 +41,7 @@ export interface Staff {
    * @throws Error without an answer
    */
   settleWrite(writeId: string): Promise<SettledWrite>;
-  /** Checks the staff status on each call. A failed check is logged and counts as not staff (specification §8). */
+  /** Checks the staff status on each call. A failed check is logged and counts as not staff (docs/product.md#sign-in). */
   status(): Promise<StaffStatus>;
   /** Signs this device out, in all its tabs, even if the services cannot be reached. */
   signOut(): Promise<void>;
@@ -74,7 +74,7 @@ const storageKey = 'jani.staff';
 
 export const passwordResetPath = '/admin/reset-password';
 
-/** Events after which the staff status is checked again (specification §4, Admin access). */
+/** Events after which the staff status is checked again (docs/product.md#access-and-security). */
 const statusEvents: AuthChangeEvent[] = [
   'SIGNED_IN',
   'SIGNED_OUT',

@@ -213,7 +213,7 @@ export async function findSession(
   return rows[0] ?? null;
 }
 
-/** Whether a session has ended: by its own expiry, the time box, or inactivity (specification §3, settings). */
+/** Whether a session has ended: by its own expiry, the time box, or inactivity. */
 export function isOver(session: SessionRow, context: Pick<AuthContext, 'settings' | 'now'>): boolean {
   const { sessionTimeBox, sessionInactivity } = context.settings;
   const now = context.now().getTime();

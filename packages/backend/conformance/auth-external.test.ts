@@ -1,4 +1,4 @@
-// Sign-in with an OpenID provider (specification §7): the official client, a real provider and a browser's redirects.
+// Sign-in with an OpenID provider: the official client, a real provider and a browser's redirects.
 import { createHash } from 'node:crypto';
 import { GoTrueClient } from '@supabase/auth-js';
 import { decodeJwt } from 'jose';

@@ -1,4 +1,4 @@
-// Second factors (specification §7), enrolled and verified by the official client over HTTP.
+// Second factors, enrolled and verified by the official client over HTTP.
 import { type AuthError, GoTrueClient } from '@supabase/auth-js';
 import { decodeJwt } from 'jose';
 import { Secret, TOTP } from 'otpauth';

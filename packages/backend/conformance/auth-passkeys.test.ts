@@ -1,4 +1,4 @@
-// Passkeys (specification §7): the official client over HTTP with a software authenticator.
+// Passkeys: the official client over HTTP with a software authenticator.
 import { type AuthError, GoTrueClient, type VerifyPasskeyRegistrationParams } from '@supabase/auth-js';
 import { Secret, TOTP } from 'otpauth';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';

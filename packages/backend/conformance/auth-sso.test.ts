@@ -1,4 +1,4 @@
-// Single sign-on with SAML 2.0 (specification §7), through the official client.
+// Single sign-on with SAML 2.0, through the official client.
 import { GoTrueClient } from '@supabase/auth-js';
 import { decodeJwt } from 'jose';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-// Sign-in with a wallet (specification §7), by the official client over HTTP.
+// Sign-in with a wallet, by the official client over HTTP.
 import { ed25519 } from '@noble/curves/ed25519.js';
 import { GoTrueClient } from '@supabase/auth-js';
 import bs58 from 'bs58';

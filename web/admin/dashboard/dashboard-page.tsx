@@ -1,5 +1,5 @@
-// The dashboard: four statistics, quick actions, the system status and the last 30 days (specification §2, Admin
-// dashboard).
+// The dashboard: four statistics, quick actions, the system status and the last 30 days
+// (docs/product.md#dashboard-screen).
 import { describeStaffPage } from '../layout/staff-page.ts';
 import type { Route } from './+types/dashboard-page.ts';
 import { ActivityCard } from './activity-card.tsx';

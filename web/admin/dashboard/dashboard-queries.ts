@@ -8,7 +8,7 @@ import { useMember } from '../layout/use-member.tsx';
 /** Polling interval of the system status, in ms. */
 const minute = 60_000;
 
-/** The four statistics (specification §7, Admin dashboard stats). */
+/** The four statistics (docs/product.md#dashboard-screen). */
 export function useFigures() {
   const { tables } = useMember().staff;
   return useQuery({

@@ -1,4 +1,4 @@
-// The four statistics (specification §2, Admin dashboard) and the received money; skeletons while loading.
+// The four statistics (docs/product.md#dashboard-screen) and the received money; skeletons while loading.
 import { formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
 import { StaffIcon, type StaffIconName } from '../layout/staff-icons.tsx';

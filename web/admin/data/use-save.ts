@@ -20,7 +20,7 @@ interface Saved<Output> {
 interface Save<Input, Output> {
   /** Writes, or throws an error (as `dataOf` and `changedRow` do). */
   write(input: Input): Promise<Output>;
-  /** Text of the success toast (specification §8). Default: no toast, for callers with `onSuccess`. */
+  /** Text of the success toast. Default: no toast, for callers with `onSuccess`. */
   success?: string | ((output: Output, input: Input) => string);
   /** Text of the failure toast if the error has none. */
   failure: string;

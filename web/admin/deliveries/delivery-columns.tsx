@@ -1,4 +1,4 @@
-// A delivery in the list (specification §2, Admin Deliveries): as a table row, as a compact row, and in the export.
+// A delivery in the list (docs/product.md#deliveries-screen): as a table row, as a compact row, and in the export.
 import { Link } from 'react-router';
 import { isDeliveryLate, statusesOnceAssigned } from '../../../domain/delivery-status.ts';
 import { shownAmount } from '../../../domain/money.ts';

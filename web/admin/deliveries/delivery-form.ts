@@ -27,7 +27,7 @@ const tooLong = {
 } as const;
 
 /**
- * Returns all problems of an assignment (specification §5, Admin delivery assignment form). A phone may be written in any
+ * Returns all problems of an assignment (docs/product.md#deliveries-screen). A phone may be written in any
  * format, because riders also have foreign numbers and landlines.
  * @returns the problems by field, or null when the form may be sent
  */

@@ -29,7 +29,7 @@ const parametersOf = ({ search, status, rider, due, from_day, until_day }: Deliv
 const listed =
   '*, order:orders(id, order_number, customer_name, customer_phone, shipping_address, city, delivery_notes, total_amount, status, payment_status, anonymised_at, order_items(quantity, product_name))';
 
-/** Newest first (specification §7, Admin management). */
+/** Newest first. */
 export function readDeliveries(tables: Staff['tables'], filters: DeliveryFilters) {
   return (({ after, limit, signal }) =>
     tables

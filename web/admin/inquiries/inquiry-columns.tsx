@@ -1,4 +1,4 @@
-// An inquiry in the list (specification §2, Admin Inquiries), and in the export.
+// An inquiry in the list (docs/product.md#inquiries-screen), and in the export.
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';

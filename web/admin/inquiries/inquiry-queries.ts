@@ -6,7 +6,7 @@ import { isUuid } from '../dialogs/uuid.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { type ReadPage, useRows } from '../list/use-rows.ts';
 
-/** Newest first; search anywhere in name, e-mail and subject (specification §7, Admin management). */
+/** Newest first; search anywhere in name, e-mail and subject. */
 export function readInquiries(tables: Staff['tables'], search: string) {
   return (({ after, limit, signal }) =>
     tables

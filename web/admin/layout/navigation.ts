@@ -1,4 +1,4 @@
-// The sidebar's entries in order (specification §2, Admin layout), with less frequent ones below.
+// The sidebar's entries in order (docs/product.md#panel-layout), with less frequent ones below.
 import type { Waiting } from '../live/use-waiting.ts';
 import type { StaffIconName } from './staff-icons.tsx';
 

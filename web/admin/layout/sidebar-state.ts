@@ -1,4 +1,4 @@
-// Whether the sidebar is expanded, stored in a cookie for a week (specification §4 and §9).
+// Whether the sidebar is expanded, stored in a cookie for a week (docs/product.md#panel-layout).
 
 const name = 'sidebar_state';
 const week = 7 * 24 * 60 * 60;

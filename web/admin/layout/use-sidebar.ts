@@ -4,7 +4,7 @@ import { readCookies, writeCookie } from '../../lib/browser/browser-storage.ts';
 import { closeDialog, isDialogOpen, openDialog } from '../../ui/dialog/native-dialog.ts';
 import { isSidebarExpanded, sidebarCookie } from './sidebar-state.ts';
 
-/** Below this width the sidebar is a drawer (specification §9). */
+/** Below this width the sidebar is a drawer (docs/product.md#numbers). */
 const wide = '(min-width: 768px)';
 /** Below this width an expanded sidebar leaves a table too little space, so it is collapsed by default. */
 const roomy = '(min-width: 90rem)';

@@ -11,7 +11,7 @@ export function ListToolbar({ children }: { children: ReactNode }) {
 }
 
 interface SearchBoxProps {
-  /** As prescribed by the specification, such as 'Search orders...'. */
+  /** Such as 'Search orders...' (docs/product.md#staff-screens). */
   placeholder: string;
   searched: string;
   onSearch(text: string): void;

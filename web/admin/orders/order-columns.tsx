@@ -1,4 +1,4 @@
-// An order in the list (specification §2, Admin Orders): as a table row and as a compact row.
+// An order in the list (docs/product.md#orders-screen): as a table row and as a compact row.
 import { Link, useSearchParams } from 'react-router';
 import { isOrderLate } from '../../../domain/delivery-status.ts';
 import { formatKes, shownAmount } from '../../../domain/money.ts';

@@ -10,7 +10,7 @@ import type { Days } from '../list/days.ts';
 import { type PageWanted, type ReadPage, useRows } from '../list/use-rows.ts';
 import { isGoingBack } from './refund-status.ts';
 
-/** Statuses that staff can set and filter by (specification §2, Admin Orders). */
+/** Statuses that staff can set and filter by (docs/product.md#orders-screen). */
 export const orderStatuses = [
   'pending',
   'processing',
@@ -57,7 +57,7 @@ export const listedColumns =
 const exported =
   '*, order_items(quantity, product_name, unit_price), payments(receipt, charge_cents, status, needs_refund, completed_at, refunds(refund_cents, status, completed_at, refund_receipt)), delivery:deliveries(delivery_person)';
 
-/** Newest first (specification §7, Admin management). */
+/** Newest first. */
 export function readOrders(tables: Staff['tables'], filters: OrderFilters) {
   return ((page) =>
     searchOrders(tables, filters, page)

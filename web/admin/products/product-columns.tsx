@@ -1,4 +1,4 @@
-// A product in the list (specification §2, Admin Products).
+// A product in the list (docs/product.md#products-screen).
 import { Link, useSearchParams } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
 import { Badge } from '../../ui/badge.tsx';

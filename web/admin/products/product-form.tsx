@@ -1,5 +1,5 @@
-// The form of a product (specification §2 and §5): its fields, their errors, and how to continue after another
-// member's change.
+// The form of a product (docs/product.md#products-screen): its fields, their errors, and how to continue after another member's
+// change.
 import { useEffect, useId, useRef, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, useKeepOpen } from '../../ui/dialog/dialog-or-drawer.tsx';

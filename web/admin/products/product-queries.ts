@@ -38,7 +38,7 @@ export interface ProductFilters {
 
 const listKey = (filters: ProductFilters) => ['products', 'list', filters] as const;
 
-/** Newest first; search anywhere in the name, exact category (specification §7, Admin management). */
+/** Newest first; search anywhere in the name, exact category. */
 export function readProducts(
   tables: Staff['tables'],
   { search, category }: ProductFilters,

@@ -54,7 +54,7 @@ export const emptyProductForm: ProductForm = {
 const inWords = new Intl.NumberFormat('en-KE');
 
 /**
- * Returns the problems of a product's form by field (specification §5, Admin product form).
+ * Returns the problems of a product's form by field (docs/product.md#products-screen).
  * @returns an empty object when it may be saved
  */
 export function checkProductForm(form: ProductForm): ProductProblems {
@@ -97,7 +97,7 @@ export function checkProductForm(form: ProductForm): ProductProblems {
 }
 
 /**
- * A form as the columns it fills: trimmed, price in cents, empty texts as null (specification §7, Admin management).
+ * A form as the columns it fills: trimmed, price in cents, empty texts as null.
  * @throws RangeError when the form has a problem
  */
 export function productValues(form: ProductForm): ProductValues {
@@ -189,8 +189,8 @@ const spelledOut: Record<string, string> = {
 
 /**
  * A slug for a new product: lower-cased, other characters than letters, digits, spaces and hyphens removed, spaces to
- * hyphens, repeated hyphens collapsed (specification §5). Letters are written without accents and no hyphen is at an
- * end, since the database takes no others.
+ * hyphens, repeated hyphens collapsed. Letters are written without accents and no hyphen is at an end, since the database
+ * takes no others.
  * @returns '' when the name has no usable characters
  */
 export function slugFromName(name: string): string {

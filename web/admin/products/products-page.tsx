@@ -1,5 +1,4 @@
-// The products: search, filters, activation, and the dialogs to add, edit and delete (specification §2, Admin
-// Products).
+// The products: search, filters, activation, and the dialogs to add, edit and delete (docs/product.md#products-screen).
 import { useState } from 'react';
 import { Link, useSearchParams } from 'react-router';
 import { Button, buttonStyle } from '../../ui/button.tsx';

@@ -1,4 +1,4 @@
-// Sign-in (specification §2, Admin sign-in; §4, Forms): a password, then the second factor if the account has one.
+// Sign-in (docs/product.md#sign-in): a password, then the second factor if the account has one.
 import { useEffect, useState } from 'react';
 import { Form, Link, redirect, useNavigation, useRevalidator } from 'react-router';
 import { onStaffStatusChange, type Staff } from '../../lib/staff.ts';
@@ -17,7 +17,7 @@ import { SignInLayout } from './sign-in-layout.tsx';
 import { describeSignInProblem } from './sign-in-problem.ts';
 import '../layout/staff.css';
 
-/** After this time on the page since sign-in, the reason is shown (specification §9). */
+/** After this time on the page since sign-in, the reason is shown (docs/product.md#numbers). */
 const hintAfterMs = 1000;
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Sign in');

@@ -1,4 +1,4 @@
-// Messages for failed sign-ins (specification §8, Sign-in and auth).
+// Messages for failed sign-ins (docs/product.md#sign-in).
 import { isAuthError } from '@supabase/auth-js';
 import { describeAuthProblem } from '../../lib/auth-error-texts.ts';
 

@@ -16,7 +16,7 @@ export interface StaffLabel {
 
 const label = (text: string, tone: LabelTone): StaffLabel => ({ text, tone });
 
-/** Statuses of orders (specification §4, Admin-managed statuses). */
+/** Statuses of orders (docs/product.md#order-statuses). */
 export const orderStatusLabels: Readonly<Record<OrderStatus, StaffLabel>> = {
   pending: label('Pending', 'yellow'),
   processing: label('Processing', 'blue'),

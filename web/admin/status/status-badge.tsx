@@ -1,4 +1,4 @@
-// A status as a badge for staff (specification §4, Admin-managed statuses).
+// A status as a badge for staff (docs/product.md#statuses).
 
 import { Badge } from '../../ui/badge.tsx';
 import { labelOfStatus } from './staff-labels.ts';

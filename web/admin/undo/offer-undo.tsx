@@ -13,7 +13,7 @@ import {
 
 const topic = 'undo';
 
-/** @param text of the toast, as in the specification (§8) */
+/** @param text of the toast */
 export function offerUndo(change: UndoableChange, text: string): void {
   addUndoableChange(change);
   showToast({

@@ -39,7 +39,7 @@ interface StatusChange<Row, Status> {
    */
   contradicts(row: Row, to: Status, change: RowChange): boolean;
   statusOf(row: Row): Status;
-  /** The texts of the toasts (specification §8). */
+  /** The texts of the toasts. */
   success: string;
   failure: string;
 }

@@ -13,7 +13,7 @@ const longFormat: Intl.DateTimeFormatOptions = {
 };
 
 /**
- * Day and time in the en-GB long format (specification §2, Order tracking).
+ * Day and time in the en-GB long format (docs/product.md#tracking).
  * @param when an ISO date-time
  * @returns such as `21 November 2026 at 09:05`: put together here, since server and browser may join the parts differently
  */

@@ -20,7 +20,7 @@ interface FailureCalloutProps {
   onQuantityChange?: ((quantity: number) => void) | undefined;
 }
 
-/** How long a toast lasts, in ms (specification §9). */
+/** How long a toast lasts, in ms (docs/product.md#numbers). */
 const toastMs = 4000;
 
 /** The reason of a failure. A toast with the same words ends first, so that nothing is said twice. */

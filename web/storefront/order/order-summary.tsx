@@ -105,7 +105,7 @@ interface AmountsProps {
   deliveryFee: number;
 }
 
-/** Subtotal, delivery fee and total (specification §9). */
+/** Subtotal, delivery fee and total. */
 export function Amounts({ price, quantity, deliveryFee }: AmountsProps) {
   return (
     <dl className="grid grid-cols-[minmax(min-content,1fr)_minmax(0,auto)] gap-y-1.5 text-sm tabular-nums">

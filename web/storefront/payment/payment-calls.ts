@@ -1,4 +1,4 @@
-// The two calls of the payment function (specification §7, Storefront 4 and 5), and their responses.
+// The two calls of the payment function (docs/product.md#calls), and their responses.
 import type { FunctionsClient } from '@supabase/functions-js';
 import type { Store } from '../../../supabase/store.ts';
 

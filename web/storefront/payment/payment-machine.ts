@@ -59,7 +59,7 @@ export type PaymentEvent =
   | { type: 'reported'; paymentReference: string; status: string; resultCode: string | null }
   | { type: 'retry' };
 
-/** Polling interval while processing, in milliseconds (specification §9). */
+/** Polling interval while processing, in milliseconds (docs/product.md#numbers). */
 export const pollIntervalMs = 3000;
 
 /** M-PESA's code for a phone that is off or without network. */

@@ -10,11 +10,11 @@ const labels: Record<string, { label: string; colour: BadgeColour }> = {
   cancelled: { label: 'Cancelled', colour: 'red' },
 };
 
-/** The four steps of the tracker, in order (specification §4, Order tracker). */
+/** The four steps of the tracker, in order (docs/product.md#tracking). */
 export const trackingSteps = ['pending', 'processing', 'out_for_delivery', 'delivered'] as const;
 
 /**
- * A status as the storefront shows it (specification §3).
+ * A status as the storefront shows it (docs/product.md#order-statuses).
  * @param status the order's status; an unknown one is shown grey and raw
  */
 export function describeOrderStatus(status: string): { label: string; colour: BadgeColour } {

@@ -73,7 +73,7 @@ export const failedLookup = ({ code, message, details }: PostgrestError) => ({
 });
 
 /**
- * Looks up an order (specification §7, Storefront 7 and 8); does not throw.
+ * Looks up an order (docs/product.md#calls); does not throw.
  * @param proof reveals the order: its access key, or the last four digits of its phone (or the whole number)
  */
 export async function lookUpOrder(

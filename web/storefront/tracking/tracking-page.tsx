@@ -32,7 +32,7 @@ export function headers() {
   return { 'Cache-Control': 'private, no-store', 'Referrer-Policy': 'same-origin' };
 }
 
-/** The number in the query takes precedence over the one in the path (specification §2, Order tracking). */
+/** The number in the query takes precedence over the one in the path (docs/product.md#tracking). */
 const trackingNumberOf = (url: URL, parameter: string) =>
   normaliseTrackingNumber(url.searchParams.get('tracking') ?? '') || normaliseTrackingNumber(parameter);
 

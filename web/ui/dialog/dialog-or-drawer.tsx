@@ -16,7 +16,7 @@ import { Icon } from '../icons.tsx';
 import { useDialogEntry } from './dialog-history.ts';
 import './dialog-or-drawer.css';
 
-/** Width from which it is a centred dialog (specification §9). */
+/** Width from which it is a centred dialog (docs/product.md#numbers). */
 const wide = '(min-width: 768px)';
 
 interface Surface {

@@ -18,7 +18,7 @@ export async function dismissAllToasts(): Promise<void> {
   endAllToasts();
 }
 
-/** Shows a toast for 4 seconds, at most three at a time (specification §9). */
+/** Shows a toast for 4 seconds, at most three at a time (docs/product.md#numbers). */
 export function showToast(toast: Toast): void {
   void tryToShowToast(toast);
 }

@@ -4,7 +4,7 @@ import { type Payment, ProcedureError } from '../database/client.ts';
 import { type JsonObject, storableText } from '../request-body.ts';
 
 /**
- * Returns the state of a payment (specification §7, Storefront, 5). The answer has no amount, phone or order, so the
+ * Returns the state of a payment (docs/product.md#calls). The answer has no amount, phone or order, so the
  * reference alone is enough.
  * @param fields `checkoutRequestId`, as `initiate` returned it: M-PESA's id, or the payment's own
  * @param address IP address of the request, whose unknown ids are limited; null if unknown

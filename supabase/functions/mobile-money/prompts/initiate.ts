@@ -15,7 +15,7 @@ const RECORDING_RETRY_DELAYS_MS = [100, 400, 1500, 4000, 10_000];
 export type InitiateAnswer =
   | {
       success: true;
-      /** The specification's name for the payment's reference: M-PESA's request id, or the payment's own id until that is known. */
+      /** The payment's reference (docs/product.md#calls): M-PESA's request id, or the payment's own id until that is known. */
       checkoutRequestId: string;
       chargeCents: number;
       /** Masked phone of a prompt that is open on another phone than the requested one, such as `0712 ••• •••`. */

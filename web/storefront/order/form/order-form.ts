@@ -97,9 +97,9 @@ export function orderFormOf(order: {
 const bounded = (text: string): string => text.slice(0, 1000);
 
 /**
- * Checks an order form (specification §5, Customer order form).
+ * Checks an order form (docs/product.md#order-form).
  * @param isMissingTick whether the shop requires the box for age and terms, and it is not ticked
- * @returns at most one problem per field, in the specified order; empty when the form may be sent
+ * @returns at most one problem per field, in the order of the checks; empty when the form may be sent
  */
 export function checkOrderForm(form: OrderForm, isMissingTick = false): OrderFormProblem[] {
   return [

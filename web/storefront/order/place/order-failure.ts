@@ -28,7 +28,7 @@ const itemCodes = new Set([
 ]);
 
 /**
- * The text of the 'Order Failed' toast (specification §8, Storefront).
+ * The text of the 'Order Failed' toast (docs/product.md#order-form).
  * @param error the table API's error: `message` for people, `details` with the code (docs/error-codes.md); null when it
  *   answered without an order
  */
