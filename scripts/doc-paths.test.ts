@@ -22,8 +22,11 @@ const documents = [
 test.each(documents)('paths in %s', (document) => {
   const text = readFileSync(join(root, document), 'utf8');
   const paths = [...text.matchAll(/`([\w-]+(?:\/[\w.-]+)+\/?)`/g)].map(([, path = '']) => path);
+  const schemas = [...text.matchAll(/`(\d\d[a-z]?_\w+\.sql)`/g)].map(
+    ([, name]) => `supabase/schemas/${name}`,
+  );
   const named = paths.filter((path) => folders.includes(path.split('/', 1)[0] ?? ''));
-  expect(named.filter((path) => !existsSync(join(root, path)))).toEqual([]);
+  expect([...named, ...schemas].filter((path) => !existsSync(join(root, path)))).toEqual([]);
 });
 
 /** The anchors of a document, as GitHub derives them from its headings. */
