@@ -74,6 +74,8 @@ export async function replaceRows(
   for (const name of own) await session.execute(`alter table ${name} enable trigger user`);
   await setSequences(session, content.sequences);
   await compareRows(session, pairs, digests, content);
+  // The first requests find many rows of which nothing is known.
+  if (own.length > 0) await session.execute(`analyze ${own}`);
   return content;
 }
 

@@ -57,6 +57,130 @@ return coalesce(current_setting('private.' || fact, true), '') = 'yes';
 
 comment on function private.is_stated is 'Whether the writer of the row has stated a fact (private.state).';
 
+create or replace function private.hits_so_far(bucket text, subject text, within interval) returns integer
+language plpgsql stable set search_path = '' as $$
+begin
+  return coalesce((
+    select known.hits
+    from private.rate_limits as known
+    where known.bucket = hits_so_far.bucket and known.subject = hits_so_far.subject
+      and known.window_start = date_bin(hits_so_far.within, clock_timestamp(), timestamptz '2000-01-01')
+  ), 0);
+end
+$$;
+
+comment on function private.hits_so_far is 'Number of hits in the current window, without counting one.';
+
+create or replace function private.count_paid_order(networks text[]) returns void
+language plpgsql set search_path = '' as $$
+declare
+  counted record;
+begin
+  for counted in
+    select payer.network, span.within, date_bin(span.within, clock_timestamp(), timestamptz '2000-01-01') as window_start
+    from unnest(networks) as payer (network)
+    cross join (select distinct l.within from private.limits as l where l.per_paid_order > 0) as span
+  loop
+    -- Never waits for another transaction: a settlement may have locked products already.
+    update private.network_paid_orders as known
+    set orders = known.orders + 1
+    where known.id = (
+      select free.id from private.network_paid_orders as free
+      where free.network = counted.network and free.within = counted.within and free.window_start = counted.window_start
+      limit 1
+      for update skip locked
+    );
+    if not found then
+      insert into private.network_paid_orders (network, within, window_start, window_end, orders)
+      values (counted.network, counted.within, counted.window_start, counted.window_start + counted.within, 1);
+    end if;
+  end loop;
+end
+$$;
+
+comment on function private.count_paid_order is
+  'Counts an order that was paid for the networks of its customer, in the current window of each limit that grows with paid orders.';
+
+create or replace function private.allowance(rule private.limits, network text) returns integer
+language plpgsql stable set search_path = '' as $$
+begin
+  return rule.allowed * private.allowance_factor(allowance.network) + floor(rule.per_paid_order * coalesce((
+    select sum(known.orders) from private.network_paid_orders as known
+    where known.network = allowance.network and known.within = rule.within
+      and known.window_start = date_bin(rule.within, clock_timestamp(), timestamptz '2000-01-01')
+  ), 0));
+end
+$$;
+
+comment on function private.allowance is
+  'Calls that a limit allows a network in the current window: its share, and per_paid_order for each of its paid orders.';
+
+create or replace function private.is_within_limit(rule private.limits, networks text[], subject text) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return not exists (
+    select from unnest(networks) as caller (network)
+    where not private.is_within(
+      rule, caller.network, private.hits_so_far(rule.name, rtrim(caller.network || ' ' || is_within_limit.subject), rule.within) + 1
+    )
+  );
+end
+$$;
+
+create or replace function private.is_within_limit(limit_name text, subject text default '') returns boolean
+language plpgsql stable set search_path = '' as $$
+declare
+  rule private.limits;
+begin
+  select * into strict rule from private.limits as l where l.name = is_within_limit.limit_name;
+  return private.is_within_limit(rule, private.caller_networks(), is_within_limit.subject);
+end
+$$;
+
+comment on function private.is_within_limit(text, text) is
+  'Whether the caller has a call left in this limit, in each network. Counts nothing. True without an IP address.';
+
+-- A statement with an array as parameter would be planned again at each call.
+create or replace function private.count_call_from(networks text[], limit_name text, subject text default '') returns boolean
+language plpgsql volatile set search_path = '' set plan_cache_mode = force_generic_plan as $$
+#variable_conflict use_column
+declare
+  rule private.limits;
+  started timestamptz;
+  is_within boolean;
+begin
+  select * into strict rule from private.limits as l where l.name = count_call_from.limit_name;
+  started := date_bin(rule.within, clock_timestamp(), timestamptz '2000-01-01');
+  with callers as materialized (
+    select caller.network, caller.level, rtrim(caller.network || ' ' || count_call_from.subject) as subject
+    from unnest(networks) with ordinality as caller (network, level)
+  ), counted as (
+    insert into private.rate_limits as known (bucket, subject, window_start, window_end, hits)
+    select rule.name, c.subject, started, started + rule.within, 1
+    from callers as c
+    -- A call over the limit writes nothing, so that one address cannot use up the allowance of its wider networks.
+    where not exists (
+      select from callers as every
+      where not private.is_within(rule, every.network, 1 + coalesce((
+        select before.hits from private.rate_limits as before
+        where before.bucket = rule.name and before.subject = every.subject and before.window_start = started
+      ), 0))
+    )
+    -- Concurrent calls lock their common counters in the same order.
+    order by c.level
+    on conflict (bucket, subject, window_start) do update set hits = known.hits + 1
+    returning known.subject, known.hits
+  )
+  select count(*) = cardinality(networks)
+    and coalesce(bool_and(private.is_within(rule, split_part(c.subject, ' ', 1), c.hits)), true) into is_within
+  from counted as c;
+  return is_within;
+end
+$$;
+
+comment on function private.count_call_from is
+  'Counts one call in this limit, and subject if given, for each of the networks. Returns whether all are within their allowance. Bound the subject''s length first. True without networks.';
+
 -- Names for groups of states: a rule that holds for several states is stated here alone, and the compiler of the plans reads it as if
 -- it were written out. A new state of a table has its place in each group that names the table.
 
@@ -222,6 +346,72 @@ return status in ('sending', 'sent', 'unsure');
 
 comment on function private.may_have_arrived is 'A message that was handed over, or may have been.';
 
+create or replace function public.product_and_related(product_slug text, related_limit integer default 3) returns setof public.products
+language sql stable set search_path = '' as $$
+  select p.*
+  from public.products as p
+  where octet_length(product_slug) <= 1000 and p.is_active and p.slug = product_slug
+  union all
+  (
+    select r.*
+    from public.products as p
+    -- The first condition is the first column of the index in this order.
+    cross join lateral (
+      select r.* from public.products as r
+      where lower(r.category) = lower(p.category) and r.category = p.category and r.id <> p.id and r.is_active
+      order by r.created_at desc, r.id
+      limit least(greatest(related_limit, 0), 24)
+    ) as r
+    where octet_length(product_slug) <= 1000 and p.is_active and p.slug = product_slug
+  );
+$$;
+
+comment on function public.product_and_related is
+  'The active product with this slug, then the newest others of its category. No row: no such product.';
+
+create or replace function public.list_categories() returns table (id uuid, name text, is_active boolean, products integer)
+language plpgsql stable security definer set search_path = '' as $$
+#variable_conflict use_column
+begin
+  perform private.expect_staff();
+  return query
+    select c.id, c.name, c.is_active, (
+      select count(*)::integer
+      from (select from public.products as p where p.category = c.name limit 101) as bounded
+    )
+    from public.categories as c
+    order by c.name;
+end
+$$;
+
+comment on function public.list_categories is
+  'For staff: every category by name, hidden ones included, with the number of its products; 101 means more than 100.';
+
+-- Execution rights
+grant execute on function public.find_products, public.list_categories to authenticated, service_role;
+
+grant execute on function public.product_and_related, public.home_products, public.shop_page
+  to anon, authenticated, service_role;
+
+create or replace function private.draw_tracking_number() returns text
+language plpgsql volatile set search_path = '' as $$
+declare
+  prefix text := 'JJ-' || to_char(private.nairobi_day(now()), 'YYYYMMDD') || '-';
+  lowest integer;
+  number text;
+begin
+  -- Four digits; five, then six, when most numbers of the day are taken.
+  foreach lowest in array '{1000,1000,1000,1000,10000,10000,10000,10000,100000,100000,100000,100000}'::integer[] loop
+    number := prefix || lowest + floor(random() * 9 * lowest)::integer;
+    exit when not exists (select from public.orders as o where o.tracking_number = number);
+  end loop;
+  return number;
+end
+$$;
+
+comment on function private.draw_tracking_number is
+  'A random tracking number of today that no order has. A concurrent order may still take it first.';
+
 create or replace function public.place_order(
   idempotency_key uuid,
   product_id uuid,
@@ -239,10 +429,8 @@ create or replace function public.place_order(
 language plpgsql security definer
 set search_path = ''
 -- A cached plan made for few orders must not scan many.
-set enable_seqscan = off
 -- The functions it calls inherit this: one with an array as parameter would be planned again at each call.
 set plan_cache_mode = force_generic_plan
-set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -409,8 +597,33 @@ return 2 * reservation;
 comment on function private.longest_reservation is
   'The longest that prompts can extend a reservation of this length to, counted from its beginning (orders.expiry_limit).';
 
+create or replace function private.units_held(product_id uuid) returns bigint
+language plpgsql stable set search_path = '' as $$
+begin
+  return coalesce((select h.quantity from private.held_units as h where h.product_id = units_held.product_id), 0);
+end
+$$;
+
+comment on function private.units_held is 'Units of a product that unpaid orders hold.';
+
+create or replace function private.return_units(order_id uuid) returns void
+language plpgsql set search_path = '' as $$
+declare
+  product_ids uuid[] := array(select i.product_id from public.order_items as i where i.order_id = return_units.order_id);
+begin
+  -- Lock products by id, so that two orders of the same products cannot deadlock.
+  perform from public.products as p where p.id = any (product_ids) order by p.id for update;
+  update public.products as p
+  set stock_quantity = p.stock_quantity
+    + (select sum(i.quantity) from public.order_items as i where i.order_id = return_units.order_id and i.product_id = p.id)
+  where p.id = any (product_ids);
+end
+$$;
+
+comment on function private.return_units is 'Returns an order''s units to stock. The caller has locked the order.';
+
 create or replace function private.due_end(ended public.orders) returns text
-language plpgsql stable set search_path = '' set enable_bitmapscan = on set enable_sort = on as $$
+language plpgsql stable set search_path = '' as $$
 declare
   is_prompted boolean;
 begin
@@ -433,8 +646,41 @@ $$;
 comment on function private.due_end is
   'What ends now. order: the unpaid order, at expires_at; an open prompt delays that until expiry_limit. units: its hold, at reserved_until, also while a prompt is open. Null: nothing. A payment under review delays both.';
 
+create or replace function private.due_orders(at_most integer) returns uuid[]
+language plpgsql stable
+set search_path = ''
+-- The partial indexes return due orders in order.
+as $$
+begin
+  -- Each kind has its own index, so that a run without due orders reads nothing.
+  return array(
+    (
+      select o.id from public.orders as o
+      where o.payment_status = 'unpaid' and o.status = 'pending' and o.expires_at <= now() and private.due_end(o) is not null
+      order by o.expires_at limit due_orders.at_most
+    )
+    union
+    (
+      select o.id from public.orders as o
+      where o.payment_status = 'unpaid' and o.status = 'pending' and o.reserved_until <= now() and private.due_end(o) is not null
+      order by o.reserved_until limit due_orders.at_most
+    )
+    union
+    (
+      -- Orders that staff cancelled return their units, too.
+      select o.id from public.orders as o
+      where o.payment_status = 'unpaid' and o.status = 'cancelled' and o.reserved_until is not null and private.due_end(o) is not null
+      order by o.id limit due_orders.at_most
+    )
+    limit due_orders.at_most
+  );
+end
+$$;
+
+comment on function private.due_orders is 'Orders whose end, or whose hold''s end, is due (private.due_end).';
+
 create or replace function public.expire_reservations(at_most integer default 200) returns integer
-language plpgsql security definer set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql security definer set search_path = '' as $$
 declare
   due uuid[];
   product_ids uuid[];
@@ -479,6 +725,31 @@ $$;
 comment on function public.expire_reservations is
   'Ends what private.due_end names: cancels unpaid orders, and returns the units that they hold, of at_most orders. Returns the number of orders.';
 
+create or replace function private.take_units(order_id uuid) returns boolean
+language plpgsql set search_path = '' as $$
+declare
+  product_ids uuid[] := array(select i.product_id from public.order_items as i where i.order_id = take_units.order_id);
+begin
+  -- Lock products by id, so that two orders of the same products cannot deadlock.
+  perform from public.products as p where p.id = any (product_ids) order by p.id for update;
+  if exists (
+    select from public.products as p
+    where p.id = any (product_ids) and p.stock_quantity
+      < (select sum(i.quantity) from public.order_items as i where i.order_id = take_units.order_id and i.product_id = p.id)
+  ) then
+    return false;
+  end if;
+  update public.products as p
+  set stock_quantity = p.stock_quantity
+    - (select sum(i.quantity) from public.order_items as i where i.order_id = take_units.order_id and i.product_id = p.id)
+  where p.id = any (product_ids);
+  return true;
+end
+$$;
+
+comment on function private.take_units is
+  'Takes an order''s units out of stock again. False: there are not enough, and none was taken. The caller has locked the order.';
+
 create or replace function private.move_units_with_status(old public.orders, new public.orders) returns public.orders
 language plpgsql set search_path = '' as $$
 begin
@@ -510,7 +781,7 @@ end
 $$;
 
 create or replace function private.end_reviews() returns void
-language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql set search_path = '' as $$
 declare
   reviewed record;
   minutes interval := private.reservation();
@@ -551,7 +822,7 @@ comment on function private.end_reviews is
   'Ends attempts under review whose money staff have resolved. A later success still supersedes this.';
 
 create or replace function private.count_held_units(old public.orders, new public.orders) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql set search_path = '' as $$
 declare
   paid_networks text[];
   was_held boolean := old.payment_status = 'unpaid' and old.reserved_until is not null and private.is_before_work(old.status);
@@ -615,8 +886,204 @@ begin
 end
 $$;
 
+create or replace function private.refuse_too_many_unpaid_orders(networks text[], phone text, settings public.store_settings) returns void
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  crowded record;
+  most integer;
+begin
+  for crowded in
+    select caller.network, rule, known.of_phone, most.of_phone as most_of_phone
+    from unnest(networks) with ordinality as caller (network, level)
+    join private.limits as rule on rule.name = 'waiting_orders'
+    cross join lateral (
+      select settings.unpaid_orders_per_phone * private.allowance_factor(caller.network) as of_phone,
+        rule.allowed * private.allowance_factor(caller.network) as of_network
+    ) as most
+    cross join lateral (
+      select
+        -- Only orders of the same network count, so that a stranger's orders with this phone do not block the customer.
+        (select count(*) from (
+          select from private.order_networks as k
+          where k.network = caller.network and k.is_open and k.phone = refuse_too_many_unpaid_orders.phone
+          limit most.of_phone
+        ) as of_phone) as of_phone,
+        (select count(*) from (
+          select from private.order_networks as k where k.network = caller.network and k.is_open limit most.of_network
+        ) as of_network) as of_network
+    ) as known
+    where known.of_phone >= most.of_phone or known.of_network >= most.of_network
+    order by caller.level
+  loop
+    if crowded.of_phone >= crowded.most_of_phone then
+      perform private.refuse(429, 'too_many_unpaid_orders', format(
+        '%s orders of this phone wait to be paid already. Please pay one of them first, or try again in %s minutes',
+        crowded.most_of_phone, settings.reservation_minutes
+      ));
+    end if;
+    most := private.allowance(crowded.rule, crowded.network);
+    if (
+      select count(*) from (
+        select from private.order_networks as k where k.network = crowded.network and k.is_open limit most
+      ) as of_network
+    ) >= most and not private.has_paid(refuse_too_many_unpaid_orders.phone) then
+      perform private.refuse(429, 'too_many_unpaid_orders', format(
+        'Too many orders from your network wait to be paid already. Please try again in %s minutes, or call or WhatsApp us on %s',
+        settings.reservation_minutes, private.contact_numbers()
+      ));
+    end if;
+  end loop;
+end
+$$;
+
+comment on function private.refuse_too_many_unpaid_orders is
+  'Refuses an order when a network of its customer has as many unpaid orders as allowed: of its phone unpaid_orders_per_phone times private.allowance_factor, of all phones the allowance of the limit waiting_orders, unless its phone has paid before.';
+
+create or replace function private.reserve_for_prompt(order_id uuid) returns void
+language plpgsql set search_path = '' as $$
+declare
+  product_ids uuid[];
+  waiting public.orders;
+  extended_until timestamptz;
+  item record;
+  networks text[];
+  settings public.store_settings;
+  held_until timestamptz;
+  may_hold boolean := true;
+begin
+  select * into waiting from public.orders as o where o.id = reserve_for_prompt.order_id for no key update;
+  -- An unpaid order that was handed over has already taken its units.
+  if not found or waiting.payment_status <> 'unpaid' or waiting.status <> 'pending' then
+    return;
+  end if;
+  extended_until := least(now() + private.prompt_hold(), waiting.expiry_limit);
+  if waiting.extended_at is null and waiting.expires_at < extended_until then
+    if waiting.reserved_until is not null and private.extend_counted_hold(waiting.id, extended_until) then
+      waiting.reserved_until := extended_until;
+    end if;
+    update public.orders as o
+    set expires_at = extended_until, reserved_until = waiting.reserved_until, extended_at = now()
+    where o.id = waiting.id
+    returning * into waiting;
+  end if;
+  if waiting.expires_at <= now() then
+    perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
+  elsif waiting.reserved_until is not null then
+    return;
+  end if;
+
+  held_until := least(now() + private.prompt_hold(), waiting.expires_at);
+  select coalesce(array_agg(k.network), '{}') into networks from private.order_networks as k where k.order_id = waiting.id;
+  product_ids := array(select i.product_id from public.order_items as i where i.order_id = waiting.id);
+  select * into strict settings from public.store_settings;
+  perform from public.products as p where p.id = any (product_ids) order by p.id for no key update;
+  for item in
+    select p.id as product_id, coalesce(p.stock_quantity, 0) as units_left, i.quantity,
+      p.stock_quantity + private.units_held(p.id) as units
+    from public.order_items as i
+    left join lateral (select * from public.products as p where p.id = i.product_id and p.is_active offset 0) as p on true
+    where i.order_id = waiting.id
+  loop
+    if item.product_id is null then
+      perform private.refuse(404, 'product_unavailable', 'This product is not available');
+    elsif item.units_left = 0 then
+      perform private.refuse(409, 'out_of_stock', 'This product is out of stock');
+    elsif item.units_left < item.quantity then
+      perform private.refuse(409, 'not_enough_stock', format('Only %s left in stock', item.units_left), item.units_left::text);
+    end if;
+    may_hold := may_hold and (
+      cardinality(networks) = 0
+      or private.is_within_hold_time(networks, item.product_id, item.quantity, item.units, held_until - now(), true, settings)
+    );
+  end loop;
+  -- Beyond that the prompt is sent without a hold, so that others in the same network cannot block a payment. If the units are sold
+  -- before the money arrives, the order needs review as with late money.
+  if may_hold then
+    update public.products as p
+    set stock_quantity = p.stock_quantity
+      - (select sum(i.quantity) from public.order_items as i where i.order_id = waiting.id and i.product_id = p.id)
+    where p.id = any (product_ids);
+    update public.orders as o set reserved_until = held_until where o.id = waiting.id;
+    -- Visitors' orders, which are counted, have one product.
+    perform private.begin_counted_hold(
+      networks, waiting.id, i.product_id, i.quantity, private.units_held(p.id) + p.stock_quantity, held_until, true
+    )
+    from public.order_items as i
+    cross join lateral (select * from public.products as p where p.id = i.product_id offset 0) as p
+    where i.order_id = waiting.id;
+  end if;
+end
+$$;
+
+comment on function private.reserve_for_prompt is
+  'Before a prompt for an unpaid order: holds its units for five minutes if it holds none, and moves its expiry once to five minutes from now. Refuses (product_unavailable, out_of_stock, not_enough_stock, order_cancelled) if it cannot be paid any more.';
+
+create or replace function private.reduce_abandoned_orders() returns void
+language plpgsql set search_path = '' as $$
+declare
+  -- Bounds the disk that a flood of orders uses: beyond the newest 5,000, details are stored for a day only.
+  stored_since timestamptz := greatest(now() - interval '30 days', (
+    select least(o.created_at, now() - interval '1 day') from public.orders as o
+    where o.status = 'cancelled' and o.payment_status = 'unpaid' and o.anonymised_at is null
+    order by o.created_at desc offset 5000 limit 1
+  ));
+  due uuid[] := array(
+    select o.id from public.orders as o
+    where o.status = 'cancelled' and o.payment_status = 'unpaid' and o.anonymised_at is null
+      and o.created_at <= stored_since
+      and o.reserved_until is null
+      and not exists (select from public.payments as p where p.order_id = o.id and p.status <> 'failed')
+      and not exists (select from public.mpesa_transactions as t where t.order_id = o.id)
+      and not exists (select from public.deliveries as d where d.order_id = o.id)
+      and private.retention_reason(o.id) is null
+    order by o.created_at limit 2000
+    for no key update skip locked
+  );
+begin
+  delete from private.order_keys as k where k.order_id = any (due);
+  delete from public.order_items as i where i.order_id = any (due);
+  perform private.anonymise_orders(due);
+  delete from public.order_events as e where e.order_id = any (due);
+end
+$$;
+
+comment on function private.reduce_abandoned_orders is
+  'Reduces cancelled orders whose payments all failed, or that had none, to their row, which reports count: after 30 days, or after a day beyond the newest 5,000.';
+
 -- Execution rights
 grant execute on function public.expire_reservations to service_role;
+
+create or replace function private.is_within_hold_time(
+  networks text[], product_id uuid, quantity integer, units bigint, span interval, is_prompted boolean, settings public.store_settings
+) returns boolean
+language plpgsql stable set search_path = '' set plan_cache_mode = force_generic_plan as $$
+#variable_conflict use_column
+declare
+  -- Rounded down, so that parts never add up to more than the whole.
+  added interval := date_trunc('milliseconds', span * (is_within_hold_time.quantity / units::double precision));
+  share double precision := ceil(units * settings.reserved_share_percent / 100.0) / units;
+  whole interval := make_interval(mins => settings.reservation_minutes);
+begin
+  return not exists (
+    select from (
+      -- Wider networks have only twice as much, because units are few; an order without a hold can still be paid.
+      select caller.network, whole * share * least(private.allowance_factor(caller.network), 2)
+      from unnest(is_within_hold_time.networks) as caller (network)
+      union all
+      select case when is_prompted then 'prompts' else 'placed' end, case when is_prompted then private.prompt_hold() else whole end * share
+    ) as bound (subject, allowed)
+    -- One hold is always allowed, such as that of the last unit.
+    where added + coalesce((
+      select sum(t.held) from private.hold_time as t
+      where t.subject = bound.subject and t.product_id = is_within_hold_time.product_id and t.counts_until > now()
+    ), interval '0') > greatest(bound.allowed, added)
+  );
+end
+$$;
+
+comment on function private.is_within_hold_time is
+  'Whether units may be held for a time. In any hour each network may hold the share of the units (reserved_share_percent) for reservation_minutes, or fewer units for longer; a /56 and wider twice that. The same holds for all networks together at placing, and with private.prompt_hold at prompts. One hold is always allowed.';
 
 create or replace function private.order_facts(described public.orders, is_open boolean) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -683,6 +1150,42 @@ $$;
 comment on function private.order_facts is
   'Facts about an order''s state that web/lib/orders/order-meaning.ts reads. With proof (is_open) also reserved_until, expires_at, paid_cents, refunded_cents (the part of it that was sent back), surplus_cents (paid beyond the charge, to be refunded) and part_paid_cents.';
 
+create or replace function public.orders_by_access_key(access_keys text[]) returns jsonb
+language plpgsql volatile security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  answer jsonb;
+begin
+  select jsonb_agg(private.order_facts(o, true) order by o.created_at desc) into answer
+  from (select distinct left(requested.access_key, 64) as access_key from unnest(access_keys[1:20]) as requested (access_key)) as known
+  join private.order_keys as k on k.access_key = known.access_key
+  join public.orders as o on o.id = k.order_id;
+  -- Valid keys are not counted, as in track_order.
+  if answer is null and not private.count_call('order_lookups') then
+    return private.refuse_lookup();
+  end if;
+  return coalesce(answer, '[]'::jsonb);
+end
+$$;
+
+comment on function public.orders_by_access_key is
+  'State of the orders with these access keys, at most 20, newest first, without personal data. Calls without a valid key count as order lookups.';
+
+-- Execution rights
+grant execute on function public.track_order, public.order_receipt, public.orders_by_access_key
+  to anon, authenticated, service_role;
+
+create or replace function private.has_paid(payer text) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (
+    select from public.payments as p where p.phone = has_paid.payer and p.status = 'completed' and p.purpose = 'order'
+  );
+end
+$$;
+
+comment on function private.has_paid is 'Whether an order was paid from this phone before.';
+
 create or replace function private.add_till_payment(order_id uuid, received_cents integer, confirmed_by uuid default null) returns public.payments
 language plpgsql set search_path = '' as $$
 declare
@@ -700,7 +1203,7 @@ comment on function private.add_till_payment is
   'Adds money that came without a prompt as a payment of an order, to be settled by the caller. confirmed_by: the member of staff who typed it.';
 
 create or replace function private.may_prompt_phone(payer text, paid_order public.orders) returns boolean
-language plpgsql volatile set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql volatile set search_path = '' as $$
 declare
   unanswered constant integer := 20;
 begin
@@ -1825,6 +2328,42 @@ $$;
 comment on function public.correct_till_payment is
   'For staff: corrects receipt and amount (in cents) of a manual payment that M-PESA has not confirmed and that is the only money of its order. Refuses if they changed since they were read. The order is paid when the amount is its charge, otherwise it needs review.';
 
+create or replace function public.statement_status() returns public.statement_status
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  status public.statement_status;
+begin
+  perform private.expect_staff();
+  status.checked_at := clock_timestamp();
+  select max(r.registered_at) filter (where r.kind = 'till'), max(r.registered_at) filter (where r.kind = 'statement')
+  into status.till_registered_at, status.statement_registered_at
+  from private.mpesa_registrations as r;
+  select max(t.reported_by_confirmation_at) into status.last_confirmation_at
+  from public.mpesa_transactions as t where t.transacted_at > now() - interval '30 days';
+  -- Windows end with the start of their pull, and one pull runs at a time: the last window is of the last pull.
+  select s.finished_at, s.window_to into status.last_complete_at, status.covered_until
+  from public.statement_pulls as s where s.outcome = 'complete' order by s.window_to desc limit 1;
+  select s.problem into status.problem
+  from public.statement_pulls as s where s.outcome <> 'running' order by s.id desc limit 1;
+  status.missed := array(
+    select (s.missed_since, s.window_from)::public.period
+    from (select * from public.statement_pulls as gap where gap.missed_since is not null offset 0) as s
+    where s.outcome = 'complete' and s.started_at > now() - interval '14 days'
+    order by s.id desc
+  );
+  select count(*) into status.unsettled_messages
+  from public.payment_messages as m
+  where m.source in ('callback', 'confirmation') and m.outcome is null and m.received_at < now() - interval '5 minutes';
+  select count(*) into status.unmatched
+  from public.mpesa_transactions as t where t.payment_id is null and t.resolution is null;
+  select count(*) into status.to_check from public.messages_to_check as m where m.resolution is null;
+  return status;
+end
+$$;
+
+comment on function public.statement_status is
+  'For staff: registrations of confirmations and statement, end of its coverage, its gaps, and money and messages that wait.';
+
 -- Execution rights
 grant execute on function public.confirm_till_payment, public.correct_till_payment, public.statement_status
   to authenticated, service_role;
@@ -1847,9 +2386,7 @@ comment on function private.close_messages_to_check is
   'Ends the wait of unreadable messages about an attempt once its result and receipt are known.';
 
 create or replace function private.reconciliation_rows(since timestamptz, until timestamptz) returns setof public.reconciliation_row
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 declare
   coverage tstzmultirange := private.statement_coverage(tstzrange(since, until + interval '10 minutes'));
 begin
@@ -1951,6 +2488,30 @@ begin
   from compared as c;
 end
 $$;
+
+create or replace function public.reconciliation_day(day date) returns public.reconciliation_day
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  since timestamptz := reconciliation_day.day::timestamp at time zone 'Africa/Nairobi';
+  until timestamptz := (reconciliation_day.day + 1)::timestamp at time zone 'Africa/Nairobi';
+begin
+  perform private.expect_staff();
+  return (
+    reconciliation_day.day,
+    array(select r from private.reconciliation_rows(since, until) as r order by r.is_open desc, r.happened_at desc, r.id),
+    private.statement_coverage(tstzrange(since, until)) @> tstzrange(since, greatest(since, least(until, now() - interval '2 hours'))),
+    array(
+      select (s.missed_since, s.window_from)::public.period
+      from public.statement_pulls as s
+      where s.outcome = 'complete' and s.missed_since < until and s.window_from > since
+      order by s.id
+    )
+  )::public.reconciliation_day;
+end
+$$;
+
+comment on function public.reconciliation_day is
+  'For staff: both books of a day in Nairobi, open differences first; whether complete statements cover the day; and gaps that no statement covers.';
 
 create or replace function public.resolve_difference(
   decision text, receipt text default null, payment_id uuid default null, order_id uuid default null,
@@ -2459,6 +3020,33 @@ end;
 comment on function private.delivery_status_for_order is
   'The status that a delivery gets from its order; unchanged if they agree.';
 
+create or replace function private.newest_delivery_of_each_rider(since timestamptz) returns setof public.deliveries
+language plpgsql stable
+set search_path = ''
+-- One step in the index for each rider, whatever number of deliveries they have.
+as $$
+begin
+  return query
+  with recursive riders (name) as (
+    (select lower(d.delivery_person) from public.deliveries as d where d.delivery_person is not null order by 1 limit 1)
+    union all
+    select (
+      select lower(d.delivery_person) from public.deliveries as d
+      where d.delivery_person is not null and lower(d.delivery_person) > r.name
+      order by 1 limit 1
+    )
+    from riders as r where r.name is not null
+  )
+  select newest.*
+  from riders as r
+  cross join lateral (
+    select * from public.deliveries as d
+    where d.delivery_person is not null and lower(d.delivery_person) = r.name and d.created_at > newest_delivery_of_each_rider.since
+    order by d.created_at desc, d.id desc limit 1
+  ) as newest;
+end
+$$;
+
 create or replace function public.recent_riders() returns table (
   name text, phone text, vehicle text, open_deliveries integer, last_assigned_at timestamptz
 )
@@ -2870,7 +3458,7 @@ comment on function private.read_list_search is
 create or replace function private.is_in_item_names(pattern text) returns boolean
 language sql stable
 set search_path = ''
--- The embedded database gathers no statistics: without this it would scan every item for an unknown word.
+-- Bounds the cost of any text: the planner cannot know how rare a pattern is, and would scan every item for an unknown word.
 set enable_seqscan = off
 set jit = off
 as $$
@@ -3062,6 +3650,84 @@ $$;
 comment on function private.list_conditions is
   'The filters of a staff list, orders (o) or deliveries (d with their order o), as conditions in SQL. by_index: on the list''s own table, served by an index in the order of the list; by_row: all others, or null; candidates: a query for the ids of orders that may match, or null to scan only private.short_search_rows() rows; is_exact: whether each candidate meets by_row; is_broad: whether the newest rows are scanned first.';
 
+create or replace function private.find_in_list(
+  filters private.list_filters, before_created_at timestamptz, before_id uuid, page_size integer
+) returns uuid[]
+language plpgsql stable set search_path = '' as $$
+declare
+  most constant integer := least(greatest(coalesce(page_size, 50), 1), 1000);
+  conditions record;
+  found_ids uuid[];
+  is_whole_list boolean := false;
+  nearby integer;
+begin
+  conditions := private.list_conditions(filters, false);
+  if conditions.is_broad then
+    -- A few of the newest rows show whether a search is broad. Then its page is soon complete; rarer matches come from the candidates.
+    foreach nearby in array case
+      when conditions.by_row is null then array[most]
+      when conditions.candidates is null then array[10 * most, greatest(private.short_search_rows(), 10 * most)]
+      else array[10 * most, 40 * most]
+    end loop
+      select w.found_ids, w.is_whole_list into found_ids, is_whole_list
+      from private.walk_list(filters.list, conditions.by_index, conditions.by_row, before_created_at, before_id, most, nearby) as w;
+      exit when is_whole_list or coalesce(cardinality(found_ids), 0) = most
+        or (conditions.candidates is not null and 4 * coalesce(cardinality(found_ids), 0) < most);
+    end loop;
+  end if;
+  if conditions.candidates is not null and coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
+    execute format(
+      'select array_agg(page.id) from (%s and ($2 is null or (n.created_at, n.id) < ($1, $2)) limit $3) as page',
+      private.rows_of_candidates(
+        filters.list, conditions.by_index, case when conditions.is_exact then 'true' else conditions.by_row end, conditions.candidates
+      )
+    ) into found_ids using before_created_at, before_id, most;
+  end if;
+  return found_ids;
+end
+$$;
+
+comment on function private.find_in_list is 'The ids of a page of a staff list, newest first.';
+
+create or replace function private.count_in_list(filters private.list_filters) returns integer
+language plpgsql stable set search_path = '' as $$
+declare
+  conditions record;
+  count integer;
+begin
+  conditions := private.list_conditions(filters, true);
+  if filters.list = 'orders' and conditions.by_row is null and conditions.by_index = 'true' then
+    select coalesce(sum(t.orders), 0) into count from private.daily_totals as t;
+  elsif conditions.by_row is null then
+    count := private.count_along_index(filters.list, conditions.by_index, case when filters.rider <> '' then 501 else 10001 end);
+  elsif conditions.candidates is null then
+    select coalesce(cardinality(w.found_ids), 0) into count
+    from private.walk_list(filters.list, conditions.by_index, conditions.by_row, null, null, 501, private.short_search_rows()) as w;
+  elsif conditions.is_exact then
+    execute format(
+      'select count(*) from (
+         select from (%1$s) as c%2$s limit 501
+       ) as bounded',
+      conditions.candidates,
+      case when filters.list <> 'orders' or conditions.by_index <> 'true' then format(
+        ' cross join lateral (select %1$s.* from public.%2$I as %1$s where %1$s.%3$s = c.id limit 1) as %1$s where %4$s',
+        case when filters.list = 'orders' then 'o' else 'd' end, filters.list,
+        case when filters.list = 'orders' then 'id' else 'order_id' end, conditions.by_index
+      ) end
+    ) into count;
+  else
+    execute format(
+      'select count(*) from (select from (%s) as found limit 501) as bounded',
+      private.rows_of_candidates(filters.list, conditions.by_index, conditions.by_row, conditions.candidates)
+    ) into count;
+  end if;
+  return count;
+end
+$$;
+
+comment on function private.count_in_list is
+  'Number of rows of a staff list that match the filters, at most 10001, which means more than 10,000. For a search or rider at most 501. All orders are counted exactly.';
+
 create or replace function private.before_inquiry_insert() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
@@ -3138,7 +3804,7 @@ end
 $$;
 
 create or replace function private.release_messages(order_id uuid) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql set search_path = '' as $$
 begin
   with released as (
     update public.outbox_messages as m
@@ -3162,6 +3828,35 @@ $$;
 
 comment on function private.release_messages is
   'Money for an order arrived: its messages no longer count as those of visitors who have not paid, and what was withheld is sent at due_at, if it is still true (begin_message). Never fails.';
+
+create or replace function private.reason_to_withhold(kind text, channel text, recipient text) returns text
+language plpgsql volatile set search_path = '' as $$
+begin
+  -- Concurrent prompts count one after the other. Orders end one after the other anyway, in transactions that hold locks of products,
+  -- for which a prompt waits.
+  if reason_to_withhold.kind = 'order_received' then
+    perform pg_advisory_xact_lock(hashtextextended('messages to ' || lower(reason_to_withhold.recipient), 0));
+  end if;
+  -- The recipient first, so that a message withheld for it does not use up the network's limit.
+  return case
+    when 5 <= (
+      select count(*) from (
+        select from public.outbox_messages as m
+        where lower(m.recipient) = lower(reason_to_withhold.recipient) and m.kind = reason_to_withhold.kind
+          and not m.has_priority and m.created_at > now() - interval '1 day' and m.status <> 'over_budget'
+        limit 5
+      ) as of_recipient
+    ) then 'Not sent: too many unpaid orders for this recipient today'
+    -- Orders are ended by the shop and staff, whose networks are not limited.
+    when reason_to_withhold.kind = 'order_received'
+      and not private.count_call(case reason_to_withhold.channel when 'text' then 'unpaid_order_texts' else 'unpaid_order_mails' end)
+      then 'Not sent: too many unpaid orders from one network today'
+  end;
+end
+$$;
+
+comment on function private.reason_to_withhold is
+  'Why a message of an unpaid order is withheld. Null: it may be sent. A recipient gets five of a kind a day, for all unpaid orders together; of the links (order_received) a network causes its limit, which grows with its paid orders.';
 
 create or replace function private.postpone_messages(order_id uuid) returns void
 language plpgsql set search_path = '' as $$
@@ -3345,7 +4040,7 @@ comment on function private.retention_reason is
   'Why an order cannot be anonymised on request yet, as a sentence. Null: it can. Retention periods ignore deliveries.';
 
 create or replace function private.orders_of_person(email text, phone text) returns uuid[]
-language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql stable set search_path = '' as $$
 begin
   return array(
     select o.id
@@ -3436,6 +4131,32 @@ comment on function public.erase_person is
 -- Execution rights
 grant execute on function public.export_person, public.erase_person to authenticated, service_role;
 
+create or replace function private.count_change(old private.day_figures, new private.day_figures) returns void
+language plpgsql set search_path = '' as $$
+declare
+  moved private.day_figures;
+begin
+  if old is not distinct from new then
+    return;
+  end if;
+  foreach moved in array array[(old.day, -old.orders, -old.revenue_cents, -old.received_cents)::private.day_figures, new] loop
+    continue when moved.day is null;
+    update private.daily_totals as t
+    set orders = t.orders + moved.orders,
+        revenue_cents = t.revenue_cents + moved.revenue_cents,
+        received_cents = t.received_cents + moved.received_cents
+    where t.id = (select free.id from private.daily_totals as free where free.day = moved.day limit 1 for update skip locked);
+    if not found then
+      insert into private.daily_totals (day, orders, revenue_cents, received_cents)
+      values (moved.day, moved.orders, moved.revenue_cents, moved.received_cents);
+    end if;
+  end loop;
+end
+$$;
+
+comment on function private.count_change is
+  'Replaces what a row counts in daily_totals; null: nothing. Never waits for another transaction.';
+
 create or replace function public.system_status() returns table (
   checked_at timestamptz, last_backup_at timestamptz, last_backup_outcome text, last_attempt_at timestamptz,
   last_attempt_outcome text, last_attempt_problem text, last_payment_answer_at timestamptz, overdue_payments bigint,
@@ -3468,10 +4189,127 @@ $$;
 comment on function public.system_status is
   'For staff: the last good backup and the last attempt, the last message of M-PESA, prompts open for more than five minutes, when the first staff account was created, and since when prompts do not work (null: they do).';
 
+create or replace function public.dashboard_figures() returns table (
+  products bigint, orders bigint, inquiries bigint, revenue bigint, received bigint, received_this_week bigint,
+  received_today bigint
+)
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  today date := private.nairobi_day(now());
+  monday date := date_trunc('week', today::timestamp)::date;
+begin
+  perform private.expect_staff();
+  return query
+  select
+    (select coalesce(sum(c.products), 0)::bigint from private.catalogue_counts as c),
+    coalesce(sum(t.orders), 0)::bigint,
+    (select count(*) from public.inquiries),
+    coalesce(sum(t.revenue_cents), 0)::bigint,
+    coalesce(sum(t.received_cents), 0)::bigint,
+    coalesce(sum(t.received_cents) filter (where t.day >= monday), 0)::bigint,
+    coalesce(sum(t.received_cents) filter (where t.day >= today), 0)::bigint
+  from private.daily_totals as t;
+end
+$$;
+
+comment on function public.dashboard_figures is
+  'For staff: active products, orders, inquiries, and money in cents. revenue: total of all orders, paid or not (docs/product.md#numbers). received: money for orders minus refunds, by its time; days of Nairobi, weeks from Monday.';
+
+create or replace function public.count_payments_since(since timestamptz default null) returns table (count integer, newest timestamptz)
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.expect_staff();
+  return query select
+    (select count(*)::integer from (
+      select from public.payments as p
+      where p.completed_at > count_payments_since.since and p.status = 'completed' and p.purpose = 'order'
+      limit 101
+    ) as bounded),
+    (select max(p.completed_at) from public.payments as p where p.status = 'completed' and p.purpose = 'order');
+end
+$$;
+
+comment on function public.count_payments_since is
+  'For staff: the number of orders'' payments that were completed after a time (101: more than 100; 0 for null), and when the newest was completed.';
+
+create or replace function public.day_totals(day date) returns table (
+  placed bigint, rounding bigint, not_paid bigint, paid_otherwise bigint, other_amounts bigint, received_for_orders bigint,
+  paid_other_days bigint, placed_other_days bigint, received bigint, refunded bigint, net_received bigint,
+  other_clock bigint, booked bigint, delivery_fees bigint, in_review bigint
+)
+language plpgsql stable security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  since timestamptz := day_totals.day::timestamp at time zone 'Africa/Nairobi';
+  until timestamptz := (day_totals.day + 1)::timestamp at time zone 'Africa/Nairobi';
+begin
+  perform private.expect_staff();
+  return query
+  with orders as (
+    select o.total_amount, o.charge_cents, o.delivery_fee, o.payment_status <> 'unpaid' as is_paid, money.payments, money.cents, money.then_cents
+    from public.orders as o
+    cross join lateral (
+      select count(*) as payments, coalesce(sum(p.charge_cents), 0) as cents,
+        coalesce(sum(p.charge_cents) filter (where p.completed_at >= since and p.completed_at < until), 0) as then_cents
+      from public.payments as p where p.order_id = o.id and p.status = 'completed' and p.purpose = 'order'
+    ) as money
+    where o.created_at >= since and o.created_at < until
+  ), by_order as (
+    select
+      coalesce(sum(o.total_amount), 0) as placed,
+      coalesce(sum(o.charge_cents - o.total_amount) filter (where o.is_paid), 0) as rounding,
+      -coalesce(sum(o.total_amount) filter (where not o.is_paid), 0) as not_paid,
+      -coalesce(sum(o.charge_cents) filter (where o.is_paid and o.payments = 0), 0) as paid_otherwise,
+      coalesce(sum(o.cents - case when o.is_paid then o.charge_cents else 0 end) filter (where o.payments > 0), 0) as other_amounts,
+      coalesce(sum(o.cents), 0) as received_for_orders,
+      coalesce(sum(o.then_cents), 0) as received_then,
+      coalesce(sum(o.delivery_fee) filter (where o.is_paid), 0) as delivery_fees
+    from orders as o
+  ), by_payment as (
+    select
+      coalesce(sum(p.charge_cents), 0) as received,
+      coalesce(sum(p.charge_cents) filter (where o.payment_status = 'needs_review'), 0) as in_review,
+      -- M-PESA's clock decides the day in the books.
+      coalesce(sum(p.charge_cents) filter (where t.transacted_at < since or t.transacted_at >= until), 0) as left_day
+    from public.payments as p
+    left join lateral (select o.payment_status from public.orders as o where o.id = p.order_id offset 0) as o on true
+    left join lateral (select t.transacted_at from public.mpesa_transactions as t where t.payment_id = p.id offset 0) as t on true
+    where p.status = 'completed' and p.purpose = 'order' and p.completed_at >= since and p.completed_at < until
+  ), other_day as (
+    select coalesce(sum(p.charge_cents), 0) as cents
+    from public.mpesa_transactions as t
+    cross join lateral (select p.* from public.payments as p where p.id = t.payment_id offset 0) as p
+    where t.transacted_at >= since and t.transacted_at < until and p.status = 'completed' and p.purpose = 'order'
+      and not coalesce(p.completed_at >= since and p.completed_at < until, false)
+  ), sent_back as (
+    select coalesce(sum(money.cents), 0)::bigint as cents
+    from (
+      select r.refund_cents as cents
+      from public.refunds as r
+      cross join lateral (select p.purpose from public.payments as p where p.id = r.payment_id offset 0) as p
+      where r.status = 'completed' and p.purpose = 'order' and r.completed_at >= since and r.completed_at < until
+      union all
+      select c.amount_cents from public.change_notes as c where c.kind = 'returned' and c.noted_at >= since and c.noted_at < until
+    ) as money
+  )
+  select
+    a.placed, a.rounding, a.not_paid, a.paid_otherwise, a.other_amounts::bigint, a.received_for_orders::bigint,
+    (a.received_then - a.received_for_orders)::bigint,
+    (b.received - a.received_then)::bigint,
+    b.received, -d.cents, b.received - d.cents,
+    c.cents - b.left_day, b.received + c.cents - b.left_day,
+    a.delivery_fees, b.in_review
+  from by_order as a, by_payment as b, other_day as c, sent_back as d;
+end
+$$;
+
+comment on function public.day_totals is
+  'For staff: how the totals of a day in Nairobi follow from each other, in cents; steps that take away are negative. placed (orders placed, paid or not) + rounding (to whole shillings) + not_paid + paid_otherwise (paid without M-PESA) + other_amounts (paid twice, in parts, or in another amount) = received_for_orders, whenever; + paid_other_days + placed_other_days = received (payments completed on the day); + refunded (refunds, and change that went back) = net_received, as in dashboard_figures; received + other_clock (M-PESA''s time is on another day) = booked, as in reconciliation_days. Included: delivery_fees of paid orders, in_review of received.';
+
 -- Metrics for monitoring (docs/monitoring.md)
 
 create or replace function public.shop_metrics() returns table (metric text, label text, value double precision)
-language sql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
+language sql stable security definer set search_path = '' as $$
   -- Each part reads a partial index or one end of an index, so that the cost does not grow with the data.
   select 'payments_open', known.status, (
     select count(*) from public.payments as p where p.purpose = 'order' and p.status = known.status and private.is_open_attempt(p.status)
@@ -3702,7 +4540,7 @@ $$;
 -- What the shop's processes ask: which jobs have work, and whether the database fits their version
 
 create or replace function private.is_job_due(job text) returns boolean
-language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql stable set search_path = '' as $$
 begin
   -- The conditions of the functions that do or lease the work, such as lease_payment_queries.
   return case is_job_due.job

@@ -60,10 +60,8 @@ $$;
 comment on function private.count_hit is
   'Counts one hit in the current window and returns the number of hits. Rolled back with its transaction.';
 
--- Plans of functions do not depend on statistics, which a new table lacks: scans of whole tables are switched off. PostgreSQL
--- prices such a scan at 1e10 where no index can replace it, and would compile the statement, which takes 0.2 s: so jit is off, too.
 create function private.hits_so_far(bucket text, subject text, within interval) returns integer
-language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql stable set search_path = '' as $$
 begin
   return coalesce((
     select known.hits
@@ -167,7 +165,7 @@ comment on function private.allowance_factor is
   'How many times the allowance of an IP address or /64 a network has: /56 twice, /48 and IPv4 /24 eight times.';
 
 create function private.count_paid_order(networks text[]) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql set search_path = '' as $$
 declare
   counted record;
 begin
@@ -196,7 +194,7 @@ comment on function private.count_paid_order is
   'Counts an order that was paid for the networks of its customer, in the current window of each limit that grows with paid orders.';
 
 create function private.allowance(rule private.limits, network text) returns integer
-language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql stable set search_path = '' as $$
 begin
   return rule.allowed * private.allowance_factor(allowance.network) + floor(rule.per_paid_order * coalesce((
     select sum(known.orders) from private.network_paid_orders as known
@@ -231,7 +229,7 @@ end
 $$;
 
 create function private.is_within_limit(limit_name text, subject text default '') returns boolean
-language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql stable set search_path = '' as $$
 declare
   rule private.limits;
 begin
@@ -244,7 +242,7 @@ comment on function private.is_within_limit(text, text) is
 
 -- A statement with an array as parameter would be planned again at each call.
 create function private.count_call_from(networks text[], limit_name text, subject text default '') returns boolean
-language plpgsql volatile set search_path = '' set enable_seqscan = off set plan_cache_mode = force_generic_plan set jit = off as $$
+language plpgsql volatile set search_path = '' set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
   rule private.limits;

@@ -271,14 +271,7 @@ comment on function private.count_active_products(public.products, public.produc
   'Updates catalogue_counts with a product that was added (old is null), changed or deleted (new is null).';
 
 create function public.product_and_related(product_slug text, related_limit integer default 3) returns setof public.products
-language sql stable
-set search_path = ''
--- Scans an index in its order and stops early, with any statistics.
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_sort = off
-set jit = off
-as $$
+language sql stable set search_path = '' as $$
   select p.*
   from public.products as p
   where octet_length(product_slug) <= 1000 and p.is_active and p.slug = product_slug
@@ -302,7 +295,7 @@ comment on function public.product_and_related is
 create function public.home_products(newest integer default 6) returns setof public.products
 language plpgsql stable rows 50
 set search_path = ''
--- Finds a few products by index, with any statistics.
+-- Finds a few products by index, in a catalogue of any size.
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -339,7 +332,7 @@ comment on function public.home_products is
 create function private.shop_page_ids(brand text, category text, sort text, first integer, most integer) returns uuid[]
 language plpgsql stable
 set search_path = ''
--- Scans the index of the sort and stops early, with any statistics.
+-- Scans the index of the sort and stops early, for any filter that a visitor asks for.
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
@@ -532,7 +525,7 @@ comment on function public.find_products is
   'For staff: a page of products, hidden ones included, whose name contains a text, ignoring case; newest first, after the one named by before_created_at and before_id.';
 
 create function public.list_categories() returns table (id uuid, name text, is_active boolean, products integer)
-language plpgsql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
 begin
   perform private.expect_staff();

@@ -240,8 +240,8 @@ comment on function private.split_price is
 create function private.read_search(search text) returns private.search_terms
 language plpgsql stable
 set search_path = ''
--- The embedded database gathers no statistics: without this it scans tables. Where it must scan one, the estimated cost would start
--- the JIT compiler.
+-- Bounds the cost of any text: the planner cannot know how rare it is, and would scan tables. Where it must scan one, the estimated cost
+-- would start the JIT compiler.
 set enable_seqscan = off
 -- Parts of words are found in the trigram index: with a limit the planner would rather scan all words in order.
 set enable_indexscan = off

@@ -136,7 +136,7 @@ create unique index order_keys_by_order on private.order_keys (order_id);
 create index order_keys_by_access_key on private.order_keys (access_key);
 
 create function private.draw_tracking_number() returns text
-language plpgsql volatile set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql volatile set search_path = '' as $$
 declare
   prefix text := 'JJ-' || to_char(private.nairobi_day(now()), 'YYYYMMDD') || '-';
   lowest integer;
@@ -302,10 +302,8 @@ create function public.place_order(
 language plpgsql security definer
 set search_path = ''
 -- A cached plan made for few orders must not scan many.
-set enable_seqscan = off
 -- The functions it calls inherit this: one with an array as parameter would be planned again at each call.
 set plan_cache_mode = force_generic_plan
-set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -37,7 +37,7 @@ comment on function private.longest_reservation is
   'The longest that prompts can extend a reservation of this length to, counted from its beginning (orders.expiry_limit).';
 
 create function private.units_held(product_id uuid) returns bigint
-language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql stable set search_path = '' as $$
 begin
   return coalesce((select h.quantity from private.held_units as h where h.product_id = units_held.product_id), 0);
 end
@@ -45,7 +45,7 @@ $$;
 comment on function private.units_held is 'Units of a product that unpaid orders hold.';
 
 create function private.return_units(order_id uuid) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql set search_path = '' as $$
 declare
   product_ids uuid[] := array(select i.product_id from public.order_items as i where i.order_id = return_units.order_id);
 begin
@@ -60,7 +60,7 @@ $$;
 comment on function private.return_units is 'Returns an order''s units to stock. The caller has locked the order.';
 
 create function private.due_end(ended public.orders) returns text
-language plpgsql stable set search_path = '' set enable_bitmapscan = on set enable_sort = on as $$
+language plpgsql stable set search_path = '' as $$
 declare
   is_prompted boolean;
 begin
@@ -85,11 +85,7 @@ comment on function private.due_end is
 create function private.due_orders(at_most integer) returns uuid[]
 language plpgsql stable
 set search_path = ''
-set enable_seqscan = off
 -- The partial indexes return due orders in order.
-set enable_bitmapscan = off
-set enable_sort = off
-set jit = off
 as $$
 begin
   -- Each kind has its own index, so that a run without due orders reads nothing.
@@ -119,7 +115,7 @@ $$;
 comment on function private.due_orders is 'Orders whose end, or whose hold''s end, is due (private.due_end).';
 
 create function public.expire_reservations(at_most integer default 200) returns integer
-language plpgsql security definer set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql security definer set search_path = '' as $$
 declare
   due uuid[];
   product_ids uuid[];
@@ -164,7 +160,7 @@ comment on function public.expire_reservations is
   'Ends what private.due_end names: cancels unpaid orders, and returns the units that they hold, of at_most orders. Returns the number of orders.';
 
 create function private.take_units(order_id uuid) returns boolean
-language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql set search_path = '' as $$
 declare
   product_ids uuid[] := array(select i.product_id from public.order_items as i where i.order_id = take_units.order_id);
 begin
@@ -218,7 +214,7 @@ end
 $$;
 
 create function private.end_reviews() returns void
-language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql set search_path = '' as $$
 declare
   reviewed record;
   minutes interval := private.reservation();
@@ -258,7 +254,7 @@ comment on function private.end_reviews is
   'Ends attempts under review whose money staff have resolved. A later success still supersedes this.';
 
 create function private.count_held_units(old public.orders, new public.orders) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql set search_path = '' as $$
 declare
   paid_networks text[];
   was_held boolean := old.payment_status = 'unpaid' and old.reserved_until is not null and private.is_before_work(old.status);
@@ -323,7 +319,7 @@ end
 $$;
 
 create function private.refuse_too_many_unpaid_orders(networks text[], phone text, settings public.store_settings) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   crowded record;
@@ -397,7 +393,7 @@ comment on function private.units_to_hold is
   'The unsold units of the product (those left and those held) if an order may hold its units from placing, else null: all unpaid orders together stay within the share of these units, and private.is_within_hold_time. Without networks it always may.';
 
 create function private.reserve_for_prompt(order_id uuid) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql set search_path = '' as $$
 declare
   product_ids uuid[];
   waiting public.orders;
@@ -479,7 +475,7 @@ create trigger order_items_after_insert after insert on public.order_items
   execute function private.after_order_item_insert();
 
 create function private.reduce_abandoned_orders() returns void
-language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql set search_path = '' as $$
 declare
   -- Bounds the disk that a flood of orders uses: beyond the newest 5,000, details are stored for a day only.
   stored_since timestamptz := greatest(now() - interval '30 days', (

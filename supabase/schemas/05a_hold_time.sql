@@ -37,7 +37,7 @@ comment on function private.prompt_hold is
 create function private.is_within_hold_time(
   networks text[], product_id uuid, quantity integer, units bigint, span interval, is_prompted boolean, settings public.store_settings
 ) returns boolean
-language plpgsql stable set search_path = '' set enable_seqscan = off set plan_cache_mode = force_generic_plan set jit = off as $$
+language plpgsql stable set search_path = '' set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
   -- Rounded down, so that parts never add up to more than the whole.

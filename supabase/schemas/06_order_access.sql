@@ -333,12 +333,7 @@ comment on function private.order_facts is
   'Facts about an order''s state that web/lib/orders/order-meaning.ts reads. With proof (is_open) also reserved_until, expires_at, paid_cents, refunded_cents (the part of it that was sent back), surplus_cents (paid beyond the charge, to be refunded) and part_paid_cents.';
 
 create function public.orders_by_access_key(access_keys text[]) returns jsonb
-language plpgsql volatile security definer
-set search_path = ''
--- Without statistics the embedded database would scan all keys.
-set enable_seqscan = off
-set jit = off
-as $$
+language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   answer jsonb;

@@ -119,7 +119,7 @@ comment on function private.refuse_same_amount is
   'Refuses a prompt that M-PESA would end with result 17: within two minutes after such a result, or within paid_within after a prompt of this amount was paid.';
 
 create function private.has_paid(payer text) returns boolean
-language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql stable set search_path = '' as $$
 begin
   return exists (
     select from public.payments as p where p.phone = has_paid.payer and p.status = 'completed' and p.purpose = 'order'
@@ -173,7 +173,7 @@ comment on function private.add_till_payment is
   'Adds money that came without a prompt as a payment of an order, to be settled by the caller. confirmed_by: the member of staff who typed it.';
 
 create function private.may_prompt_phone(payer text, paid_order public.orders) returns boolean
-language plpgsql volatile set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql volatile set search_path = '' as $$
 declare
   unanswered constant integer := 20;
 begin

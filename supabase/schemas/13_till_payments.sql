@@ -422,7 +422,7 @@ comment on type public.statement_status is
   'missed: gaps of the last 14 days. unsettled_messages: callbacks and confirmations that could not be settled. unmatched: money without a payment. to_check: messages_to_check that wait.';
 
 create function public.statement_status() returns public.statement_status
-language plpgsql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql stable security definer set search_path = '' as $$
 declare
   status public.statement_status;
 begin

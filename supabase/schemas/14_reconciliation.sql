@@ -39,9 +39,7 @@ comment on type public.reconciliation_row is
   'A payment in the books of the shop and of M-PESA, joined by receipt. kind: matched; missing_here (no payment has M-PESA''s receipt); missing_there (a statement covers the payment but lacks it); not_compared (no statement covers it yet); typed (staff typed a receipt that M-PESA should have reported); double; wrong_amount. order_booked_cents: what counts for its order; order_waiting_cents: unassigned money under the order''s number.';
 
 create function private.reconciliation_rows(since timestamptz, until timestamptz) returns setof public.reconciliation_row
-language plpgsql stable
-set search_path = ''
-as $$
+language plpgsql stable set search_path = '' as $$
 declare
   coverage tstzmultirange := private.statement_coverage(tstzrange(since, until + interval '10 minutes'));
 begin
@@ -149,11 +147,7 @@ create type public.reconciliation_day as (
 );
 
 create function public.reconciliation_day(day date) returns public.reconciliation_day
-language plpgsql stable security definer
-set search_path = ''
-set enable_seqscan = off
-set jit = off
-as $$
+language plpgsql stable security definer set search_path = '' as $$
 declare
   since timestamptz := reconciliation_day.day::timestamp at time zone 'Africa/Nairobi';
   until timestamptz := (reconciliation_day.day + 1)::timestamp at time zone 'Africa/Nairobi';

@@ -253,10 +253,6 @@ create function private.newest_delivery_of_each_rider(since timestamptz) returns
 language plpgsql stable
 set search_path = ''
 -- One step in the index for each rider, whatever number of deliveries they have.
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_sort = off
-set jit = off
 as $$
 begin
   return query

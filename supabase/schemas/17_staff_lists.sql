@@ -86,7 +86,7 @@ comment on function private.read_list_search is
 create function private.is_in_item_names(pattern text) returns boolean
 language sql stable
 set search_path = ''
--- The embedded database gathers no statistics: without this it would scan every item for an unknown word.
+-- Bounds the cost of any text: the planner cannot know how rare a pattern is, and would scan every item for an unknown word.
 set enable_seqscan = off
 set jit = off
 as $$
@@ -287,8 +287,7 @@ create function private.walk_list(
 language plpgsql stable
 set search_path = ''
 set jit = off
--- Scans an index in its order and stops early. Without statistics, which the embedded database never gathers, the
--- planner would gather and sort the whole list.
+-- Scans an index in its order and stops early. The planner cannot know how rare a typed text is, and would gather and sort the whole list.
 set enable_sort = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
@@ -342,7 +341,7 @@ $$;
 create function private.find_in_list(
   filters private.list_filters, before_created_at timestamptz, before_id uuid, page_size integer
 ) returns uuid[]
-language plpgsql stable set search_path = '' set jit = off as $$
+language plpgsql stable set search_path = '' as $$
 declare
   most constant integer := least(greatest(coalesce(page_size, 50), 1), 1000);
   conditions record;
@@ -397,7 +396,7 @@ end
 $$;
 
 create function private.count_in_list(filters private.list_filters) returns integer
-language plpgsql stable set search_path = '' set jit = off as $$
+language plpgsql stable set search_path = '' as $$
 declare
   conditions record;
   count integer;

@@ -261,7 +261,7 @@ end
 $$;
 
 create function private.release_messages(order_id uuid) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql set search_path = '' as $$
 begin
   with released as (
     update public.outbox_messages as m
@@ -286,7 +286,7 @@ comment on function private.release_messages is
   'Money for an order arrived: its messages no longer count as those of visitors who have not paid, and what was withheld is sent at due_at, if it is still true (begin_message). Never fails.';
 
 create function private.reason_to_withhold(kind text, channel text, recipient text) returns text
-language plpgsql volatile set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql volatile set search_path = '' as $$
 begin
   -- Concurrent prompts count one after the other. Orders end one after the other anyway, in transactions that hold locks of products,
   -- for which a prompt waits.

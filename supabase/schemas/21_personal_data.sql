@@ -300,7 +300,7 @@ return right(regexp_replace(is_phone.written, '[^0-9]', '', 'g'), 9) = right(is_
   and private.normalised_phone(is_phone.written) = is_phone.phone;
 
 create function private.orders_of_person(email text, phone text) returns uuid[]
-language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql stable set search_path = '' as $$
 begin
   return array(
     select o.id

@@ -106,7 +106,7 @@ return case when counted.kind = 'returned' then
 end;
 
 create function private.count_change(old private.day_figures, new private.day_figures) returns void
-language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql set search_path = '' as $$
 declare
   moved private.day_figures;
 begin
@@ -232,10 +232,10 @@ begin
 end
 $$;
 comment on function public.dashboard_figures is
-  'For staff: active products, orders, inquiries, and money in cents. revenue: total of all orders, paid or not (specification §7). received: money for orders minus refunds, by its time; days of Nairobi, weeks from Monday.';
+  'For staff: active products, orders, inquiries, and money in cents. revenue: total of all orders, paid or not (docs/product.md#numbers). received: money for orders minus refunds, by its time; days of Nairobi, weeks from Monday.';
 
 create function public.count_payments_since(since timestamptz default null) returns table (count integer, newest timestamptz)
-language plpgsql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.expect_staff();
   return query select
@@ -255,7 +255,7 @@ create function public.day_totals(day date) returns table (
   paid_other_days bigint, placed_other_days bigint, received bigint, refunded bigint, net_received bigint,
   other_clock bigint, booked bigint, delivery_fees bigint, in_review bigint
 )
-language plpgsql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   since timestamptz := day_totals.day::timestamp at time zone 'Africa/Nairobi';
@@ -326,7 +326,7 @@ comment on function public.day_totals is
 -- Metrics for monitoring (docs/monitoring.md)
 
 create function public.shop_metrics() returns table (metric text, label text, value double precision)
-language sql stable security definer set search_path = '' set enable_seqscan = off set jit = off as $$
+language sql stable security definer set search_path = '' as $$
   -- Each part reads a partial index or one end of an index, so that the cost does not grow with the data.
   select 'payments_open', known.status, (
     select count(*) from public.payments as p where p.purpose = 'order' and p.status = known.status and private.is_open_attempt(p.status)

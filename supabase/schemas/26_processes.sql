@@ -1,7 +1,7 @@
 -- What the shop's processes ask: which jobs have work, and whether the database fits their version
 
 create function private.is_job_due(job text) returns boolean
-language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
+language plpgsql stable set search_path = '' as $$
 begin
   -- The conditions of the functions that do or lease the work, such as lease_payment_queries.
   return case is_job_due.job

@@ -62,20 +62,53 @@ test('leaves the indexes of a busy database to a quiet time', async () => {
   });
   const read = async (expression: string) =>
     (await database.query<{ value: number }>(`select (${expression})::integer as value`)).rows[0]?.value;
-  /** Entries of the index by its last vacuum that found deleted rows. Zero: there was none. */
+  /** Entries of the index, as last counted. */
   const entries = `select i.reltuples from pg_class as i where i.relname = 'passing_pkey'`;
   const vacuums = `select vacuum_count from pg_stat_user_tables where relname = 'passing'`;
   await database.execute(`
     create table public.passing (n integer primary key);
-    insert into public.passing select generate_series(1, 2000)`);
-  await database.execute('vacuum public.passing');
-  expect(await read(entries)).toBe(0);
+    insert into public.passing select generate_series(1, 2000);
+    select pg_stat_force_next_flush()`);
+  // With statistics: they are gathered otherwise, which counts the entries.
+  await database.execute('vacuum analyze public.passing');
+  expect(await read(entries)).toBe(2000);
   await database.execute('delete from public.passing where n > 1000; select pg_stat_force_next_flush()');
   const before = (await read(vacuums)) ?? 0;
   // Queries without a pause, except that timers run.
   while ((await read(vacuums)) === before) await new Promise(setImmediate);
-  expect(await read(entries)).toBe(0);
-  await expect.poll(() => read(entries), { timeout: 30_000, interval: 500 }).toBe(1000);
+  expect(await read(entries)).toBe(2000);
+  await expect.poll(() => read(vacuums), { timeout: 30_000, interval: 500 }).toBe(before + 2);
+  expect(await read(entries)).toBe(1000);
+  await database.close();
+});
+
+test('gathers statistics of tables that are new or have changed, and of no other', async () => {
+  const database = await openPglite(undefined, { maxQuietMessages: 100, logCheckIntervalMs: 200 });
+  const read = async (expression: string) =>
+    (await database.query<{ value: number }>(`select (${expression})::integer as value`)).rows[0]?.value;
+  const known = `select coalesce(max(c.reltuples), -1) from pg_class as c where c.relname = 'known'`;
+  const analyzes = `select analyze_count from pg_stat_user_tables where relname = 'known'`;
+  await database.execute(`
+    create table public.known (n integer);
+    insert into public.known select generate_series(1, 2000);
+    select pg_stat_force_next_flush()`);
+  await expect.poll(() => read(known), { timeout: 30_000, interval: 500 }).toBe(2000);
+  const gathered = await read(analyzes);
+  // Fewer than a tenth.
+  await database.execute(
+    'insert into public.known select 1 from generate_series(1, 100); select pg_stat_force_next_flush()',
+  );
+  await new Promise((done) => setTimeout(done, 1500));
+  expect(await read(analyzes)).toBe(gathered);
+  await database.execute(
+    'insert into public.known select 1 from generate_series(1, 400); select pg_stat_force_next_flush()',
+  );
+  await expect.poll(() => read(known), { timeout: 30_000, interval: 500 }).toBe(2500);
+  // Queries without a pause, except that timers run: only a table that doubles is worth the wait.
+  await database.execute(
+    'insert into public.known select 1 from generate_series(1, 5000); select pg_stat_force_next_flush()',
+  );
+  while ((await read(known)) !== 7500) await new Promise(setImmediate);
   await database.close();
 });
 
