@@ -28,7 +28,7 @@ const rules: Record<string, Rule> = {
   'packages/daraja-simulator': { modules: [], packages: 'production' },
   'packages/backend/database': {
     modules: inBackend('durable-file.ts'),
-    packages: ['pg', '@electric-sql/pglite'],
+    packages: ['pg', '@electric-sql/pglite', 'modern-tar'],
     inTests: kits,
   },
   'packages/backend/platform': { modules: [], packages: [] },

@@ -1,12 +1,13 @@
 // Packs files into one compressed archive (tar, gzip) and unpacks it, as a stream: neither the archive
 // nor a file is ever in memory whole.
-import { constants, createReadStream, createWriteStream } from 'node:fs';
-import { lstat, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { type FileHandle, lstat, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { Readable } from 'node:stream';
+import { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import { syncFile } from '@jani-juice/backend/files';
+import { createTarDecoder, createTarPacker, type TarPackController } from 'modern-tar';
 
 /** An entry of an archive, with a relative name. */
 export type Entry =
@@ -15,27 +16,21 @@ export type Entry =
   /** A local file. It may change or disappear concurrently: its size is fixed when it is opened. */
   | { name: string; file: string };
 
-const block = 512;
-const piece = 256 * 1024;
+const pieceBytes = 256 * 1024;
 
 /**
  * Writes an archive. It gets its name only once it is complete and on the disk.
  * @param path of the archive; readable by its owner alone
  * @returns its size in bytes
  */
-export async function writeArchive(
-  path: string,
-  entries: AsyncIterable<Entry>,
-  signal?: AbortSignal,
-): Promise<number> {
+export async function writeArchive(path: string, entries: AsyncIterable<Entry>): Promise<number> {
   const draft = `${path}.draft`;
+  const { readable, controller } = createTarPacker();
   try {
-    await pipeline(
-      Readable.from(packed(entries), { objectMode: true, highWaterMark: 1 }),
-      createGzip({ level: 4 }),
-      createWriteStream(draft, { mode: 0o600, flush: true }),
-      signal ? { signal } : {},
-    );
+    await Promise.all([
+      pipeline(readable, createGzip({ level: 4 }), createWriteStream(draft, { mode: 0o600, flush: true })),
+      packEntries(entries, controller),
+    ]);
     await rename(draft, path);
     await syncFile(dirname(path));
     return (await lstat(path)).size;
@@ -45,39 +40,48 @@ export async function writeArchive(
   }
 }
 
-async function* packed(entries: AsyncIterable<Entry>): AsyncIterable<Buffer> {
-  for await (const entry of entries) {
-    if ('folder' in entry) yield header(`${entry.name}/`, 0, '5');
-    else if ('content' in entry) {
-      yield header(entry.name, entry.content.length, '0');
-      yield entry.content;
-      yield padding(entry.content.length);
-    } else yield* packedFile(entry.name, entry.file);
+async function packEntries(entries: AsyncIterable<Entry>, archive: TarPackController): Promise<void> {
+  const add = async (name: string, size: number, pieces: AsyncIterable<Buffer> | Iterable<Buffer>) => {
+    // Earlier versions read no longer names.
+    if (Buffer.byteLength(name) > 99) throw new Error(`the name ${name} is too long for an archive`);
+    const writer = archive.add({ name, size, mode: 0o600 }).getWriter();
+    for await (const piece of pieces) await writer.write(piece);
+    await writer.close();
+  };
+  try {
+    for await (const entry of entries) {
+      if ('folder' in entry) {
+        await archive.add({ name: `${entry.name}/`, size: 0, type: 'directory', mode: 0o700 }).close();
+      } else if ('content' in entry) await add(entry.name, entry.content.length, [entry.content]);
+      else {
+        const file = await open(entry.file).catch((error: NodeJS.ErrnoException) => {
+          if (error.code === 'ENOENT') return null;
+          throw error;
+        });
+        if (!file) continue;
+        try {
+          const { size } = await file.stat();
+          await add(entry.name, size, readPieces(file, size));
+        } finally {
+          await file.close();
+        }
+      }
+    }
+    archive.finalize();
+  } catch (error) {
+    archive.error(error);
+    throw error;
   }
-  yield Buffer.alloc(2 * block);
 }
 
-async function* packedFile(name: string, path: string): AsyncIterable<Buffer> {
-  const file = await open(path, constants.O_RDONLY).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return null;
-    throw error;
-  });
-  if (!file) return;
-  try {
-    const { size } = await file.stat();
-    yield header(name, size, '0');
-    for (let done = 0; done < size; ) {
-      const buffer = Buffer.allocUnsafe(Math.min(piece, size - done));
-      const { bytesRead } = await file.read(buffer, 0, buffer.length, done);
-      // A file that became shorter is padded with zeros.
-      if (bytesRead === 0) buffer.fill(0);
-      const read = bytesRead === 0 ? buffer : buffer.subarray(0, bytesRead);
-      done += read.length;
-      yield read;
-    }
-    yield padding(size);
-  } finally {
-    await file.close();
+/** Reads `size` bytes of a file. If it became shorter, it is padded with zeros. */
+async function* readPieces(file: FileHandle, size: number): AsyncIterable<Buffer> {
+  for (let done = 0; done < size; ) {
+    const buffer = Buffer.alloc(Math.min(pieceBytes, size - done));
+    const { bytesRead } = await file.read(buffer, 0, buffer.length, done);
+    const read = buffer.subarray(0, bytesRead || buffer.length);
+    done += read.length;
+    yield read;
   }
 }
 
@@ -122,129 +126,36 @@ export async function unpackArchive(
   folder: string,
   options: { isDurable?: boolean } = {},
 ): Promise<number> {
-  const source = createReadStream(path);
-  const unzipped = createGunzip();
-  source.on('error', (error) => unzipped.destroy(error));
-  const pieces = new ByteReader(source.pipe(unzipped));
+  const { readable, writable } = createTarDecoder({ strict: true });
+  // Its errors also end `readable`.
+  const reading = pipeline(createReadStream(path), createGunzip(), Writable.fromWeb(writable));
+  reading.catch(() => undefined);
   let files = 0;
   try {
-    for (;;) {
-      const head = await pieces.take(block);
-      if (head.every((byte) => byte === 0)) break;
-      const { name, size, type } = readHeader(head);
+    for await (const { header, body } of readable) {
+      const { name, type = '' } = header;
+      if (!['file', 'directory'].includes(type) || name.startsWith('/') || name.split('/').includes('..')) {
+        throw new BrokenArchive(`the archive holds "${name}", which no archive of ours does`);
+      }
       const target = join(folder, name);
-      if (type === '5') {
+      if (type === 'directory') {
         await mkdir(target, { recursive: true, mode: 0o700 });
         continue;
       }
       await mkdir(dirname(target), { recursive: true, mode: 0o700 });
-      const file = await open(target, 'wx', 0o600);
-      try {
-        for (let left = size; left > 0; ) {
-          const part = await pieces.takeUpTo(Math.min(left, piece));
-          await file.write(part);
-          left -= part.length;
-        }
-        if (options.isDurable) await file.sync();
-      } finally {
-        await file.close();
-      }
-      await pieces.take(padding(size).length);
+      const file = createWriteStream(target, {
+        flags: 'wx',
+        mode: 0o600,
+        flush: options.isDurable ?? false,
+      });
+      await pipeline(body, file);
       files += 1;
     }
     // The end of the archive is where its checksum is.
-    await pieces.rest();
+    await reading;
     return files;
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code?.startsWith('Z_')) throw new BrokenArchive(`${path} is damaged: ${message}`);
-    throw error;
-  } finally {
-    source.destroy();
-    unzipped.destroy();
+    if (error instanceof BrokenArchive || (error as NodeJS.ErrnoException).syscall) throw error;
+    throw new BrokenArchive(`${path} is damaged: ${(error as Error).message}`);
   }
-}
-
-/** Reads the given number of bytes from a stream. */
-class ByteReader {
-  readonly #chunks: AsyncIterator<Buffer>;
-  #buffered: Buffer = Buffer.alloc(0);
-
-  constructor(stream: AsyncIterable<Buffer>) {
-    this.#chunks = stream[Symbol.asyncIterator]();
-  }
-
-  async takeUpTo(most: number): Promise<Buffer> {
-    while (this.#buffered.length === 0) {
-      const { value, done } = await this.#chunks.next();
-      if (done) throw new BrokenArchive('the archive ends too early');
-      this.#buffered = value;
-    }
-    const bytes = this.#buffered.subarray(0, most);
-    this.#buffered = this.#buffered.subarray(bytes.length);
-    return bytes;
-  }
-
-  async take(bytes: number): Promise<Buffer> {
-    const parts: Buffer[] = [];
-    for (let left = bytes; left > 0; ) {
-      const part = await this.takeUpTo(left);
-      parts.push(part);
-      left -= part.length;
-    }
-    return Buffer.concat(parts);
-  }
-
-  async rest(): Promise<void> {
-    while (!(await this.#chunks.next()).done);
-  }
-}
-
-// ustar: https://pubs.opengroup.org/onlinepubs/9799919799/utilities/pax.html#tag_20_94_13_06
-function header(name: string, size: number, type: '0' | '5'): Buffer {
-  if (Buffer.byteLength(name) > 99) throw new Error(`the name ${name} is too long for an archive`);
-  const head = Buffer.alloc(block);
-  head.write(name, 0);
-  head.write(type === '5' ? '0000700\0' : '0000600\0', 100);
-  head.write('0000000\0', 108);
-  head.write('0000000\0', 116);
-  if (size < 8 ** 11) head.write(`${size.toString(8).padStart(11, '0')}\0`, 124);
-  else {
-    head[124] = 0x80;
-    head.writeBigUInt64BE(BigInt(size), 128);
-  }
-  head.write(
-    `${Math.floor(Date.now() / 1000)
-      .toString(8)
-      .padStart(11, '0')}\0`,
-    136,
-  );
-  head.write(type, 156);
-  head.write('ustar\u000000', 257);
-  head.write(`${checksum(head).toString(8).padStart(6, '0')}\0 `, 148);
-  return head;
-}
-
-function readHeader(head: Buffer): { name: string; size: number; type: string } {
-  const text = (from: number, to: number) => head.toString('utf8', from, to).replace(/\0.*$/s, '');
-  if (Number.parseInt(text(148, 156), 8) !== checksum(head)) {
-    throw new BrokenArchive('this is no archive of ours, or it is damaged');
-  }
-  const name = text(0, 100).replace(/\/$/, '');
-  const type = text(156, 157);
-  if (!['0', '5'].includes(type) || name.startsWith('/') || name.split('/').includes('..') || name === '') {
-    throw new BrokenArchive(`the archive holds "${name}", which no archive of ours does`);
-  }
-  const size = head[124] === 0x80 ? Number(head.readBigUInt64BE(128)) : Number.parseInt(text(124, 136), 8);
-  return { name, size, type };
-}
-
-function checksum(head: Buffer): number {
-  let sum = 8 * 32;
-  for (const [index, byte] of head.entries()) if (index < 148 || index >= 156) sum += byte;
-  return sum;
-}
-
-function padding(size: number): Buffer {
-  return Buffer.alloc((block - (size % block)) % block);
 }

@@ -2,9 +2,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
+import { packTar } from 'modern-tar';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readBlankPglite, versionOfPglite } from './blank-pglite.ts';
-import { tarOf } from './tar-of.ts';
 
 let folder: string;
 let packed: string;
@@ -14,22 +14,30 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-const archive = () => tarOf({ '/base': null, '/base/1': 'x'.repeat(700), '/PG_VERSION': '18\n' });
+const file = (name: string, body: string) => ({ header: { name, size: body.length }, body });
+const archive = await packTar([
+  { header: { name: '/base', type: 'directory', size: 0 } },
+  file('/base/1', 'x'.repeat(700)),
+  file('/PG_VERSION', '18\n'),
+]);
+const other = await packTar([file('/other', 'x')]);
 
 test('reads the files and folders of the blank database of its version', async () => {
-  await writeFile(packed, gzipSync(archive()));
+  await writeFile(packed, gzipSync(archive));
   const files = await readBlankPglite(folder);
-  expect(files?.map(({ name, content }) => [name, content?.toString() ?? null])).toEqual([
-    ['base', null],
-    ['base/1', 'x'.repeat(700)],
-    ['PG_VERSION', '18\n'],
-  ]);
+  expect(files?.map(({ header, data }) => [header.name, data ? Buffer.from(data).toString() : null])).toEqual(
+    [
+      ['/base', null],
+      ['/base/1', 'x'.repeat(700)],
+      ['/PG_VERSION', '18\n'],
+    ],
+  );
 });
 
 test.each([
-  ['is truncated', () => gzipSync(archive()).subarray(0, 60)],
-  ['ends within a file', () => gzipSync(archive().subarray(0, 1536))],
-  ['contains no database', () => gzipSync(tarOf({ '/other': 'x' }))],
+  ['is truncated', () => gzipSync(archive).subarray(0, 60)],
+  ['ends within a file', () => gzipSync(archive.subarray(0, 1536))],
+  ['contains no database', () => gzipSync(other)],
   ['is no archive', () => gzipSync('files')],
   ['is empty', () => Buffer.alloc(0)],
 ])('is not used when it %s', async (_, content) => {
@@ -39,6 +47,6 @@ test.each([
 
 test('is not used when it is of another version', async () => {
   await rm(packed, { force: true });
-  await writeFile(join(folder, '0.0.1.tar.gz'), gzipSync(archive()));
+  await writeFile(join(folder, '0.0.1.tar.gz'), gzipSync(archive));
   expect(await readBlankPglite(folder)).toBeNull();
 });

@@ -2,10 +2,10 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
+import { packTar } from 'modern-tar';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { versionOfPglite } from './blank-pglite.ts';
 import { describeOpenFailure, postgresqlMajor, preparePgliteFolder } from './pglite-folder.ts';
-import { tarOf } from './tar-of.ts';
 
 let place: string;
 let blanks: string;
@@ -14,7 +14,11 @@ beforeAll(async () => {
   place = await mkdtemp(join(tmpdir(), 'jani-pglite-folder-'));
   blanks = join(place, 'blanks');
   await mkdir(blanks);
-  const blank = tarOf({ '/global': null, '/global/pg_control': 'x', '/PG_VERSION': `${postgresqlMajor}\n` });
+  const blank = await packTar([
+    { header: { name: '/global', type: 'directory', size: 0 } },
+    { header: { name: '/global/pg_control', size: 1 }, body: 'x' },
+    { header: { name: '/PG_VERSION', size: 3 }, body: `${postgresqlMajor}\n` },
+  ]);
   await writeFile(join(blanks, `${await versionOfPglite()}.tar.gz`), gzipSync(blank));
 });
 afterAll(() => rm(place, { recursive: true }));

@@ -72,9 +72,9 @@ async function createDatabase(
   await mkdir(draft, { mode: 0o700 });
   const blank = blanks ? await readBlankPglite(blanks) : null;
   if (blank) {
-    for (const { name, content } of blank) {
-      if (content) await writeFile(join(draft, name), content);
-      else await mkdir(join(draft, name), { recursive: true });
+    for (const { header, data } of blank) {
+      if (data) await writeFile(join(draft, header.name), data);
+      else await mkdir(join(draft, header.name), { recursive: true });
     }
   } else {
     const created = await PGlite.create({ dataDir: draft });
