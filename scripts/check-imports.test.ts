@@ -32,7 +32,7 @@ const rules: Record<string, Rule> = {
     inTests: kits,
   },
   'packages/backend/platform': { modules: [], packages: [] },
-  'packages/backend/limits': { modules: inBackend('database', '*'), packages: [] },
+  'packages/backend/limits': { modules: inBackend('database', '*'), packages: ['ipaddr.js'] },
   'packages/backend/http': {
     modules: inBackend('limits', 'realtime/limits.ts', '*'),
     packages: [],

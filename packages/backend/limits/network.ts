@@ -1,6 +1,7 @@
 // The networks an IP address belongs to. Limits count networks, not addresses: one customer of a provider has a whole IPv6 /64 to
 // choose addresses from, and often a /56 or a /48.
 import { isIPv4, isIPv6 } from 'node:net';
+import ipaddr from 'ipaddr.js';
 
 /** Unreadable addresses share this network, so that they cannot bypass a limit. */
 const unreadable = 'unknown';
@@ -17,16 +18,13 @@ export function networksOf(address: string): string[] {
   if (isIPv4(address)) return networksOfIPv4(address);
   const [withoutZone = ''] = address.split('%', 1);
   if (!isIPv6(withoutZone)) return [unreadable];
-  const groups = readGroups(withoutZone);
-  if (groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff) {
-    const [high = 0, low = 0] = groups.slice(6);
-    return networksOfIPv4([high >> 8, high & 0xff, low >> 8, low & 0xff].join('.'));
-  }
-  const [first = 0, second = 0, third = 0, fourth = 0] = groups;
+  const parsed = ipaddr.IPv6.parse(withoutZone);
+  if (parsed.isIPv4MappedAddress()) return networksOfIPv4(parsed.toIPv4Address().toString());
+  const [first = 0, second = 0, third = 0, fourth = 0] = parsed.parts;
   return [
     writeNetwork([first, second, third, fourth], 64),
     writeNetwork([first, second, third, fourth & 0xff00], 56),
-    writeNetwork([first, second, third], 48),
+    writeNetwork([first, second, third, 0], 48),
   ];
 }
 
@@ -34,26 +32,7 @@ function networksOfIPv4(address: string): string[] {
   return [address, `${address.slice(0, address.lastIndexOf('.'))}.0/24`];
 }
 
-/** The eight 16-bit groups of a valid IPv6 address without zone. */
-function readGroups(address: string): number[] {
-  const [head = '', tail] = address.split('::');
-  const before = readGroupList(head);
-  const after = readGroupList(tail ?? '');
-  return [...before, ...Array<number>(8 - before.length - after.length).fill(0), ...after];
-}
-
-function readGroupList(text: string): number[] {
-  if (text === '') return [];
-  return text.split(':').flatMap((part) => {
-    if (!part.includes('.')) return [Number.parseInt(part, 16)];
-    const [a = 0, b = 0, c = 0, d = 0] = part.split('.').map(Number);
-    return [a * 256 + b, c * 256 + d];
-  });
-}
-
-/** The network in PostgreSQL's notation: trailing zero groups shortened to `::`. */
+/** @param groups the first four of eight */
 function writeNetwork(groups: number[], prefix: number): string {
-  const last = groups.findLastIndex((group) => group !== 0);
-  const written = groups.slice(0, last + 1).map((group) => group.toString(16));
-  return `${written.join(':')}::/${prefix}`;
+  return `${new ipaddr.IPv6([...groups, 0, 0, 0, 0])}/${prefix}`;
 }
