@@ -1,6 +1,6 @@
 // `npm run new-migration NAME`: drafts the migration from supabase/migrations to supabase/schemas.
 import { readdir, readFile, writeFile } from 'node:fs/promises';
-import { throwawayDatabase } from '@jani-juice/backend/testing';
+import { platform, throwawayDatabase } from '@jani-juice/backend/testing';
 import { describeCatalogue } from '../supabase/tests/database/database-catalogue.ts';
 import { draftMigration } from './draft-migration.ts';
 import { shopMigrations } from './shop-migrations.ts';
@@ -15,10 +15,9 @@ const last = (await readdir(new URL('migrations/', supabase))).sort().at(-1) ?? 
 const now = new Date().toISOString().replaceAll(/\D/g, '').slice(0, 14);
 const version = Math.max(Number(now), Number.parseInt(last, 10) + 1);
 
-const platform = shopMigrations.filter((source) => source.name === 'platform');
 const [migrated, declared] = await Promise.all([
   throwawayDatabase('pglite', shopMigrations),
-  throwawayDatabase('pglite', platform),
+  throwawayDatabase('pglite', [platform]),
 ]);
 const schemas: string[] = [];
 for (const file of (await readdir(new URL('schemas/', supabase))).sort()) {

@@ -1,10 +1,5 @@
 // The folders of the platform's and the shop's migrations, in the order they apply.
-import { fileURLToPath } from 'node:url';
-import type { MigrationSource } from '@jani-juice/backend/database';
+import { join } from 'node:path';
+import { migrationsOf } from '../server/start/prepare-database.ts';
 
-const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
-
-export const shopMigrations: MigrationSource[] = [
-  { name: 'platform', folder: at('../packages/backend/platform') },
-  { name: 'shop', folder: at('../supabase/migrations') },
-];
+export const shopMigrations = migrationsOf(join(import.meta.dirname, '..'));

@@ -2,7 +2,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { copyMigratedDatabase } from '@jani-juice/backend/testing';
+import { copyMigratedDatabase, platform } from '@jani-juice/backend/testing';
 import { AuthClient } from '@supabase/auth-js';
 import { PostgrestClient } from '@supabase/postgrest-js';
 import { SignJWT } from 'jose';
@@ -18,9 +18,7 @@ let backend: BackendAlone;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'jani-backend-'));
-  await copyMigratedDatabase(join(folder, 'database'), [
-    { name: 'platform', folder: 'packages/backend/platform' },
-  ]);
+  await copyMigratedDatabase(join(folder, 'database'), [platform]);
   await writeFile(
     join(folder, '1_notes.sql'),
     `create table public.notes (id int primary key, text text);

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Backend, createBackend } from './backend.ts';
 import { asDatabaseError, type Database } from './database/database.ts';
 import { createDiskFiles } from './storage/files/disk-files.ts';
-import { throwawayDatabase } from './testing/throwaway.ts';
+import { platform, throwawayDatabase } from './testing/throwaway.ts';
 
 const publicUrl = 'https://services.example.com';
 const sharedSecret = '37c304f8-51aa-419a-a1af-06154e63707a';
@@ -20,7 +20,7 @@ let backend: Backend;
 let failure: unknown = null;
 
 beforeAll(async () => {
-  database = await throwawayDatabase('pglite', [{ name: 'platform', folder: 'packages/backend/platform' }]);
+  database = await throwawayDatabase('pglite', [platform]);
   await database.execute(
     'create table public.notes (id int primary key); grant select on public.notes to anon',
   );

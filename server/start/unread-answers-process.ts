@@ -5,7 +5,7 @@ import { createBackend } from '@jani-juice/backend';
 import type { Database } from '@jani-juice/backend/database';
 import { createFairShare } from '@jani-juice/backend/limits';
 import { createDiskFiles } from '@jani-juice/backend/storage';
-import { throwawayDatabase } from '@jani-juice/backend/testing';
+import { platform, throwawayDatabase } from '@jani-juice/backend/testing';
 import { createHttpServer } from '../http/http-server.ts';
 import { visitorLimits } from '../http/visitor-limits.ts';
 import { openLog } from '../monitoring/log.ts';
@@ -13,9 +13,7 @@ import { createMetrics } from '../monitoring/metrics.ts';
 import { finishPage, PageCache } from '../pages/page-cache.ts';
 
 const [kind, socketPath, folder = ''] = process.argv.slice(2);
-const database = await throwawayDatabase(kind as Database['kind'], [
-  { name: 'platform', folder: 'packages/backend/platform' },
-]);
+const database = await throwawayDatabase(kind as Database['kind'], [platform]);
 // As long as an answer may be.
 await database.execute(`
   create table public.long_texts (id int primary key, body text);

@@ -1,9 +1,8 @@
 // Order of limits and password hashing in a sign-in by password.
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createAccessTokens } from '../authenticate.ts';
 import type { Database } from '../database/database.ts';
-import { throwawayDatabase } from '../testing/throwaway.ts';
+import { platform, throwawayDatabase } from '../testing/throwaway.ts';
 import { AuthError } from './auth-error.ts';
 import type { AuthContext, AuthRequest } from './context.ts';
 import { createPasswords } from './passwords.ts';
@@ -21,7 +20,6 @@ let context: AuthContext;
 let comparisons = 0;
 
 beforeAll(async () => {
-  const platform = { name: 'platform', folder: fileURLToPath(new URL('../platform', import.meta.url)) };
   database = await throwawayDatabase('pglite', [platform]);
   const passwords = await createPasswords(settings.password, settings.passwordHashCost);
   const keys = {

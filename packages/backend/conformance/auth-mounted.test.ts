@@ -1,5 +1,4 @@
 // The auth service as part of the backend: the other services accept its tokens and those signed with a shared secret.
-import { fileURLToPath } from 'node:url';
 import { AuthClient } from '@supabase/auth-js';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -8,11 +7,10 @@ import { createAccessTokens, InvalidToken } from '../authenticate.ts';
 import { type Backend, createBackend } from '../backend.ts';
 import type { Database } from '../database/database.ts';
 import { createFairShare } from '../limits/fair-share.ts';
-import { throwawayDatabase } from '../testing/throwaway.ts';
+import { platform, throwawayDatabase } from '../testing/throwaway.ts';
 
 const publicUrl = 'https://services.example.com';
 const sharedSecret = '37c304f8-51aa-419a-a1af-06154e63707a';
-const platform = { name: 'platform', folder: fileURLToPath(new URL('../platform', import.meta.url)) };
 
 const signed = (role: string, secret = sharedSecret) =>
   new SignJWT({ sub: '1234567890', role })

@@ -2,10 +2,8 @@
 import { PostgrestClient } from '@supabase/postgrest-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database } from '../database/database.ts';
-import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
+import { platform, testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import { createDataService, type DataServiceOptions } from './service.ts';
-
-const sources = [{ name: 'platform', folder: 'packages/backend/platform' }];
 
 const schema = `
   create schema garden;
@@ -97,7 +95,7 @@ describe.each(testDatabases())('response formats on %s', (kind) => {
   };
   let send: Awaited<ReturnType<typeof open>>;
   beforeAll(async () => {
-    database = await throwawayDatabase(kind, sources);
+    database = await throwawayDatabase(kind, [platform]);
     await database.execute(schema);
     send = await open({ allowsPlan: true });
   });

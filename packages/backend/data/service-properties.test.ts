@@ -2,10 +2,9 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database } from '../database/database.ts';
-import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
+import { platform, testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import { createDataService } from './service.ts';
 
-const sources = [{ name: 'platform', folder: 'packages/backend/platform' }];
 /** Queries per generated schema. */
 const numRuns = Number(process.env.PROPERTY_RUNS ?? 40);
 const seed = process.env.PROPERTY_SEED === undefined ? 20_261 : Number(process.env.PROPERTY_SEED);
@@ -270,7 +269,7 @@ class Bound {
 describe.each(testDatabases())('answers on %s', (kindOfDatabase) => {
   let database: Database;
   beforeAll(async () => {
-    database = await throwawayDatabase(kindOfDatabase, sources);
+    database = await throwawayDatabase(kindOfDatabase, [platform]);
   });
   afterAll(() => database.close());
 

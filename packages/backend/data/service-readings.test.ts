@@ -1,7 +1,7 @@
 // Edge cases of requests that could be read in several ways, and of response headers.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Database, DatabaseError } from '../database/database.ts';
-import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
+import { platform, testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import { createDataService, type DataServiceOptions } from './service.ts';
 
 const schema = `
@@ -33,7 +33,6 @@ const schema = `
     raise sqlstate 'PT401' using message = 'who are you?';
   end $$;`;
 
-const sources = [{ name: 'platform', folder: 'packages/backend/platform' }];
 type Service = Awaited<ReturnType<typeof createDataService>>;
 
 describe.each(testDatabases())('edge cases of the table-query service on %s', (kind) => {
@@ -41,7 +40,7 @@ describe.each(testDatabases())('edge cases of the table-query service on %s', (k
   let service: Service;
   let undoing: Service;
   beforeAll(async () => {
-    database = await throwawayDatabase(kind, sources);
+    database = await throwawayDatabase(kind, [platform]);
     await database.execute(schema);
     service = await createDataService({ database, schemas: ['public'] });
     undoing = await createDataService({ database, schemas: ['public'], allowsRollback: true });

@@ -2,13 +2,10 @@
 import { PostgrestClient } from '@supabase/postgrest-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database } from '../database/database.ts';
-import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
+import { platform, testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import { createDataService } from './service.ts';
 
-const sources = [
-  { name: 'platform', folder: 'packages/backend/platform' },
-  { name: 'library', folder: 'packages/backend/data/fixture' },
-];
+const sources = [platform, { name: 'library', folder: 'packages/backend/data/fixture' }];
 
 const additions = `
   create schema rules;

@@ -2,11 +2,10 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Database } from '../database/database.ts';
 import { openPostgresql } from '../database/postgresql.ts';
-import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
+import { platform, testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import { maxBufferedRows } from './run/stream-rows.ts';
 import { createDataService } from './service.ts';
 
-const sources = [{ name: 'platform', folder: 'packages/backend/platform' }];
 const many = maxBufferedRows * 2;
 
 describe.each(testDatabases())('long responses on %s', (kind) => {
@@ -15,7 +14,7 @@ describe.each(testDatabases())('long responses on %s', (kind) => {
   let narrow: Database;
   let service: Awaited<ReturnType<typeof createDataService>>;
   beforeAll(async () => {
-    database = await throwawayDatabase(kind, sources);
+    database = await throwawayDatabase(kind, [platform]);
     await database.execute(`
       create schema long;
       create table long.rows as select id, 'row ' || id as label, null::text as nothing from generate_series(1, ${many}) as id;

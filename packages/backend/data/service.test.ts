@@ -3,13 +3,10 @@ import { PostgrestClient } from '@supabase/postgrest-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Claims } from '../database/as-role.ts';
 import { type Database, DatabaseError } from '../database/database.ts';
-import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
+import { platform, testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import { createDataService } from './service.ts';
 
-const sources = [
-  { name: 'platform', folder: 'packages/backend/platform' },
-  { name: 'library', folder: 'packages/backend/data/fixture' },
-];
+const sources = [platform, { name: 'library', folder: 'packages/backend/data/fixture' }];
 const anon: Claims = { role: 'anon' };
 const member: Claims = { role: 'authenticated', sub: '00000000-0000-4000-8000-000000000001' };
 

@@ -1,12 +1,10 @@
 // Common behaviour of both drivers.
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
+import { platform, testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import { asRole, type Claims, readAsRole } from './as-role.ts';
 import { type Database, DatabaseError, type Session } from './database.ts';
 import { openPostgresql } from './postgresql.ts';
-
-const platform = { name: 'platform', folder: 'packages/backend/platform' };
 
 describe.each(testDatabases())('the %s driver', (kind) => {
   let database: Database;

@@ -3,9 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
+import { platform, testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import type { Database } from './database.ts';
 import { type AppliedMigration, migrate, migrateLike, readMigrations } from './migrate.ts';
 import { openPostgresql } from './postgresql.ts';
@@ -26,8 +25,7 @@ test.runIf(testDatabases().includes('postgresql'))(
     const own = new URL(cluster);
     Object.assign(own, { username: 'jani', password: 'choose-one', pathname: '/jani' });
     const database = openPostgresql(own.href, { poolSize: 1 });
-    const platform = fileURLToPath(new URL('../platform', import.meta.url));
-    const applied = await migrate(database, [{ name: 'platform', folder: platform }]);
+    const applied = await migrate(database, [platform]);
     expect(applied).toContain('platform/05_schema_reload');
     const { rows } = await database.transaction((session) => session.query('select current_user as role'), {
       settings: { role: 'anon' },

@@ -1,9 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
+import { platform, testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import { readAsRole } from './as-role.ts';
 import type { Database } from './database.ts';
-
-const platform = { name: 'platform', folder: 'packages/backend/platform' };
 
 describe.each(testDatabases().filter((kind) => kind !== 'pglite'))('reads of one turn on %s', (kind) => {
   let database: Database;

@@ -3,6 +3,7 @@ export { asRole, type Claims } from '../database/as-role.ts';
 export { type OpenAuthService, openAuthService } from '../testing/open-auth-service.ts';
 export {
   copyMigratedDatabase,
+  platform,
   prepareTemplate,
   sharedBuffers,
   testDatabases,

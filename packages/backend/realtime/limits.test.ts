@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Database } from '../database/database.ts';
-import { throwawayDatabase } from '../testing/throwaway.ts';
+import { platform, throwawayDatabase } from '../testing/throwaway.ts';
 import { type Limits, RateWindow } from './limits.ts';
 import { Collected, startService, subscribed, type ThrowawayService, tokenOf } from './throwaway-service.ts';
 
@@ -52,7 +52,7 @@ describe('limits', () => {
   let database: Database;
   let service: ThrowawayService;
   beforeAll(async () => {
-    database = await throwawayDatabase('pglite', [{ name: 'platform', folder: 'packages/backend/platform' }]);
+    database = await throwawayDatabase('pglite', [platform]);
     for (const statement of [
       'create table public.stock (id int primary key)',
       'grant select on public.stock to anon, authenticated',
@@ -609,7 +609,7 @@ describe('the protocol beyond the official client', () => {
   let database: Database;
   let service: ThrowawayService;
   beforeAll(async () => {
-    database = await throwawayDatabase('pglite', [{ name: 'platform', folder: 'packages/backend/platform' }]);
+    database = await throwawayDatabase('pglite', [platform]);
     service = await startService(database);
     return async () => {
       expect(service.errors).toEqual([]);

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { asRole } from '../database/as-role.ts';
 import type { Database } from '../database/database.ts';
-import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
+import { platform, testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import {
   Collected,
   forgedTokenOf,
@@ -14,7 +14,6 @@ import {
   tokenOf,
 } from './throwaway-service.ts';
 
-const platform = { name: 'platform', folder: 'packages/backend/platform' };
 const sub = '00000000-0000-4000-8000-000000000001';
 const joined = { status: states.SUBSCRIBED, error: undefined };
 

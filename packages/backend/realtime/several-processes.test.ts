@@ -3,10 +3,8 @@ import type { RealtimeChannel } from '@supabase/realtime-js';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Database } from '../database/database.ts';
 import { openPostgresql } from '../database/postgresql.ts';
-import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
+import { platform, testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import { Collected, startService, subscribed, type ThrowawayService } from './throwaway-service.ts';
-
-const platform = { name: 'platform', folder: 'packages/backend/platform' };
 
 // A busy machine may be slow.
 const waitMs = 50_000;

@@ -3,7 +3,7 @@ import { PostgrestClient } from '@supabase/postgrest-js';
 import { SignJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database } from '../database/database.ts';
-import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
+import { platform, testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import { readDataConfig } from './config.ts';
 import { pageHeaders } from './cors.ts';
 import { startDataServer } from './data-server.ts';
@@ -69,9 +69,7 @@ describe.runIf(testDatabases().includes('postgresql'))('the standalone data serv
   const sign = (claims: Record<string, unknown>, key = secret) =>
     new SignJWT(claims).setProtectedHeader({ alg: 'HS256' }).sign(new TextEncoder().encode(key));
   beforeAll(async () => {
-    database = await throwawayDatabase('postgresql', [
-      { name: 'platform', folder: 'packages/backend/platform' },
-    ]);
+    database = await throwawayDatabase('postgresql', [platform]);
     await database.execute(`
       create schema api;
       create role alone_visitor; create role alone_clerk;

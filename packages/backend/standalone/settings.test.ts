@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database } from '../database/database.ts';
-import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
+import { platform, testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import { readDataConfig } from './config.ts';
 import { startDataServer } from './data-server.ts';
 import { createTokenCheck } from './token-check.ts';
@@ -137,9 +137,7 @@ describe.runIf(testDatabases().includes('postgresql'))('settings of the standalo
   let database: Database & { url?: string };
   let url: string;
   beforeAll(async () => {
-    database = await throwawayDatabase('postgresql', [
-      { name: 'platform', folder: 'packages/backend/platform' },
-    ]);
+    database = await throwawayDatabase('postgresql', [platform]);
     await database.execute(`
       create role ${authenticator} login noinherit;
       create role ${visitor};

@@ -4,18 +4,16 @@ import { spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import type { Claims } from '../database/as-role.ts';
 import type { Database } from '../database/database.ts';
 import { openPglite } from '../database/pglite.ts';
-import { copyMigratedDatabase } from '../testing/throwaway.ts';
+import { copyMigratedDatabase, platform } from '../testing/throwaway.ts';
 import { createDiskFiles } from './files/disk-files.ts';
 import { FileMissing } from './files/file-store.ts';
 import { readInstallation, sweepOrphans } from './files/orphans.ts';
 import { createStorageService } from './service.ts';
 
-const platform = fileURLToPath(new URL('../platform', import.meta.url));
 const house: Claims = { role: 'service_role' };
 
 // Uploads one version of an object after another, prints each when it is stored, and is killed in the middle of a chosen step.
@@ -86,7 +84,7 @@ async function withDatabase<T>(folder: string, work: (database: Database) => Pro
 
 test('after a kill the object has its last acknowledged content or a later one, and other files are swept', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'jani-storage-kill-'));
-  await copyMigratedDatabase(join(folder, 'database'), [{ name: 'platform', folder: platform }]);
+  await copyMigratedDatabase(join(folder, 'database'), [platform]);
   await withDatabase(folder, async (database) => {
     await database.query(`insert into storage.buckets (id, name) values ('box', 'box')`);
   });

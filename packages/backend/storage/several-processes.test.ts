@@ -4,17 +4,15 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { createAdaptorServer } from '@hono/node-server';
 import { Upload } from 'tus-js-client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database } from '../database/database.ts';
-import { testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
+import { platform, testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import { createDiskFiles } from './files/disk-files.ts';
 import { createStorageService } from './service.ts';
 import { createUploadLocks } from './uploads/upload-locks.ts';
 
-const platform = fileURLToPath(new URL('../platform', import.meta.url));
 const caller = { claims: { role: 'service_role' }, address: null };
 const content = Buffer.alloc(300_000, 'jani');
 
@@ -28,7 +26,7 @@ describe.runIf(testDatabases().includes('postgresql'))('two processes', () => {
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'jani-uploads-'));
-    database = await throwawayDatabase('postgresql', [{ name: 'platform', folder: platform }]);
+    database = await throwawayDatabase('postgresql', [platform]);
     await database.query(`insert into storage.buckets (id, name, public) values ('box', 'box', true)`);
     for (let count = 0; count < 2; count += 1) {
       services.push(

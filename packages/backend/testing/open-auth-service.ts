@@ -2,7 +2,6 @@
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import { getRequestListener } from '@hono/node-server';
 import { exportJWK, generateKeyPair } from 'jose';
 import type { ApiKeys } from '../api-keys.ts';
@@ -10,7 +9,7 @@ import type { Mail, TextMessage } from '../auth/messages.ts';
 import { createAuthService } from '../auth/service.ts';
 import type { GivenAuthSettings } from '../auth/settings.ts';
 import type { Database } from '../database/database.ts';
-import { throwawayDatabase } from './throwaway.ts';
+import { platform, throwawayDatabase } from './throwaway.ts';
 
 export interface OpenAuthService {
   /** With `/auth/v1`. */
@@ -27,11 +26,6 @@ export interface OpenAuthService {
   alongside(settings: Partial<GivenAuthSettings>): Promise<OpenAuthService>;
   close(): Promise<void>;
 }
-
-const platform = {
-  name: 'platform',
-  folder: join(import.meta.dirname, '../platform'),
-};
 
 /**
  * Starts the service with cheap password hashes, open sign-up and no confirmation. `settings` override these.

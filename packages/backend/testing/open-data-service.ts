@@ -8,7 +8,7 @@ import { createDataService, type DataServiceOptions } from '../data/service.ts';
 import type { Database } from '../database/database.ts';
 import { PlainResponse } from '../http/plain-response.ts';
 import { readPlain } from '../http/read-plain.ts';
-import { throwawayDatabase } from './throwaway.ts';
+import { platform, throwawayDatabase } from './throwaway.ts';
 
 export interface OpenDataService {
   /** Ends with /rest/v1. */
@@ -22,7 +22,6 @@ export interface OpenDataService {
 }
 
 const folder = (path: string) => join(import.meta.dirname, path);
-const platform = { name: 'platform', folder: folder('../platform') };
 const library = { name: 'library', folder: folder('../data/fixture') };
 
 /**

@@ -10,6 +10,12 @@ import { type MigrationSource, migrate } from '../database/migrate.ts';
 import { openPglite } from '../database/pglite.ts';
 import { openPostgresql } from '../database/postgresql.ts';
 
+/** The migrations of the platform itself. */
+export const platform: MigrationSource = {
+  name: 'platform',
+  folder: join(import.meta.dirname, '../platform'),
+};
+
 /** Small, because all of it is filled with zeros at each start. */
 export const sharedBuffers = '16MB';
 

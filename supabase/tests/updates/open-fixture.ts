@@ -3,8 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { brotliDecompressSync } from 'node:zlib';
 import type { Database } from '@jani-juice/backend/database';
-import { throwawayDatabase } from '@jani-juice/backend/testing';
-import { shopMigrations } from '../../../scripts/shop-migrations.ts';
+import { platform, throwawayDatabase } from '@jani-juice/backend/testing';
 
 const ending = '.sql.br';
 
@@ -20,8 +19,7 @@ export async function openFixture(
   commit: string,
 ): Promise<Database & { url?: string }> {
   const database = await throwawayDatabase(kind, []);
-  const platform = shopMigrations.find(({ name }) => name === 'platform')?.folder ?? '';
-  const [roles] = (await readFile(join(platform, '01_roles.sql'), 'utf8')).split('grant anon');
+  const [roles] = (await readFile(join(platform.folder, '01_roles.sql'), 'utf8')).split('grant anon');
   await database.execute(roles ?? '');
   await database.execute('drop schema if exists platform cascade');
   const dump = brotliDecompressSync(await readFile(new URL(commit + ending, import.meta.url))).toString();

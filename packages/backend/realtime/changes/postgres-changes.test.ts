@@ -8,10 +8,9 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Database } from '../../database/database.ts';
 import { openPostgresql } from '../../database/postgresql.ts';
-import { testDatabases, throwawayDatabase } from '../../testing/throwaway.ts';
+import { platform, testDatabases, throwawayDatabase } from '../../testing/throwaway.ts';
 import { Collected, startService, subscribed, type ThrowawayService, tokenOf } from '../throwaway-service.ts';
 
-const platform = { name: 'platform', folder: 'packages/backend/platform' };
 const anna = '00000000-0000-4000-8000-00000000000a';
 const otieno = '00000000-0000-4000-8000-00000000000b';
 

@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Database } from '../../database/database.ts';
-import { throwawayDatabase } from '../../testing/throwaway.ts';
+import { platform, throwawayDatabase } from '../../testing/throwaway.ts';
 import { Collected, startService, subscribed, type ThrowawayService, tokenOf } from '../throwaway-service.ts';
 
 interface ReceivedBroadcast {
@@ -14,7 +14,7 @@ describe('with privileged senders', () => {
   let service: ThrowawayService;
   const queries = { total: 0 };
   beforeAll(async () => {
-    database = await throwawayDatabase('pglite', [{ name: 'platform', folder: 'packages/backend/platform' }]);
+    database = await throwawayDatabase('pglite', [platform]);
     await database.execute(`
       create policy "members send" on realtime.messages for insert to authenticated
         with check ((auth.jwt() ->> 'is_member')::boolean and not private and topic = realtime.topic());
