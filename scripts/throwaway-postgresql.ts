@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import pg from 'pg';
-import { findPrograms } from './find-programs.ts';
+import { findPostgresqlPrograms } from './ensure-programs.mjs';
 import { freePort } from './free-port.ts';
 
 const run = promisify(execFile);
@@ -24,7 +24,7 @@ export interface Cluster {
 
 /** The folder with a PostgreSQL server's programs: POSTGRESQL_PROGRAMS, or the system's newest. Null where there is none. */
 export async function findPostgresql(): Promise<string | null> {
-  return process.env.POSTGRESQL_PROGRAMS ?? (await findPrograms(['initdb', 'postgres']));
+  return process.env.POSTGRESQL_PROGRAMS ?? findPostgresqlPrograms('initdb', 'postgres');
 }
 
 /**

@@ -7,13 +7,13 @@ import { promisify } from 'node:util';
 import { type Database, migrate } from '@jani-juice/backend/database';
 import { openPostgresql } from '@jani-juice/backend/postgresql';
 import { afterEach, expect, test } from 'vitest';
-import { findPrograms } from '../../scripts/find-programs.ts';
+import { findPostgresqlPrograms } from '../../scripts/ensure-programs.mjs';
 import { shopMigrations } from '../../scripts/shop-migrations.ts';
 import { startThrowawayPostgresql } from '../../scripts/throwaway-postgresql.ts';
 import { call, makeProduct, orderForm } from '../../supabase/tests/shop-database.ts';
 
 const run = promisify(execFile);
-const programs = await findPrograms(['pg_basebackup', 'pg_receivewal', 'pg_verifybackup']);
+const programs = findPostgresqlPrograms('pg_basebackup', 'pg_receivewal', 'pg_verifybackup');
 
 const ends: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
