@@ -16,7 +16,7 @@ import { startPaymentTest } from './prompts/start-test.ts';
 import { type RefundResultKind, receiveRefundResult } from './refunds/receive-result.ts';
 import { sendRefunds } from './refunds/send.ts';
 import { parseObject, readText } from './request-body.ts';
-import { createRedactor, createSecretKeyCheck, sha256 } from './secrets.ts';
+import { createRedactor, createSecretKeyCheck, isCallbackSecret, sha256 } from './secrets.ts';
 import type { MobileMoneyEvent, MobileMoneySettings } from './settings.ts';
 import { answerReachability, checkPublicAddress, describeSetup } from './setup-check.ts';
 import { staffCaller } from './staff-caller.ts';
@@ -138,6 +138,8 @@ async function answerSecretUrl(
   part: string | undefined,
 ): Promise<Response> {
   const path = part === undefined ? purpose : `${purpose}/${part}`;
+  if (path === 'reach') return answerReachability(context, secret);
+  if (!isCallbackSecret(secret)) return refuse(404, 'Not found');
   switch (path) {
     case 'notice':
       return receiveCallback(context, request, secret);
@@ -149,8 +151,6 @@ async function answerSecretUrl(
     case 'reversal/status':
     case 'reversal/outcome':
       return receiveRefundResult(context, request, secret, part as RefundResultKind);
-    case 'reach':
-      return answerReachability(context, secret);
     default:
       return refuse(404, 'Not found');
   }

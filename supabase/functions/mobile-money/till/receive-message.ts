@@ -5,7 +5,7 @@ import { readTillPayment } from '../daraja/c2b-payment.ts';
 import { flagUnknownSource } from '../daraja/known-sources.ts';
 import { withRetries } from '../database/client.ts';
 import { readText, storableText } from '../request-body.ts';
-import { isCallbackSecret, isSameSecret } from '../secrets.ts';
+import { isSameSecret } from '../secrets.ts';
 
 const MAX_MESSAGE_BYTES = 64 * 1024;
 const BATCH_SIZE = 50;
@@ -42,7 +42,6 @@ export async function receiveTillMessage(
   secret: string,
   purpose: TillPurpose,
 ): Promise<Response> {
-  if (!isCallbackSecret(secret)) return unknownUrl();
   try {
     const address = context.callerAddress(request);
     const storedSecret = await withRetries(() => context.till.readSecret(address));
