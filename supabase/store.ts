@@ -20,15 +20,18 @@ export function servicesOrigin({ url }: StoreAddress): string {
   return url || window.location.origin;
 }
 
+/** A key's headers. Hosted projects accept legacy keys as bearer tokens only; the built-in services need only `apikey`. */
+export function keyHeaders(key: string) {
+  return { apikey: key, Authorization: `Bearer ${key}` };
+}
+
 export function createStore(
   address: StoreAddress,
   options: { fetch?: typeof fetch; headers?: Record<string, string> } = {},
 ): Store {
-  // Hosted projects accept legacy keys as bearer tokens only; the built-in services need only the header `apikey`.
   const isHosted = address.url !== '' && !options.fetch;
   const headers = {
-    apikey: address.key,
-    ...(isHosted ? { Authorization: `Bearer ${address.key}` } : {}),
+    ...(isHosted ? keyHeaders(address.key) : { apikey: address.key }),
     ...options.headers,
   };
   const origin = servicesOrigin(address);

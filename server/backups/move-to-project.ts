@@ -4,6 +4,7 @@ import type { Database, Session } from '@jani-juice/backend/database';
 import { openPostgresql } from '@jani-juice/backend/postgresql';
 import type { FileStore } from '@jani-juice/backend/storage';
 import { StorageClient } from '@supabase/storage-js';
+import { keyHeaders } from '../../supabase/store.ts';
 import { Refused } from './create-database.ts';
 import type { Content } from './manifest.ts';
 import type { RowSource } from './row-source.ts';
@@ -120,11 +121,7 @@ async function uploadFiles(
   session: Session,
   database: Database,
 ): Promise<number> {
-  // Hosted projects accept legacy keys as bearer tokens only.
-  const storage = new StorageClient(`${projectUrl}/storage/v1`, {
-    apikey: secretKey,
-    authorization: `Bearer ${secretKey}`,
-  });
+  const storage = new StorageClient(`${projectUrl}/storage/v1`, keyHeaders(secretKey));
   const { rows: buckets } = await session.query<{ id: string; is_public: boolean }>(
     'select id, public as is_public from storage.buckets',
   );

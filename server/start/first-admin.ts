@@ -3,7 +3,7 @@
 import { randomInt } from 'node:crypto';
 import { WrongSetting } from '@jani-juice/backend/settings';
 import { GoTrueAdminApi, type User } from '@supabase/auth-js';
-import type { Store } from '../../supabase/store.ts';
+import { keyHeaders, type Store } from '../../supabase/store.ts';
 import type { Job } from '../jobs/jobs.ts';
 
 export interface FirstAdminOptions {
@@ -44,7 +44,7 @@ export async function ensureFirstAdmin(options: FirstAdminOptions): Promise<Firs
 
   const admin = new GoTrueAdminApi({
     url: `${servicesUrl}/auth/v1`,
-    headers: { apikey: secretKey, authorization: `Bearer ${secretKey}` },
+    headers: keyHeaders(secretKey),
     ...(serviceFetch ? { fetch: serviceFetch } : {}),
   });
   const password = options.password ?? randomPassword();

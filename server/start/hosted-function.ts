@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Setup } from '../../domain/payment-setup.ts';
 import { buildHeader } from '../../supabase/functions/mobile-money/build.ts';
+import { keyHeaders } from '../../supabase/store.ts';
 import type { Config } from './config.ts';
 import type { Finding } from './hosted-services.ts';
 
@@ -26,11 +27,7 @@ export async function checkFunction(
   const address = `${url}/functions/v1/mobile-money`;
   const post = (path: string, headers: Record<string, string>, body: string) =>
     fetch(address + path, { method: 'POST', headers, body, signal: AbortSignal.timeout(timeoutMs) });
-  const headers = {
-    apikey: secretKey,
-    authorization: `Bearer ${secretKey}`,
-    'content-type': 'application/json',
-  };
+  const headers = { ...keyHeaders(secretKey), 'content-type': 'application/json' };
   try {
     const response = await post('', headers, JSON.stringify({ action: 'describe-setup' }));
     const { setup, problem } = ((await response.json().catch(() => null)) ?? {}) as {

@@ -4,6 +4,7 @@ import { RealtimeClient } from '@supabase/realtime-js';
 import { StorageClient } from '@supabase/storage-js';
 import { WebSocket } from 'ws';
 import { withTimeout } from '../../domain/timeout.ts';
+import { keyHeaders } from '../../supabase/store.ts';
 import type { Config } from './config.ts';
 
 type Project = NonNullable<Config['supabase']>;
@@ -16,11 +17,6 @@ export interface Finding {
 
 const timeoutMs = 10_000;
 const configPush = 'PUBLIC_URL=https://… npx supabase config push';
-
-const headersOf = ({ publishableKey }: Project) => ({
-  apikey: publishableKey,
-  authorization: `Bearer ${publishableKey}`,
-});
 
 const isDown = (service: string, page: string, reason: string): Finding => ({
   problem: `${service} does not answer (${reason})`,
@@ -37,7 +33,7 @@ export async function checkSignIn(project: Project): Promise<Finding | null> {
   };
   try {
     const response = await fetch(`${project.url}/auth/v1/settings`, {
-      headers: headersOf(project),
+      headers: keyHeaders(project.publishableKey),
       signal: AbortSignal.timeout(timeoutMs),
     });
     if (!response.ok) return isDown('the auth service', page, `status ${response.status}`);
@@ -72,10 +68,7 @@ const probeImage = Buffer.from(
  */
 export async function checkStorage(project: Project, withProbe: boolean): Promise<Finding | null> {
   const { url, secretKey } = project;
-  const storage = new StorageClient(`${url}/storage/v1`, {
-    apikey: secretKey,
-    authorization: `Bearer ${secretKey}`,
-  });
+  const storage = new StorageClient(`${url}/storage/v1`, keyHeaders(secretKey));
   const page = 'Logs, Storage';
   try {
     const bucket = await withTimeout(storage.getBucket('product-images'), timeoutMs);

@@ -1,6 +1,7 @@
 // Where processes share the browser files of their builds: a private bucket of the shop's storage, which only the secret key opens. So it
 // is the same with files on a disk, in an S3 store, and in a hosted project.
 import { StorageClient } from '@supabase/storage-js';
+import { keyHeaders } from '../../../supabase/store.ts';
 
 export interface BuildStore {
   /** The builds that processes run or ran lately. */
@@ -20,7 +21,7 @@ export function openBuildStore(options: {
   serviceFetch?: typeof fetch;
 }): BuildStore {
   const { servicesUrl, secretKey, serviceFetch } = options;
-  const headers = { apikey: secretKey, ...(serviceFetch ? {} : { Authorization: `Bearer ${secretKey}` }) };
+  const headers = serviceFetch ? { apikey: secretKey } : keyHeaders(secretKey);
   const client = new StorageClient(`${servicesUrl}/storage/v1`, headers, serviceFetch);
   const files = client.from(bucket);
   const write = (id: string, content: Buffer) =>
