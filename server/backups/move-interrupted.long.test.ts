@@ -1,5 +1,4 @@
 // Moves of a shop with 5,000 orders and 60 images that are killed in the middle and repeated, in both directions.
-import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { access, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import type { Database } from '@jani-juice/backend/database';
 import { openPglite } from '@jani-juice/backend/pglite';
 import { openPostgresql } from '@jani-juice/backend/postgresql';
-import { copyMigratedDatabase, sharedBuffers, testDatabases } from '@jani-juice/backend/testing';
+import { copyMigratedDatabase, runProgram, sharedBuffers, testDatabases } from '@jani-juice/backend/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { allRows } from '../../scripts/all-rows.ts';
 import { withEmptyDatabase } from '../../scripts/empty-database.ts';
@@ -61,23 +60,11 @@ async function fillShop(dataDir: string): Promise<Map<string, Buffer>> {
 /** Runs `npm run move` without its build. */
 function runMove(dataDir: string, databaseUrl: string | null, to: string) {
   const code = `import(${JSON.stringify(command)}).then(({ move }) => move(${JSON.stringify(root)}, ${JSON.stringify(root)}, ['--to', ${JSON.stringify(to)}]))`;
-  const child: ChildProcess = spawn(
-    process.execPath,
-    ['--import', 'tsx', '--input-type=module', '-e', code],
-    {
-      cwd: root,
-      env: { ...process.env, DATA_DIR: dataDir, DATABASE_URL: databaseUrl ?? '' },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    },
-  );
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) {
-    stream?.on('data', (chunk) => {
-      output += chunk;
-    });
-  }
-  const ended = new Promise<string>((done) => child.once('close', () => done(output)));
-  return { ended, kill: () => child.kill('SIGKILL') };
+  const { child, ended } = runProgram(code, { DATA_DIR: dataDir, DATABASE_URL: databaseUrl ?? '' });
+  return {
+    ended: ended.then(({ output, errors }) => output + errors),
+    kill: () => child.kill('SIGKILL'),
+  };
 }
 
 const isThere = (path: string) =>

@@ -1,10 +1,9 @@
 // A process with a broken database or a blocked main thread ends itself, and the next one finds all acknowledged writes.
-import { spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openPglite } from '@jani-juice/backend/pglite';
-import { copyMigratedDatabase, sharedBuffers } from '@jani-juice/backend/testing';
+import { copyMigratedDatabase, runProgram, sharedBuffers } from '@jani-juice/backend/testing';
 import { expect, test } from 'vitest';
 import { restartExitCode } from './end-broken.ts';
 
@@ -23,17 +22,7 @@ function run(folder: string, program: string) {
     ${program}
     process.exit(0);
   `;
-  return new Promise<{ end: number | NodeJS.Signals | null; output: string }>((done) => {
-    const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', script], {
-      env: { ...process.env, FOLDER: folder },
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    let output = '';
-    child.stdout.on('data', (chunk) => {
-      output += chunk;
-    });
-    child.once('close', (code, signal) => done({ end: code ?? signal, output }));
-  });
+  return runProgram(script, { FOLDER: folder }).ended;
 }
 
 test('an endless statement or a broken database ends the process, a long wait does not, and acknowledged writes are retained', async () => {

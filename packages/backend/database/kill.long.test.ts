@@ -1,9 +1,9 @@
 // A process killed at any moment loses no acknowledged write.
-import { spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { runProgram } from '../testing/run-program.ts';
 import { copyMigratedDatabase, sharedBuffers } from '../testing/throwaway.ts';
 import { openPglite } from './pglite.ts';
 
@@ -21,28 +21,17 @@ const writer = `
 `;
 
 /** Runs the writer and kills it after it has acknowledged some rows. Returns the last number it printed. */
-function writeUntilKilled(folder: string, rows: number): Promise<number> {
-  return new Promise((done, fail) => {
-    const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', writer], {
-      env: { ...process.env, FOLDER: folder },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    let output = '';
-    let errorOutput = '';
-    child.stdout.on('data', (chunk) => {
-      output += chunk;
-      // The writer is in the middle of a later row by then, because the pipe lags behind it.
-      if (output.split('\n').length > rows) child.kill('SIGKILL');
-    });
-    child.stderr.on('data', (chunk) => {
-      errorOutput += chunk;
-    });
-    child.once('exit', (_, signal) => {
-      const complete = output.slice(0, output.lastIndexOf('\n')).split('\n');
-      if (signal === 'SIGKILL') done(Number(complete.at(-1)));
-      else fail(new Error(`the writer ended by itself: ${errorOutput}`));
-    });
+async function writeUntilKilled(folder: string, rows: number): Promise<number> {
+  const { child, ended } = runProgram(writer, { FOLDER: folder });
+  let lines = 0;
+  child.stdout.on('data', (chunk) => {
+    lines += String(chunk).split('\n').length - 1;
+    // The writer is in the middle of a later row by then, because the pipe lags behind it.
+    if (lines >= rows) child.kill('SIGKILL');
   });
+  const { end, output, errors } = await ended;
+  if (end !== 'SIGKILL') throw new Error(`the writer ended by itself: ${errors}`);
+  return Number(output.split('\n').at(-2));
 }
 
 test('retains every row acknowledged before a kill, and the next process can write', async () => {

@@ -1,18 +1,15 @@
 // After a power cut at any moment the embedded database opens with every acknowledged row, or its files are reported as damaged.
-import { spawn } from 'node:child_process';
 import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { runProgram } from '../testing/run-program.ts';
 import { sharedBuffers } from '../testing/throwaway.ts';
 import { openPglite } from './pglite.ts';
 
-const root = fileURLToPath(new URL('../../..', import.meta.url));
-const preload = new URL('./simulate-power-cut.mjs', import.meta.url).href;
-
 // Opens the folder, writes rows and prints each number once its commit is acknowledged. Closes it in the end.
 const writer = `
+  import '${new URL('./simulate-power-cut.mjs', import.meta.url)}';
   import { openPglite } from './packages/backend/database/pglite.ts';
   const database = await openPglite(process.env.POWER_CUT_IN + 'database', { sharedBuffers: '16MB', blanks: 'build/blank-database' });
   process.stdout.write('open\\n');
@@ -38,34 +35,16 @@ interface Run {
   operations: number;
 }
 
-function run(place: string, cutAt: number): Promise<Run> {
-  return new Promise((done) => {
-    const child = spawn(
-      process.execPath,
-      ['--import', 'tsx', '--import', preload, '--input-type=module', '--eval', writer],
-      {
-        cwd: root,
-        env: { ...process.env, POWER_CUT_AT: String(cutAt), POWER_CUT_IN: `${place}/` },
-        stdio: ['ignore', 'pipe', 'pipe'],
-      },
-    );
-    let [output, errors] = ['', ''];
-    child.stdout.on('data', (chunk) => {
-      output += chunk;
-    });
-    child.stderr.on('data', (chunk) => {
-      errors += chunk;
-    });
-    child.once('close', (_, signal) => {
-      const lines = output.split('\n').slice(0, -1);
-      done({
-        acknowledged: lines.length > 0 ? Math.max(0, ...lines.slice(1).map(Number)) : null,
-        isCut: signal === 'SIGKILL',
-        output: errors,
-        operations: Number(/operations (\d+)/.exec(errors)?.[1] ?? 0),
-      });
-    });
-  });
+async function run(place: string, cutAt: number): Promise<Run> {
+  const { ended } = runProgram(writer, { POWER_CUT_AT: String(cutAt), POWER_CUT_IN: `${place}/` });
+  const { end, output, errors } = await ended;
+  const lines = output.split('\n').slice(0, -1);
+  return {
+    acknowledged: lines.length > 0 ? Math.max(0, ...lines.slice(1).map(Number)) : null,
+    isCut: end === 'SIGKILL',
+    output: errors,
+    operations: Number(/operations (\d+)/.exec(errors)?.[1] ?? 0),
+  };
 }
 
 let place: string;
@@ -75,7 +54,7 @@ beforeAll(async () => {
 afterAll(() => rm(place, { recursive: true }));
 
 const countRows = async (folder: string) => {
-  const database = await openPglite(folder, { sharedBuffers, blanks: join(root, 'build/blank-database') });
+  const database = await openPglite(folder, { sharedBuffers, blanks: 'build/blank-database' });
   try {
     await database.execute(
       'create table if not exists public.acknowledged (n integer primary key, padding text)',

@@ -1,5 +1,5 @@
-// Preloaded by a test: ends the process as a power cut does, at the n-th operation that changes a file (POWER_CUT_AT). What the process
-// wrote to the files below POWER_CUT_IN and did not sync is undone first, in reverse order.
+// Imported first by a program of a test: ends the process as a power cut does, at the n-th operation that changes a file (POWER_CUT_AT).
+// What the process wrote to the files below POWER_CUT_IN and did not sync is undone first, in reverse order.
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 

@@ -1,6 +1,5 @@
 // A process killed between writing a file and its row, or between a row and the removal of the replaced file, leaves no row without
 // a file; the sweep removes files without a row.
-import { spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,6 +7,7 @@ import { expect, test } from 'vitest';
 import type { Claims } from '../database/as-role.ts';
 import type { Database } from '../database/database.ts';
 import { openPglite } from '../database/pglite.ts';
+import { runProgram } from '../testing/run-program.ts';
 import { copyMigratedDatabase, platform } from '../testing/throwaway.ts';
 import { createDiskFiles } from './files/disk-files.ts';
 import { FileMissing } from './files/file-store.ts';
@@ -50,25 +50,10 @@ const uploader = `
 `;
 
 /** Returns the last version that was acknowledged before the process was killed. */
-function uploadUntilKilled(folder: string, dies: string): Promise<number> {
-  return new Promise((done, fail) => {
-    const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', uploader], {
-      env: { ...process.env, FOLDER: folder, DIES: dies },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    let output = '';
-    let errorOutput = '';
-    child.stdout.on('data', (chunk) => {
-      output += chunk;
-    });
-    child.stderr.on('data', (chunk) => {
-      errorOutput += chunk;
-    });
-    child.once('close', (_, signal) => {
-      if (signal === 'SIGKILL') done(Number(output.trim().split('\n').at(-1)));
-      else fail(new Error(`the uploader ended by itself: ${errorOutput}`));
-    });
-  });
+async function uploadUntilKilled(folder: string, dies: string): Promise<number> {
+  const { end, output, errors } = await runProgram(uploader, { FOLDER: folder, DIES: dies }).ended;
+  if (end !== 'SIGKILL') throw new Error(`the uploader ended by itself: ${errors}`);
+  return Number(output.trim().split('\n').at(-1));
 }
 
 const later = () => new Date(Date.now() + 60_000);

@@ -1,59 +1,25 @@
 // What the genuine CLI sends to a project with the commands of docs/operating.md, in versions that decide differently what to send.
-import { execFile } from 'node:child_process';
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
+import { readFile } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
+import { isOnNpm, runCli } from '../supabase-cli.ts';
 import { startManagementApi } from './management-api.ts';
-
-const root = fileURLToPath(new URL('../../../', import.meta.url));
-const run = promisify(execFile);
-
-/** Runs a version of the CLI from npm, with a home of its own and in a copy of the folder, because it writes to both. */
-async function runCli(version: string, apiUrl: string, given: string[]): Promise<string> {
-  const home = await mkdtemp(join(tmpdir(), 'supabase-cli-'));
-  try {
-    for (const name of ['config.toml', 'templates'])
-      await cp(join(root, 'supabase', name), join(home, 'supabase', name), { recursive: true });
-    const profile = join(home, 'profile.yaml');
-    const host = { api_url: apiUrl, dashboard_url: apiUrl, docs_url: apiUrl, project_host: 'project.test' };
-    await writeFile(profile, JSON.stringify({ name: 'stand-in', ...host }));
-    const { stdout, stderr } = await run(
-      'npx',
-      ['--yes', `--package=supabase@${version}`, 'supabase', ...given, '--profile', profile, '--yes'],
-      {
-        cwd: home,
-        maxBuffer: 16 * 1024 * 1024,
-        env: {
-          ...process.env,
-          HOME: home,
-          npm_config_cache: process.env.npm_config_cache ?? join(homedir(), '.npm'),
-          PUBLIC_URL: 'https://shop.example',
-          SUPABASE_ACCESS_TOKEN: `sbp_${'0'.repeat(40)}`,
-          SUPABASE_TELEMETRY_DISABLED: '1',
-        },
-      },
-    );
-    return stdout + stderr;
-  } finally {
-    await rm(home, { recursive: true, force: true });
-  }
-}
 
 /** The first sends every setting with its own defaults; the others send what `config.toml` declares. */
 const versions = ['2.112.0', '2.122.1', '3.1.0'];
-const isReachable = await run('npm', ['view', `supabase@${versions.at(-1)}`, 'version']).then(
-  () => true,
-  () => false,
-);
+const isReachable = await isOnNpm(versions.at(-1) ?? '');
 if (!isReachable) console.warn('npm is unreachable: the tests with the Supabase CLI are skipped.');
 
 describe.runIf(isReachable).each(versions)('Supabase CLI %s', (version) => {
   test('lets staff sign in and no one sign up', { timeout: 300_000 }, async () => {
     const api = await startManagementApi();
-    const push = () => runCli(version, api.url, ['config', 'push', '--project-ref', 'abcdefghijklmnopqrst']);
+    const urls = {
+      api_url: api.url,
+      dashboard_url: api.url,
+      docs_url: api.url,
+      project_host: 'project.test',
+    };
+    const given = ['config', 'push', '--project-ref', 'abcdefghijklmnopqrst', '--profile', 'profile.yaml'];
+    const push = () => runCli(version, given, { name: 'stand-in', ...urls });
     try {
       await push();
       expect(api.auth).toMatchObject({
@@ -85,7 +51,7 @@ describe.runIf(isReachable).each(versions)('Supabase CLI %s', (version) => {
         'recovery',
       ])
         expect(api.auth[`mailer_templates_${name}_content`]).toBe(
-          await readFile(join(root, `supabase/templates/${name}.html`), 'utf8'),
+          await readFile(new URL(`../../templates/${name}.html`, import.meta.url), 'utf8'),
         );
       expect(api.tables).toMatchObject({ db_schema: 'public', max_rows: 1000 });
       api.changes.splice(0);
