@@ -3,6 +3,7 @@ import { connect } from 'node:net';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Database } from '../database/database.ts';
+import { Backlog } from '../limits/backlog.ts';
 import { platform, throwawayDatabase } from '../testing/throwaway.ts';
 import { type Limits, RateWindow } from './limits.ts';
 import { Collected, startService, subscribed, type ThrowawayService, tokenOf } from './throwaway-service.ts';
@@ -564,7 +565,9 @@ describe('limits', () => {
   });
 
   test('limits unread bytes of all slow readers without affecting the others', async () => {
-    await start({ bufferedBytes: 50_000_000, queuedBytes: 20_000_000, deliveriesPerSecond: 1_000_000 });
+    const backlog = new Backlog({ queuedBytes: 20_000_000, queuedBytesPerNetwork: 16_000_000 });
+    const limits = { bufferedBytes: 50_000_000, deliveriesPerSecond: 1_000_000 };
+    service = await startService(database, limits, { backlog });
     const slow = await Promise.all(Array.from({ length: 8 }, () => rawClient(service)));
     for (const { push } of slow) push('realtime:flood', 'phx_join');
     await Promise.all(slow.map(({ frames }) => frames.atLeast(1)));

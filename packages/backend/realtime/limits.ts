@@ -79,10 +79,6 @@ export interface Limits {
    * `payloadBytes`, or a large message would disconnect its reader.
    */
   bufferedBytes: number;
-  /** Maximum unread bytes per network, before clients that do not read are disconnected. */
-  queuedBytesPerNetwork: number;
-  /** Maximum unread bytes of all clients, before those that do not read are disconnected. */
-  queuedBytes: number;
   /** Milliseconds that other clients wait for a slow reader before it is disconnected. */
   slowReaderTimeoutMs: number;
   /** The same for visitors (role `anon`), who may open many sockets and read from none. */
@@ -121,8 +117,6 @@ export const defaultLimits: Limits = {
   presenceBytesPerTopic: 512 * 1024,
   presenceLeaseMs: 30_000,
   bufferedBytes: 2_000_000,
-  queuedBytesPerNetwork: 16_000_000,
-  queuedBytes: 64_000_000,
   slowReaderTimeoutMs: 2_000,
   slowVisitorTimeoutMs: 100,
   idleMilliseconds: 60_000,

@@ -47,7 +47,7 @@ export interface RealtimeOptions {
   limits?: Partial<Limits>;
   /** Fair queue of the queries of joins. Default: its own. */
   joinQueue?: FairQueue;
-  /** Counts unread messages, together with other unread bytes of the process. Default: its own, with the limits of unread bytes. */
+  /** Counts unread messages, together with other unread bytes of the process. Default: its own. */
   backlog?: Backlog;
 }
 
@@ -78,7 +78,7 @@ class HandshakeRefused extends Error {
 export function createRealtimeService(options: RealtimeOptions): RealtimeService {
   const limits = { ...defaultLimits, ...options.limits };
   const onError = options.onError ?? (() => {});
-  const backlog = options.backlog ?? new Backlog(limits);
+  const backlog = options.backlog ?? new Backlog();
   const fanOut = new FanOut({ drained: () => backlog.drained(), onError });
   const channels = new Channels(fanOut);
   const hub: Hub = {

@@ -54,7 +54,7 @@ export interface ThrowawayService {
 export async function startService(
   database: Database,
   limits: Partial<Limits> = {},
-  options: Pick<RealtimeOptions, 'publicSenders'> = {},
+  options: Pick<RealtimeOptions, 'publicSenders' | 'backlog'> = {},
 ): Promise<ThrowawayService> {
   const errors: unknown[] = [];
   const service = createRealtimeService({
