@@ -203,6 +203,19 @@ describe('the page cache', () => {
     expect(cache.bytes).toBe(0);
   });
 
+  test('counts a hit by URL as a use of the page', async () => {
+    const cache = new PageCache(40_000);
+    const store = (path: string) =>
+      cache.getOrRender(`${path}?`, 'identity', () => page(path.padEnd(10_000)));
+    for (const path of ['/shop/a', '/shop/b']) await store(path);
+    for (const path of ['/shop/a', '/shop/b', '/shop/a']) cache.find(path);
+    await store('/shop/c');
+    expect(['/shop/a', '/shop/b', '/shop/c'].filter((path) => cache.find(path))).toEqual([
+      '/shop/a',
+      '/shop/c',
+    ]);
+  });
+
   test('2,000 URLs with parameters fill only the part for such pages, and drop no other page', async () => {
     const cache = new PageCache(1_000_000);
     await cache.getOrRender('/?', 'identity', () => page('home'));

@@ -113,10 +113,10 @@ export async function encodePage({ bodies }: CachedPage, encoding: Encoding): Pr
 // A path that starts with `//` names another host.
 const isPath = /^\/(?![/\\])/;
 
-/** A stored page; null once it is out of date. */
+/** A stored page. */
 interface Entry {
   key: string;
-  page: CachedPage | null;
+  page: CachedPage;
   bytes: number;
 }
 
@@ -149,8 +149,8 @@ export class PageCache {
   readonly #plain: Pages;
   readonly #withParameters: Pages;
   readonly #byTag = new Map<string, Set<Entry>>();
-  // The same pages by requested URL, so that a hit parses nothing.
-  readonly #byUrl = new Map<string, Entry>();
+  // Keys by requested URL, so that a hit parses nothing.
+  readonly #keysByUrl = new Map<string, string>();
   readonly #sharing = new Map<string, Promise<CachedPage>>();
   readonly #renders = new Set<Render>();
   #improving: Promise<unknown> = Promise.resolve();
@@ -170,7 +170,7 @@ export class PageCache {
   get(key: string): CachedPage | undefined {
     const { entries } = this.#pagesOf(key);
     const entry = entries.get(key);
-    if (!entry?.page) return undefined;
+    if (!entry) return undefined;
     entries.delete(key);
     entries.set(key, entry);
     return entry.page;
@@ -185,16 +185,14 @@ export class PageCache {
    * @param url path and query, as received
    */
   find(url: string): CachedPage | undefined {
-    const cached = this.#byUrl.get(url);
-    if (cached?.page) return cached.page;
-    if (cached) this.#byUrl.delete(url);
-    const key =
-      isPath.test(url) && URL.canParse(url, 'http://shop') ? pageKey(new URL(url, 'http://shop')) : null;
+    const known = this.#keysByUrl.get(url);
+    if (known !== undefined) return this.get(known);
+    if (!isPath.test(url) || !URL.canParse(url, 'http://shop')) return undefined;
+    const key = pageKey(new URL(url, 'http://shop'));
     const page = key === null ? undefined : this.get(key);
-    const entry = page && key !== null && url.length <= 500 ? this.#pagesOf(key).entries.get(key) : undefined;
-    if (entry) {
-      if (this.#byUrl.size >= maxUrls) this.#byUrl.clear();
-      this.#byUrl.set(url, entry);
+    if (key !== null && page && url.length <= 500) {
+      if (this.#keysByUrl.size >= maxUrls) this.#keysByUrl.clear();
+      this.#keysByUrl.set(url, key);
     }
     return page;
   }
@@ -244,9 +242,8 @@ export class PageCache {
   /** Drops every page: any of them may be out of date. */
   clear(): void {
     for (const { entries } of [this.#plain, this.#withParameters]) {
-      for (const entry of [...entries.values()]) this.#drop(entry);
+      for (const entry of entries.values()) this.#drop(entry);
     }
-    this.#byUrl.clear();
     for (const render of this.#renders) render.isDoubtful = true;
     this.#sharing.clear();
   }
@@ -282,13 +279,13 @@ export class PageCache {
 
   /** One page at a time, after it was sent: the first visitor does not wait for it. */
   async #improve(entry: Entry): Promise<void> {
-    if (!entry.page) return;
+    const { entries } = this.#pagesOf(entry.key);
+    if (entries.get(entry.key) !== entry) return;
     const { identity } = entry.page.bodies;
     const [br, gzip] = await Promise.all([
       compress(identity, 'br', 'best'),
       compress(identity, 'gzip', 'best'),
     ]);
-    if (!entry.page) return;
     // A new object, because values cached for the first one, such as its length, do not apply.
     entry.page = { ...entry.page, bodies: { identity, br, gzip } };
     this.#measure(entry.key, entry.page);
@@ -313,14 +310,11 @@ export class PageCache {
   }
 
   #drop(entry: Entry): void {
-    if (!entry.page) return;
     for (const tag of tagsOf(entry.page)) {
       const sharers = this.#byTag.get(tag);
       sharers?.delete(entry);
       if (sharers?.size === 0) this.#byTag.delete(tag);
     }
-    // `#byUrl` may still contain this entry.
-    entry.page = null;
     const pages = this.#pagesOf(entry.key);
     pages.entries.delete(entry.key);
     pages.bytes -= entry.bytes;
