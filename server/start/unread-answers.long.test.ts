@@ -108,9 +108,9 @@ describe.each(testDatabases())('clients of %s that do not read', (kind) => {
       [file, file, '/contact?a', '/shop?page=2'],
     ],
   ])('hold no more memory than promised: %s', async (_, connections, networks, paths) => {
-    const peakDuring = async (ms: number, work: () => Promise<unknown>) => {
+    const peakDuring = async (ms: number, work: () => Promise<unknown>, isEnough = () => true) => {
       let peak = 0;
-      for (const until = performance.now() + ms; performance.now() < until; ) {
+      for (const until = performance.now() + ms; performance.now() < until || !isEnough(); ) {
         await work();
         peak = Math.max(peak, await megabytes());
         await new Promise((done) => setTimeout(done, 20));
@@ -125,11 +125,15 @@ describe.each(testDatabases())('clients of %s that do not read', (kind) => {
     );
     const { counts, stop } = attack(connections, networks, paths);
     const statuses = new Set<number | undefined>();
-    const unreadPeak = await peakDuring(2 * phaseMs, async () => statuses.add(await read('192.0.2.1')));
+    // At least until the limit has closed a connection, which takes longer beside other work.
+    const unreadPeak = await peakDuring(
+      2 * phaseMs,
+      async () => statuses.add(await read('192.0.2.1')),
+      () => counts.closed > 0,
+    );
     stop();
     const figures = `${idle.toFixed()} MB idle, ${readPeak.toFixed()} read, ${unreadPeak.toFixed()} unread`;
     expect([...statuses]).toEqual([200]);
-    expect(counts.closed).toBeGreaterThan(0);
     expect(unreadPeak - readPeak, figures).toBeLessThan(promisedBytes / 2 ** 20 + tolerance);
   });
 });
