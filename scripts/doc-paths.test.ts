@@ -58,9 +58,9 @@ const sources = folders.flatMap((folder) =>
 
 test('documents and headings that comments name', () => {
   const references = sources.flatMap((source) =>
-    [...readFileSync(join(root, source), 'utf8').matchAll(/\bdocs\/[\w/-]+\.md(?:#([\w-]+))?/g)].map(
-      ([reference, anchor]) => ({ source, reference, anchor }),
-    ),
+    [
+      ...readFileSync(join(root, source), 'utf8').matchAll(/\b(?:docs|packages)\/[\w/-]+\.md(?:#([\w-]+))?/g),
+    ].map(([reference, anchor]) => ({ source, reference, anchor })),
   );
   expect(references.some(({ reference }) => reference === 'docs/product.md#statuses')).toBe(true);
   const broken = references.filter(({ reference, anchor }) => {

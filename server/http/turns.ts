@@ -1,4 +1,4 @@
-// When a request begins: at once, or in the share of its client (docs/decisions/fair-share.md).
+// When a request begins: at once, or in the share of its client (packages/backend/decisions/fair-share.md).
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Backend } from '@jani-juice/backend';
 import { isClientDisconnect } from '@jani-juice/backend/http';

@@ -11,7 +11,7 @@ import { memoryEnvironment } from '../../scripts/memory-settings.mjs';
 
 const answer = '/rest/v1/long_texts';
 const file = '/storage/v1/object/public/files/large.bin';
-/** Bytes that unread answers add to the process (docs/decisions/unread-answers.md). */
+/** Bytes that unread answers add to the process (packages/backend/decisions/unread-answers.md). */
 const promisedBytes = 64_000_000;
 /** Megabytes by which two measurements of the same work differ. */
 const tolerance = 24;

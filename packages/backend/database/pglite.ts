@@ -53,7 +53,7 @@ const serializers = new Proxy({} as Record<number, typeof toText>, { get: () => 
 // module.
 setFlagsFromString('--wasm-tiering-budget=100000000');
 // V8 13 (Node 24) takes 600 MB to optimise one of these functions, which other versions optimise with 26 MB, and no setting excludes
-// a function. Without optimised code queries take little longer (docs/decisions/startup-time.md).
+// a function. Without optimised code queries take little longer (packages/backend/decisions/startup-time.md).
 if (process.versions.v8.startsWith('13.')) {
   setFlagsFromString('--no-wasm-tier-up');
   setFlagsFromString('--no-wasm-dynamic-tiering');

@@ -1,5 +1,5 @@
 // The memory of answers and messages that their clients have not read yet, of all sockets of the process together: each socket has its
-// own limit, but many of them would still fill the memory (docs/decisions/unread-answers.md).
+// own limit, but many of them would still fill the memory (packages/backend/decisions/unread-answers.md).
 import { QueueFull } from './fair-queue.ts';
 import { allowanceAt } from './network-limits.ts';
 

@@ -1,4 +1,4 @@
-// One client's share of the machine (docs/decisions/fair-share.md).
+// One client's share of the machine (packages/backend/decisions/fair-share.md).
 
 import type { Caller } from '../caller.ts';
 import type { Database } from '../database/database.ts';
