@@ -1,4 +1,4 @@
-// Limits of one table request (packages/backend/decisions/fair-share.md): several times what any page of the shop needs.
+// Limits of one table request (docs/decisions/service-settings.md): several times what any page of the shop needs.
 import type { SizeLimits } from '@jani-juice/backend/limits';
 
 /** Of a visitor. */

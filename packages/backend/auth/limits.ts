@@ -1,6 +1,6 @@
 // Limits of calls and guesses, counted in the database across processes. No stranger may exhaust a limit for an account's owner:
 // guessable values count per account and network, and others are never refused because of someone's guesses
-// (packages/backend/decisions/auth.md).
+// (packages/backend/decisions/auth-limits.md).
 import type { Session } from '../database/database.ts';
 import { networksOf } from '../limits/network.ts';
 import { AuthError } from './auth-error.ts';

@@ -1,5 +1,5 @@
-// Limits per network, in the memory of one process: resources held at a time, and actions per second.
-// Limits that must hold for all processes together are in the database (docs/decisions/limits.md).
+// Limits per network, in the memory of one process: resources held at a time, and actions per second
+// (packages/backend/decisions/network-limits.md). Limits that must hold for all processes together are in the database.
 
 /** Allowance of one network; wider networks of an address get a multiple of it. */
 export interface NetworkAllowance {
