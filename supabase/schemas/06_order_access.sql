@@ -1,4 +1,4 @@
--- Order access: the data shown for a tracking number, an access key or digits of the phone (docs/decisions/what-a-tracking-number-shows.md).
+-- Order access: the data shown for a tracking number, an access key or digits of the phone (docs/decisions/orders-shown-to-customers.md).
 
 create function private.shown_status(status text) returns text
 language sql immutable

@@ -1,4 +1,4 @@
--- Deliveries: one per paid order; its status and its order's status are synchronised (docs/decisions/deliveries-and-inquiries.md).
+-- Deliveries: one per paid order; its status and its order's status are synchronised (docs/decisions/order-status-changes.md).
 
 create table public.deliveries (
   id uuid primary key default gen_random_uuid(),

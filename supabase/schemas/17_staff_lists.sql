@@ -1,4 +1,4 @@
--- Lists of orders and deliveries for staff: search, filters and counts (docs/decisions/staff-screens.md).
+-- Lists of orders and deliveries for staff: search, filters and counts (docs/decisions/staff-lists.md).
 
 create function private.delivery_promise() returns interval
 language sql immutable

@@ -1,4 +1,4 @@
--- Messages to customers: templates and the outbox (docs/decisions/messages-to-customers.md).
+-- Messages to customers: templates and the outbox (docs/decisions/messages.md).
 
 -- A message enters the outbox in the transaction of the change that it reports; the shop's jobs send it afterwards.
 create table public.outbox_messages (

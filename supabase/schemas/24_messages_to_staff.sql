@@ -1,4 +1,4 @@
--- Messages to staff: who gets them, and their values (docs/decisions/messages-to-staff.md). They leave by the outbox, as messages to
+-- Messages to staff: who gets them, and their values (docs/decisions/messages.md). They leave by the outbox, as messages to
 -- customers do, with their templates and the daily budget.
 
 create function private.is_staff_message(kind text) returns boolean

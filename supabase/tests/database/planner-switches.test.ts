@@ -1,4 +1,4 @@
-// No function runs with planner switches of its caller that it does not set itself (docs/decisions/speed.md).
+// No function runs with planner switches of its caller that it does not set itself (docs/decisions/database-speed.md).
 
 import type { Database } from '@jani-juice/backend/database';
 import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
