@@ -67,6 +67,8 @@ export default defineConfig({
           include: screenTests,
           exclude: [...exclude],
           environment: './web/testing/dom-environment.ts',
+          // A link that saves a file leaves the page in happy-dom, unlike in a browser. Nothing else leaves it.
+          environmentOptions: { happyDOM: { settings: { navigation: { disableFallbackToSetURL: true } } } },
           globalSetup: ['web/testing/open-shop-for-screens.ts'],
           setupFiles: ['web/testing/prepare-dom.ts'],
           pool: 'threads',

@@ -17,7 +17,7 @@ test('an export that fails in the middle says so, saves nothing, and is continue
   onTestFinished(() => {
     URL.createObjectURL = createObjectURL;
   });
-  const { user } = await openScreen('/admin/inquiries', { expected: /^The export failed/ });
+  const { user, address } = await openScreen('/admin/inquiries', { expected: /^The export failed/ });
   await screen.findAllByText(name);
   // Not the list's own requests, which may be repeated at any time.
   interceptNext('"page_size":1000', (sendFirst) => {
@@ -36,5 +36,6 @@ test('an export that fails in the middle says so, saves nothing, and is continue
   await messages.findByText(/^\d+ inquiries exported$/);
   await waitFor(() => expect(messages.queryByText('Export stopped')).toBeNull());
   expect(files).toHaveLength(1);
+  expect(address()).toBe('/admin/inquiries');
   expect((await files[0]?.text())?.split('\r\n').filter((line) => line.includes(name))).toHaveLength(1);
 });
