@@ -1,4 +1,13 @@
 // M-PESA's result codes: which are final, and their messages for customers.
+import type { PaymentStatus } from '../supabase/types.ts';
+
+type OpenAttempt = 'initiating' | 'processing';
+/** The state of a payment as customers can query it: `pending` while its prompt is open. */
+export type ReportedStatus = Exclude<PaymentStatus, OpenAttempt> | 'pending';
+
+/** The prompt of a payment is being sent, or waits for the PIN or its result; `private.is_open_attempt` in the database. */
+export const isOpenAttempt = (status: PaymentStatus): status is OpenAttempt =>
+  status === 'initiating' || status === 'processing';
 
 export type PaymentResult = 'succeeded' | 'failed' | 'pending';
 

@@ -1,10 +1,10 @@
 // Texts of the contact page that staff edit: their places, their placeholders and their limits.
+import type { ShopTextSlug } from '../supabase/types.ts';
 import { formatKsh } from './money.ts';
 import { formatPhone } from './phone.ts';
 
 /** The texts, in the order in which the contact page shows them. The slug is the anchor there. */
-export const shopTextSlugs = ['faq', 'privacy', 'terms'] as const;
-export type ShopTextSlug = (typeof shopTextSlugs)[number];
+export const shopTextSlugs = ['faq', 'privacy', 'terms'] as const satisfies readonly ShopTextSlug[];
 
 /** Settings that the texts quote. The fee is in cents. */
 export interface ShopTextFacts {
@@ -28,6 +28,8 @@ export const shopTextPlaceholders = {
   payment_messages_kept: "how long M-PESA's messages are kept",
 } as const;
 type ShopTextPlaceholder = keyof typeof shopTextPlaceholders;
+const isPlaceholder = (name: string): name is ShopTextPlaceholder =>
+  Object.hasOwn(shopTextPlaceholders, name);
 
 /** Characters of a title, and of a body in Markdown. */
 export const shopTextLimits = { title: 80, body: 20_000 } as const;
@@ -49,7 +51,7 @@ export function fillShopText(body: string, facts: ShopTextFacts): string {
     payment_messages_kept: describeMonths(facts.payment_messages_months),
   };
   return body.replace(/\{([a-z_]+)\}/g, (written, name: string) =>
-    Object.hasOwn(values, name) ? values[name as ShopTextPlaceholder] : written,
+    isPlaceholder(name) ? values[name] : written,
   );
 }
 
@@ -75,9 +77,7 @@ export function checkShopText({ title, body }: { title: string; body: string }):
   else if ([...title].length > shopTextLimits.title) {
     problems.title = `At most ${shopTextLimits.title} characters`;
   }
-  const unknown = [...body.matchAll(/\{([a-z_]+)\}/g)].find(
-    ([, name = '']) => !Object.hasOwn(shopTextPlaceholders, name),
-  );
+  const unknown = [...body.matchAll(/\{([a-z_]+)\}/g)].find(([, name = '']) => !isPlaceholder(name));
   if (body.trim() === '') problems.body = 'A text needs words';
   else if ([...body].length > shopTextLimits.body) {
     problems.body = `At most ${shopTextLimits.body.toLocaleString('en-KE')} characters`;

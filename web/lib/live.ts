@@ -2,17 +2,9 @@
 import { RealtimeClient } from '@supabase/realtime-js';
 import { type StoreAddress, servicesOrigin } from '../../supabase/store.ts';
 
-/** An order that changed, without personal data. */
-export interface OrderChange {
-  /** The channel's key: the order's live handle or its id. */
-  id: string;
-  status: string;
-  payment_status: string;
-  updated_at: string;
-}
-
 interface Follower {
-  onChange(change: OrderChange): void;
+  /** The message is only a hint: reload the order. */
+  onChange(): void;
   /** Changes may have been missed because the channel has just opened or closed: reload the order. */
   onGap(isOpen: boolean): void;
 }
@@ -30,8 +22,7 @@ export function followOrder(address: StoreAddress, handle: string, follower: Fol
   const channel = client
     .channel(`order-${handle}`)
     .on('broadcast', { event: 'UPDATE' }, ({ payload }) => {
-      const change = readOrderChange(payload);
-      if (isFollowing && change?.id === handle) follower.onChange(change);
+      if (isFollowing && payload?.id === handle) follower.onChange();
     })
     .subscribe((status) => {
       if (isFollowing && status !== 'CLOSED') follower.onGap(status === 'SUBSCRIBED');
@@ -40,16 +31,4 @@ export function followOrder(address: StoreAddress, handle: string, follower: Fol
     isFollowing = false;
     void client.removeChannel(channel).finally(() => client.disconnect());
   };
-}
-
-/** @returns null unless it is a change of an order */
-export function readOrderChange(payload: unknown): OrderChange | null {
-  if (typeof payload !== 'object' || payload === null) return null;
-  const { id, status, payment_status, updated_at } = payload as Record<string, unknown>;
-  return typeof id === 'string' &&
-    typeof status === 'string' &&
-    typeof payment_status === 'string' &&
-    typeof updated_at === 'string'
-    ? { id, status, payment_status, updated_at }
-    : null;
 }

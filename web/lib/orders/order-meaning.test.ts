@@ -10,8 +10,8 @@ const placed: OrderFacts = {
   expiresAt: '2026-11-22T01:13:00Z',
 };
 const meaningOf = (change: Partial<OrderFacts>) => describeOrder({ ...placed, ...change }, now);
-const isPaid = { paymentStatus: 'paid', paid: 92_100, reservedUntil: null, expiresAt: null };
-const isOver = { status: 'cancelled', reservedUntil: null, expiresAt: null };
+const isPaid = { paymentStatus: 'paid', paid: 92_100, reservedUntil: null, expiresAt: null } as const;
+const isOver = { status: 'cancelled', reservedUntil: null, expiresAt: null } as const;
 
 test.each<[string, Partial<OrderFacts>, string, string]>([
   ['reserved', {}, 'unpaid', 'Not paid yet: KSh 921.00, reserved until 04:13.'],
@@ -146,7 +146,7 @@ test('shows the charge in whole shillings after payment', () => {
 });
 
 test('shows whether the amount or the stock is the reason for a hold', () => {
-  const held = { ...isPaid, paymentStatus: 'needs_review' };
+  const held = { ...isPaid, paymentStatus: 'needs_review' } as const;
   expect(meaningOf(held).text).toMatch(/^Your KSh 921\.00 reached us, but your drinks were sold/);
   expect(meaningOf({ ...held, paid: 142_100 }).text).toMatch(
     /^Your KSh 1,421\.00 reached us, but your order comes to KSh 921\.00\./,
@@ -169,7 +169,7 @@ test('announces the refund of a double payment', () => {
 });
 
 test('says which part of the money of an order paid in parts was sent back', () => {
-  const partly = { ...isPaid, status: 'cancelled', paid: 92_100, refunded: 40_000 };
+  const partly = { ...isPaid, status: 'cancelled', paid: 92_100, refunded: 40_000 } as const;
   expect(meaningOf(partly).text).toBe(
     "We received KSh 921.00 for this order. KSh 400.00 was sent back already. We'll refund you the rest or give you a call.",
   );
@@ -182,7 +182,7 @@ test('says which part of the money of an order paid in parts was sent back', () 
 });
 
 test('never calls a shipped order reserved', () => {
-  for (const status of ['processing', 'out_for_delivery', 'delivered']) {
+  for (const status of ['processing', 'out_for_delivery', 'delivered'] as const) {
     const { title, text, summary } = meaningOf({ status });
     expect(`${title} ${text} ${summary}`).not.toMatch(/reserved|fridge|sold to someone/);
   }
@@ -199,7 +199,7 @@ test('explains what happens to the payment of a cancelled order', () => {
   }
 });
 
-test.each([
+test.each<[Partial<OrderFacts>, ReturnType<typeof totalLines>]>([
   [{}, { total: 92_100, rounding: 50, paid: null }],
   [{ total: 92_100 }, { total: 92_100, rounding: 0, paid: null }],
   [{ paid: 92_100 }, { total: 92_100, rounding: 50, paid: null }],

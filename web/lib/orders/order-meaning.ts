@@ -1,14 +1,17 @@
 // Describes an order's state to the customer, with the next action. Used by every screen of the storefront.
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
+import type { OrderPaymentStatus, OrderStatus } from '../../../supabase/types.ts';
 import { formatOrderTime } from './order-date.ts';
 
 /** For an unpaid order: its newest payment that is open or ended without a known result. */
 export type PaymentCheck = 'review' | 'goes_back' | 'prompted' | 'unresolved';
 
+/** Statuses of orders in the storefront's words: `out_for_delivery`, not `shipped`. */
+export type ShownStatus = Exclude<OrderStatus, 'shipped'>;
+
 export interface OrderFacts {
-  /** In the storefront's words: `out_for_delivery`, not `shipped`. */
-  status: string;
-  paymentStatus: string;
+  status: ShownStatus;
+  paymentStatus: OrderPaymentStatus;
   paymentCheck: PaymentCheck | null;
   isRefunding: boolean;
   /** Null when it is not cancelled, or the reason is not known. */
@@ -67,12 +70,12 @@ export function describeOrder(facts: OrderFacts, now: number): OrderMeaning {
   const canPay = kind === 'unpaid' || kind === 'paying';
   return {
     kind,
-    tone: canPay ? 'due' : isSettled(facts) ? 'done' : 'calm',
+    tone: canPay ? 'due' : isSettled(kind) ? 'done' : 'calm',
     ...words,
     paymentLabel: paymentLabelOf(facts),
     canPay,
     holdsUnits: canPay && facts.reservedUntil !== null && Date.parse(facts.reservedUntil) > now,
-    canOrderAgain: ['cancelled', 'delivered', 'refunded'].includes(kind),
+    canOrderAgain: isOver({ kind }),
     hasReceipt: facts.paymentStatus !== 'unpaid',
   };
 }
@@ -106,8 +109,12 @@ function kindOf({ status, paymentStatus, paymentCheck, isRefunding }: OrderFacts
   return status === 'delivered' ? 'delivered' : 'preparing';
 }
 
-const isSettled = (facts: OrderFacts): boolean =>
-  ['preparing', 'on_its_way', 'delivered'].includes(kindOf(facts));
+const isSettled = (kind: OrderKind): boolean =>
+  kind === 'preparing' || kind === 'on_its_way' || kind === 'delivered';
+
+/** Delivered, cancelled or refunded: nothing more happens to it. */
+export const isOver = ({ kind }: Pick<OrderMeaning, 'kind'>): boolean =>
+  kind === 'delivered' || kind === 'cancelled' || kind === 'refunded';
 
 function paymentLabelOf({ status, paymentStatus, isRefunding }: OrderFacts): OrderMeaning['paymentLabel'] {
   if (paymentStatus === 'refunded') return { colour: 'grey', text: 'Refunded' };

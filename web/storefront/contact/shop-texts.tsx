@@ -1,5 +1,5 @@
 // FAQ, privacy notice and terms at the end of the contact page, which the footer and the order form link to.
-import type { ShopTextSlug } from '../../../domain/shop-text.ts';
+import type { ShopTextSlug } from '../../../supabase/types.ts';
 import { Prose } from '../../ui/prose.tsx';
 
 export interface ShopText {

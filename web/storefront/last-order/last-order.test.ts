@@ -22,9 +22,9 @@ const own = (orderId: string, change: Partial<OrderFacts> | null): OwnOrder => (
   order: { orderId } as RememberedOrder,
   meaning: change && describeOrder({ ...facts, ...change }, 0),
 });
-const paid = { status: 'processing', paymentStatus: 'paid' };
-const delivered = { status: 'delivered', paymentStatus: 'paid' };
-const cancelled = { status: 'cancelled' };
+const paid = { status: 'processing', paymentStatus: 'paid' } as const;
+const delivered = { status: 'delivered', paymentStatus: 'paid' } as const;
+const cancelled = { status: 'cancelled' } as const;
 const shown = (...orders: OwnOrder[]) => ordersToShow(orders).map(({ order }) => order.orderId);
 
 test('shows every order under way, those to pay first', () => {

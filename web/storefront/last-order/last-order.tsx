@@ -4,12 +4,13 @@ import { useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { tabStorage } from '../../lib/browser/browser-storage.ts';
 import { formatOrderDate } from '../../lib/orders/order-date.ts';
+import { isOver } from '../../lib/orders/order-meaning.ts';
 import { forgetOrders } from '../../lib/orders/remembered-orders.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { TextWithAmounts } from '../../ui/price.tsx';
 import { fillFormFromOrder } from '../order/form/order-memory.ts';
-import { isOver, type OwnOrder, type OwnOrders, useOwnOrders } from '../own-orders/order-states.ts';
+import { type OwnOrder, type OwnOrders, useOwnOrders } from '../own-orders/order-states.ts';
 import { PayNow } from '../payment/pay-now.tsx';
 
 /** The pressed button disappears: focus moves to its replacement. */

@@ -1,5 +1,5 @@
 // Links of header, drawer and footer.
-import type { ShopTextSlug } from '../../../domain/shop-text.ts';
+import type { ShopTextSlug } from '../../../supabase/types.ts';
 
 export const pages = [
   { label: 'Home', to: '/' },

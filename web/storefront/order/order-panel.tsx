@@ -178,7 +178,9 @@ export function OrderPanel({
     if (reason.kind === 'out_of_stock') live.note(0);
     live.refresh();
     // Not for a product that the shop has stopped selling: its page would disappear together with this form.
-    if (!['other', 'unanswered', 'offline', 'unavailable'].includes(reason.kind)) void refresh();
+    const { kind } = reason;
+    if (kind !== 'other' && kind !== 'unanswered' && kind !== 'offline' && kind !== 'unavailable')
+      void refresh();
   }
 
   function forget() {

@@ -1,7 +1,7 @@
 // The state of the orders stored on this device: loaded in one request and shared by all parts of a page.
 import { useSyncExternalStore } from 'react';
 import { createStore, type StoreAddress } from '../../../supabase/store.ts';
-import { describeOrder, type OrderFacts, type OrderMeaning } from '../../lib/orders/order-meaning.ts';
+import { describeOrder, isOver, type OrderFacts, type OrderMeaning } from '../../lib/orders/order-meaning.ts';
 import {
   closePayment,
   endOrder,
@@ -132,10 +132,6 @@ async function load(address: StoreAddress): Promise<void> {
     else if (order.isPaymentOpen && meaning && isEnded(meaning)) closePayment(order.orderId);
   }
 }
-
-/** Delivered, cancelled or refunded: nothing more happens to it. */
-export const isOver = ({ kind }: OrderMeaning): boolean =>
-  kind === 'delivered' || kind === 'cancelled' || kind === 'refunded';
 
 const isEnded = ({ kind }: OrderMeaning): boolean =>
   kind !== 'unpaid' && kind !== 'paying' && kind !== 'checking';

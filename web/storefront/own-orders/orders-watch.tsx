@@ -1,7 +1,7 @@
 // On devices with orders: updates their state and announces results of payments outside a dialog.
 import { useEffect, useRef } from 'react';
 import { useNavigate } from 'react-router';
-import { describePaymentFailure } from '../../../domain/payment-result.ts';
+import { describePaymentFailure, type ReportedStatus } from '../../../domain/payment-result.ts';
 import { createStore } from '../../../supabase/store.ts';
 import type { OrderMeaning } from '../../lib/orders/order-meaning.ts';
 import {
@@ -31,7 +31,7 @@ const maxPolls = 150;
 
 /** For each shown toast about an unfinished payment: whether it is still true. */
 const toastsByOrder = new Map<string, (meaning: OrderMeaning) => boolean>();
-const isStillTrue: Record<string, (meaning: OrderMeaning) => boolean> = {
+const isStillTrue: Partial<Record<ReportedStatus, (meaning: OrderMeaning) => boolean>> = {
   // The last known state of the order may be older than the toast.
   failed: ({ canPay }) => canPay,
   review: ({ kind, canPay }) => kind === 'checking' || canPay,
@@ -165,7 +165,7 @@ function usePaymentAnnouncements(pathname: string) {
 /** @returns null while the payment is open */
 function toastOf(
   { trackingNumber }: FollowedPayment,
-  status: string,
+  status: ReportedStatus,
   resultCode: string | null,
 ): Toast | null {
   switch (status) {
@@ -183,7 +183,8 @@ function toastOf(
         title: 'Payment not completed',
         text: `Order ${trackingNumber}: ${describePaymentFailure(resultCode)}`,
       };
-    default:
+    case 'pending':
+    case 'unresolved':
       return null;
   }
 }

@@ -135,6 +135,14 @@ test('checking returns status and result code', async () => {
   expect(requests).toEqual([{ action: 'check-status', checkoutRequestId: 'ws_CO_1' }]);
 });
 
+test.each(['pending', 'initiating', 'a_new_status', 'toString'])(
+  'the status %j counts as pending',
+  async (status) => {
+    const { functions } = answering(() => Response.json({ payment: { status, result_code: null } }));
+    expect(await checkPayment(functions, 'ws_CO_1')).toEqual({ status: 'pending', resultCode: null });
+  },
+);
+
 test('checking throws without a status', async () => {
   for (const answer of [
     () => Response.json({ error: 'Not found' }, { status: 404 }),

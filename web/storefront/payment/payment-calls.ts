@@ -1,5 +1,6 @@
 // The two calls of the payment function (docs/product.md#calls), and their responses.
 import type { FunctionsClient } from '@supabase/functions-js';
+import type { ReportedStatus } from '../../../domain/payment-result.ts';
 import type { Store } from '../../../supabase/store.ts';
 
 /** A payment that was not initiated, with a message for the customer and the function's error code, if any. */
@@ -134,7 +135,7 @@ export async function arePromptsPaused(tables: Store['tables']): Promise<boolean
 export async function checkPayment(
   functions: FunctionsClient,
   paymentReference: string,
-): Promise<{ status: string; resultCode: string | null }> {
+): Promise<{ status: ReportedStatus; resultCode: string | null }> {
   const { data, error } = await functions.invoke<unknown>('mobile-money', {
     body: { action: 'check-status', checkoutRequestId: paymentReference },
     timeout: longest.question,
@@ -144,7 +145,20 @@ export async function checkPayment(
   const status = text(payment.status);
   if (!status) throw new Error('The payment function answered without a status');
   const code = payment.result_code;
-  return { status, resultCode: typeof code === 'number' ? String(code) : text(code) };
+  return { status: readStatus(status), resultCode: typeof code === 'number' ? String(code) : text(code) };
+}
+
+/** A status that a later version of the shop added counts as pending. */
+function readStatus(status: string): ReportedStatus {
+  switch (status) {
+    case 'completed':
+    case 'failed':
+    case 'review':
+    case 'unresolved':
+      return status;
+    default:
+      return 'pending';
+  }
 }
 
 const record = (value: unknown): Record<string, unknown> =>

@@ -2,11 +2,12 @@
 import {
   adviseAfterFailure,
   describePaymentFailure,
+  type ReportedStatus,
   retryDelayAfter,
 } from '../../../domain/payment-result.ts';
 
 /** States without a final answer: `review` is checked by staff, `unresolved` has no answer from M-PESA. */
-type OpenStatus = 'pending' | 'review' | 'unresolved';
+type OpenStatus = Exclude<ReportedStatus, 'completed' | 'failed'>;
 
 export type PaymentState =
   | {
@@ -56,7 +57,7 @@ export type PaymentEvent =
   | { type: 'cancelled' }
   | { type: 'paused' }
   | { type: 'unanswered' }
-  | { type: 'reported'; paymentReference: string; status: string; resultCode: string | null }
+  | { type: 'reported'; paymentReference: string; status: ReportedStatus; resultCode: string | null }
   | { type: 'retry' };
 
 /** Polling interval while processing, in milliseconds (docs/product.md#numbers). */
@@ -121,12 +122,7 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
         const isFinal = event.resultCode === aboveLimit;
         return { ...end(state), error, advice, isUnreached, isUnanswered: false, isFinal, retryAfterSeconds };
       }
-      return {
-        ...state,
-        status: openStatusOf(event.status),
-        answers: state.answers + 1,
-        missedAnswers: 0,
-      };
+      return { ...state, status: event.status, answers: state.answers + 1, missedAnswers: 0 };
     case 'retry':
       return state.phase === 'failed' ? { phase: 'idle' } : state;
   }
@@ -155,6 +151,3 @@ const end = (state: { paymentReference: string }) => ({
   phase: 'failed' as const,
   paymentReference: state.paymentReference,
 });
-
-const openStatusOf = (status: string): OpenStatus =>
-  status === 'review' || status === 'unresolved' ? status : 'pending';

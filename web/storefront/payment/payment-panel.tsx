@@ -55,7 +55,7 @@ export function PaymentPanel({
   );
   usePaymentToast(order.orderId);
   useOrderToast(final !== null || state.phase === 'processing' || state.phase === 'failed');
-  useFrequentPolling(['idle', 'failed', 'paused'].includes(state.phase));
+  useFrequentPolling(state.phase === 'idle' || state.phase === 'failed' || state.phase === 'paused');
   const navigate = useNavigate();
   const { replace, leave } = useLeaveDialog();
   const common = { order, headingRef };

@@ -136,12 +136,11 @@ export function usePayment(order: PayableOrder): {
   const endedRequest = useRef<string | null>(order.paymentReference);
   useEffect(() => {
     if (state.phase === 'processing') endedRequest.current = state.paymentReference;
-    const hasEnded = ['completed', 'in_review', 'cancelled', 'failed'].includes(state.phase);
-    if (hasEnded && endedRequest.current) announcedPayments.add(endedRequest.current);
-    if (state.phase === 'completed' || state.phase === 'in_review' || state.phase === 'cancelled') {
-      closePayment(order.orderId);
-    }
-    if (state.phase === 'failed') rememberPrompt(order.orderId, null);
+    const hasFailed = state.phase === 'failed';
+    const isOver = state.phase === 'completed' || state.phase === 'in_review' || state.phase === 'cancelled';
+    if ((hasFailed || isOver) && endedRequest.current) announcedPayments.add(endedRequest.current);
+    if (isOver) closePayment(order.orderId);
+    if (hasFailed) rememberPrompt(order.orderId, null);
   }, [state, order.orderId]);
 
   return { state, pay, retry: useCallback(() => dispatch({ type: 'retry' }), []) };

@@ -1,12 +1,13 @@
 // The four steps of an order and how many of them are completed.
 
+import type { ShownStatus } from '../../lib/orders/order-meaning.ts';
 import { Icon } from '../../ui/icons.tsx';
 import { describeOrderStatus, trackingProgress, trackingSteps } from './order-status.ts';
 
 // Side by side; stacked if large text leaves no space for four.
 const steps = 'relative grid grid-cols-4 @max-3xs:grid-cols-1 @max-3xs:gap-3 @max-3xs:px-4';
 
-export function Progress({ status }: { status: string }) {
+export function Progress({ status }: { status: ShownStatus }) {
   const { index, filled } = trackingProgress(status);
   return (
     <div className="@container relative max-sm:-mx-4">

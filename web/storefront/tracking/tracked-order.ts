@@ -1,7 +1,8 @@
 // An order by its tracking number: loads it and merges live changes.
 import type { PostgrestError } from '@supabase/postgrest-js';
 import type { Store } from '../../../supabase/store.ts';
-import type { OrderFacts, PaymentCheck } from '../../lib/orders/order-meaning.ts';
+import type { OrderPaymentStatus } from '../../../supabase/types.ts';
+import type { OrderFacts, PaymentCheck, ShownStatus } from '../../lib/orders/order-meaning.ts';
 
 export interface TrackedItem {
   id: string;
@@ -51,7 +52,7 @@ export type OrderLookup =
   | { kind: 'found'; order: TrackedOrder }
   | { kind: 'missing' }
   /** Looked up by its order number, which can be guessed: the last digits of its phone show the order. */
-  | { kind: 'needs digits'; orderNumber: string; status: string }
+  | { kind: 'needs digits'; orderNumber: string; status: ShownStatus }
   /** `isLimited`: too many lookups from this network; a lookup with proof still succeeds. */
   | { kind: 'failed'; message: string; isLimited: boolean };
 
@@ -89,11 +90,7 @@ export async function lookUpOrder(
   if (error) return failedLookup(error);
   if (data === null) return { kind: 'missing' };
   if (isRecord(data) && data.needs_digits === true) {
-    return {
-      kind: 'needs digits',
-      orderNumber: text(data.order_number) ?? '',
-      status: text(data.status) ?? '',
-    };
+    return { kind: 'needs digits', orderNumber: text(data.order_number) ?? '', status: statusOf(data) };
   }
   const order = readTrackedOrder(data);
   return order ? { kind: 'found', order } : failedToFetch;
@@ -125,8 +122,8 @@ export function readOrderFacts(answer: unknown): OrderFacts | null {
   if (!isRecord(answer) || typeof answer.status !== 'string') return null;
   const { cancelled_because: reason } = answer;
   return {
-    status: answer.status,
-    paymentStatus: text(answer.payment_status) ?? 'unpaid',
+    status: statusOf(answer),
+    paymentStatus: (text(answer.payment_status) ?? 'unpaid') as OrderPaymentStatus,
     paymentCheck: isPaymentCheck(answer.payment_check) ? answer.payment_check : null,
     isRefunding: answer.is_refunding === true,
     cancelledBecause: reason === 'not_paid_in_time' || reason === 'by_shop' ? reason : null,
@@ -171,40 +168,19 @@ function readItem(item: unknown): TrackedItem[] {
   ];
 }
 
-/** A live change, without personal data (web/lib/live.ts). */
-export interface OrderUpdate {
-  status: string;
-  payment_status: string;
-  updated_at: string;
-}
-
-/** Merges a live change into the shown order. Older changes are ignored. */
-export function withUpdate(shown: TrackedOrder, update: OrderUpdate): TrackedOrder {
-  if (Date.parse(update.updated_at) < Date.parse(shown.updatedAt)) return shown;
-  return {
-    ...shown,
-    status: update.status,
-    paymentStatus: update.payment_status,
-    updatedAt: update.updated_at,
-  };
-}
-
-/** Merges another lookup into the shown order. Details that were revealed stay revealed. */
+/** Merges another lookup into the shown order. The newer states count, and details that were revealed stay revealed. */
 export function withLookup(shown: TrackedOrder, found: TrackedOrder): TrackedOrder {
   if (found.trackingNumber !== shown.trackingNumber) return found;
-  if (found.isMasked && !shown.isMasked) {
-    const update = {
-      status: found.status,
-      payment_status: found.paymentStatus,
-      updated_at: found.updatedAt,
-    };
-    const { paymentCheck, isRefunding, cancelledBecause } = found;
-    return { ...withUpdate(shown, update), paymentCheck, isRefunding, cancelledBecause };
-  }
-  return Date.parse(found.updatedAt) < Date.parse(shown.updatedAt)
-    ? { ...found, status: shown.status, paymentStatus: shown.paymentStatus, updatedAt: shown.updatedAt }
-    : found;
+  const isOlder = Date.parse(found.updatedAt) < Date.parse(shown.updatedAt);
+  const { status, paymentStatus, updatedAt } = isOlder ? shown : found;
+  const { paymentCheck, isRefunding, cancelledBecause } = found;
+  return found.isMasked && !shown.isMasked
+    ? { ...shown, status, paymentStatus, updatedAt, paymentCheck, isRefunding, cancelledBecause }
+    : { ...found, status, paymentStatus, updatedAt };
 }
+
+/** The order's status. One that a later version of the shop added is shown as it is. */
+const statusOf = ({ status }: Record<string, unknown>) => (text(status) ?? '') as ShownStatus;
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -67,7 +67,6 @@ export function useFollowedOrder(found: TrackedOrder, accessKey: string | null):
       ({ followOrder }) => {
         if (isStopped) return;
         stop = followOrder(config, liveHandle, {
-          // The message is only a hint: the change is loaded from the database.
           onChange: () => void reload(),
           onGap(isOpen) {
             isLive = isOpen;

@@ -1,4 +1,5 @@
 // The state of a payment, as the payment dialog polls it: from the database, without a query to M-PESA.
+import { isOpenAttempt, type ReportedStatus } from '../../../../domain/payment-result.ts';
 import type { MobileMoneyContext } from '../context.ts';
 import { type Payment, ProcedureError } from '../database/client.ts';
 import { type JsonObject, storableText } from '../request-body.ts';
@@ -8,8 +9,7 @@ import { type JsonObject, storableText } from '../request-body.ts';
  * reference alone is enough.
  * @param fields `checkoutRequestId`, as `initiate` returned it: M-PESA's id, or the payment's own
  * @param address IP address of the request, whose unknown ids are limited; null if unknown
- * @returns 200 `{payment: {status, result_code}}` with status pending, completed, failed, review or unresolved; 404 for
- *   an unknown id, 429 after too many of them
+ * @returns 200 `{payment: {status, result_code}}` with a `ReportedStatus`; 404 for an unknown id, 429 after too many of them
  * @throws DatabaseUnavailable
  */
 export async function checkStatus(
@@ -29,8 +29,6 @@ export async function checkStatus(
     return Response.json({ error: error.message, code: error.code }, { status: error.status });
   }
   if (!payment) return Response.json({ error: 'This payment does not exist' }, { status: 404 });
-  const isOpen = payment.status === 'initiating' || payment.status === 'processing';
-  return Response.json({
-    payment: { status: isOpen ? 'pending' : payment.status, result_code: payment.result_code },
-  });
+  const status: ReportedStatus = isOpenAttempt(payment.status) ? 'pending' : payment.status;
+  return Response.json({ payment: { status, result_code: payment.result_code } });
 }

@@ -1,4 +1,5 @@
 // Queries M-PESA for the state of open payments whose callback has not arrived.
+import { isOpenAttempt } from '../../../../domain/payment-result.ts';
 import { adviseOnResult } from '../../../../domain/result-advice.ts';
 import type { MobileMoneyContext } from '../context.ts';
 import { queryPush } from '../daraja/stk-query.ts';
@@ -53,5 +54,5 @@ async function query(context: MobileMoneyContext, payment: Payment): Promise<boo
     checkout_request_id: answer.checkoutRequestId,
   });
   context.log({ level: 'info', event: 'query answered', paymentId: payment.id, detail: outcome });
-  return after.status !== 'initiating' && after.status !== 'processing';
+  return !isOpenAttempt(after.status);
 }
