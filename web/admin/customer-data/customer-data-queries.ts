@@ -1,5 +1,6 @@
 // Export and erasure of one person's data, by the procedures `export_person` and `erase_person`, and the log of both.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import type { OrderPaymentStatus } from '../../../supabase/types.ts';
 import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { useMember } from '../layout/use-member.tsx';
@@ -12,7 +13,7 @@ export interface HeldData {
     order_number: string;
     created_at: string;
     customer_name: string;
-    payment_status: string;
+    payment_status: OrderPaymentStatus;
     /** In cents. */
     total_amount: number;
     erasure_requested_at: string | null;

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import type { OutboxMessageChannel } from '../../../supabase/types.ts';
 
 import type { PaymentHealth } from '../payments-check/payment-health.ts';
 
@@ -155,8 +156,10 @@ test.each<[string, boolean, SystemStatus | null, string, string]>([
 });
 
 test('names the reason of a failed backup', () => {
-  const failed = { ...status, last_attempt_outcome: 'failed', last_attempt_problem: 'the disk is full' };
-  expect(describeBackup(false, failed).detail).toBe('The last attempt failed: the disk is full');
+  const attempt = { last_attempt_outcome: 'failed', last_attempt_problem: 'the disk is full' } as const;
+  expect(describeBackup(false, { ...status, ...attempt }).detail).toBe(
+    'The last attempt failed: the disk is full',
+  );
 });
 
 describe("M-PESA's statement", () => {
@@ -192,7 +195,12 @@ describe("M-PESA's statement", () => {
   });
 });
 
-const budget = (channel: string, sent: number, per_day: number, change: Partial<MessageBudget> = {}) => ({
+const budget = (
+  channel: OutboxMessageChannel,
+  sent: number,
+  per_day: number,
+  change: Partial<MessageBudget> = {},
+) => ({
   channel,
   sent,
   sent_without_priority: 0,

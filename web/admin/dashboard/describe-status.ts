@@ -1,5 +1,6 @@
 // Describes the state of each part of the system.
 import { adviseOnResult } from '../../../domain/result-advice.ts';
+import type { BackupOutcome, OutboxMessageChannel } from '../../../supabase/types.ts';
 import { describeLimitRaise } from '../payments-check/describe-limit-raise.ts';
 import type { PaymentHealth } from '../payments-check/payment-health.ts';
 
@@ -17,9 +18,9 @@ export interface Line {
 export interface SystemStatus {
   checked_at: string;
   last_backup_at: string | null;
-  last_backup_outcome: string | null;
+  last_backup_outcome: BackupOutcome | null;
   last_attempt_at: string | null;
-  last_attempt_outcome: string | null;
+  last_attempt_outcome: BackupOutcome | null;
   last_attempt_problem: string | null;
   last_payment_answer_at: string | null;
   overdue_payments: number;
@@ -182,7 +183,7 @@ export function describeRefunds(health: PaymentHealth): Line | null {
 
 /** Messages of one channel sent today (`message_budgets`). */
 export interface MessageBudget {
-  channel: string;
+  channel: OutboxMessageChannel;
   sent: number;
   /** Those of `sent` that visitors caused without paying. They may use half of the budget. */
   sent_without_priority: number;
@@ -195,7 +196,7 @@ export interface MessageBudget {
 
 /** Share of a budget from which staff are warned. */
 const warningShare = 0.8;
-const channelNames: Record<string, string> = { text: 'texts', mail: 'mails' };
+const channelNames: Record<OutboxMessageChannel, string> = { text: 'texts', mail: 'mails' };
 const channelsOf = (budgets: readonly MessageBudget[]): string =>
   budgets.map(({ channel }) => channelNames[channel] ?? channel).join(' and ');
 

@@ -3,7 +3,7 @@ import { deliveryStatuses } from '../../../domain/delivery-status.ts';
 import { Button } from '../../ui/button.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMember } from '../layout/use-member.tsx';
-import { readDays } from '../list/days.ts';
+import { type FilterParameters, noDays, readDays } from '../list/days.ts';
 import { ExportButton } from '../list/export-button.tsx';
 import {
   DayFilterSelect,
@@ -21,15 +21,23 @@ import { useNow } from '../ui/age.tsx';
 import type { Route } from './+types/deliveries-page.ts';
 import { AssignDialog } from './assign-dialog.tsx';
 import { DeliveryRow, deliveryColumns, exportColumns, printColumns } from './delivery-columns.tsx';
-import { readDeliveries, useDeliveries, useDeliveryCount } from './delivery-queries.ts';
+import { type DeliveryFilters, readDeliveries, useDeliveries, useDeliveryCount } from './delivery-queries.ts';
 import { useRecentRiders, useWork } from './rider-queries.ts';
 import { useDeliveryStatus } from './use-delivery-status.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Deliveries');
 
+const noFilters: FilterParameters<DeliveryFilters> = {
+  search: '',
+  status: '',
+  rider: '',
+  due: '',
+  ...noDays,
+};
+
 export default function DeliveriesPage() {
   const { tables } = useMember().staff;
-  const filters = useListFilters(['search', 'status', 'day', 'from', 'until', 'rider', 'due']);
+  const filters = useListFilters(noFilters);
   const { search, status, rider, due } = filters.values;
   const query = { search, status, rider, due, ...readDays(filters.values, useNow()) };
   const deliveries = useDeliveries(query);
@@ -37,10 +45,6 @@ export default function DeliveriesPage() {
   const riders = useRecentRiders() ?? [];
   const work = useWork();
   const deliveryStatus = useDeliveryStatus();
-  const toggle = (name: 'status' | 'due', value: string) => ({
-    isOn: filters.values[name] === value,
-    onToggle: () => filters.set(name, filters.values[name] === value ? '' : value),
-  });
 
   return (
     <>
@@ -66,7 +70,7 @@ export default function DeliveriesPage() {
                 onChoose={(value) => filters.set('status', value)}
               />
               <MoreFilters setCount={[filters.values.day, rider].filter(Boolean).length}>
-                <DayFilterSelect values={filters.values} onChoose={filters.set} />
+                <DayFilterSelect filters={filters} />
                 <RiderFilterSelect
                   rider={rider}
                   riders={riders}
@@ -83,8 +87,13 @@ export default function DeliveriesPage() {
             <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2">
               <QuickFilters
                 filters={[
-                  { label: 'To assign', count: work?.to_assign, ...toggle('status', 'pending') },
-                  { label: 'Late', count: work?.late_deliveries, isUrgent: true, ...toggle('due', 'late') },
+                  { label: 'To assign', count: work?.to_assign, ...filters.toggle('status', 'pending') },
+                  {
+                    label: 'Late',
+                    count: work?.late_deliveries,
+                    isUrgent: true,
+                    ...filters.toggle('due', 'late'),
+                  },
                 ]}
               />
               <RowCount count={count} one="delivery" many="deliveries" />

@@ -12,9 +12,9 @@ import { type ReadPage, useRows } from '../list/use-rows.ts';
 /** '' or null without a filter. */
 export interface DeliveryFilters extends Days {
   search: string;
-  status: string;
+  status: DeliveryStatus | '';
   rider: string;
-  due: string;
+  due: 'late' | '';
 }
 
 const parametersOf = ({ search, status, rider, due, from_day, until_day }: DeliveryFilters) => ({

@@ -16,7 +16,7 @@ export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(match
 
 export default function InquiriesPage() {
   const { tables } = useMember().staff;
-  const filters = useListFilters(['search']);
+  const filters = useListFilters({ search: '' });
   const { search } = filters.values;
   const inquiries = useInquiries(search);
   const marking = useMarkRead();

@@ -3,7 +3,7 @@ import { readDays } from './days.ts';
 
 // Half past one in the night of the 22nd in Nairobi, still the 21st in UTC.
 const now = Date.parse('2026-11-21T22:30:00Z');
-const read = (day: string, from = '', until = '') => readDays({ day, from, until }, now);
+const read = (day: string, from = '', until = '') => readDays({ day: day as never, from, until }, now);
 
 test.each([
   ['', { from_day: null, until_day: null }],

@@ -10,16 +10,20 @@ export const dayChoices = [
 ] as const;
 
 export interface DayFilter {
-  day: string;
+  day: (typeof dayChoices)[number]['value'];
   from: string;
   until: string;
 }
+export const noDays: DayFilter = { day: '', from: '', until: '' };
 
 export interface Days {
   /** First and last day in Nairobi, as YYYY-MM-DD; null if open. */
   from_day: string | null;
   until_day: string | null;
 }
+
+/** The filters of a list as they are in the URL. */
+export type FilterParameters<Filters extends Days> = Omit<Filters, keyof Days> & DayFilter;
 
 const isDay = (text: string): boolean => /^\d{4}-\d\d-\d\d$/.test(text) && dayAfter(text, 0) === text;
 

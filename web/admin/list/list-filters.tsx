@@ -3,8 +3,9 @@
 import { type ReactNode, useId, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
-import { dayChoices } from './days.ts';
+import { type DayFilter, dayChoices } from './days.ts';
 import { box, FilterSelect } from './list-toolbar.tsx';
+import type { ListFilters } from './use-list-filters.ts';
 
 interface MoreFiltersProps {
   /** Number of active collapsed filters. */
@@ -38,18 +39,17 @@ export function MoreFilters({ setCount, children }: MoreFiltersProps) {
 }
 
 interface DayFilterProps {
-  values: { day: string; from: string; until: string };
-  onChoose(name: 'day' | 'from' | 'until', value: string): void;
+  filters: Pick<ListFilters<DayFilter>, 'values' | 'set'>;
 }
 
-export function DayFilterSelect({ values, onChoose }: DayFilterProps) {
+export function DayFilterSelect({ filters: { values, set } }: DayFilterProps) {
   return (
     <>
       <FilterSelect
         label="Days"
         value={values.day}
         options={dayChoices}
-        onChoose={(value) => onChoose('day', value)}
+        onChoose={(value) => set('day', value)}
       />
       {values.day === 'range' ? (
         <fieldset className="contents">
@@ -60,7 +60,7 @@ export function DayFilterSelect({ values, onChoose }: DayFilterProps) {
               <input
                 type="date"
                 value={values[name]}
-                onChange={(event) => onChoose(name, event.target.value)}
+                onChange={(event) => set(name, event.target.value)}
                 className={`${box} min-w-0 grow px-2`}
               />
             </label>

@@ -47,15 +47,20 @@ export function SearchBox({ placeholder, searched, onSearch }: SearchBoxProps) {
   );
 }
 
-interface FilterSelectProps {
+interface FilterSelectProps<Value> {
   label: string;
-  value: string;
+  value: Value;
   /** The first option means no filter and has the value ''. */
-  options: readonly { value: string; label: string }[];
-  onChoose(value: string): void;
+  options: readonly { value: Value; label: string }[];
+  onChoose(value: Value): void;
 }
 
-export function FilterSelect({ label, value, options, onChoose }: FilterSelectProps) {
+export function FilterSelect<Value extends string>({
+  label,
+  value,
+  options,
+  onChoose,
+}: FilterSelectProps<Value>) {
   const id = useId();
   return (
     <>
@@ -65,7 +70,10 @@ export function FilterSelect({ label, value, options, onChoose }: FilterSelectPr
       <select
         id={id}
         value={value}
-        onChange={(event) => onChoose(event.target.value)}
+        onChange={({ target }) => {
+          const chosen = options.find((option) => option.value === target.value);
+          if (chosen) onChoose(chosen.value);
+        }}
         className={`${box} max-w-full px-3 font-semibold max-sm:grow sm:max-w-56`}
       >
         {options.some((option) => option.value === value) ? null : <option value={value}>{value}</option>}

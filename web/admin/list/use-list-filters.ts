@@ -5,22 +5,32 @@ import { useNavigation, useSearchParams } from 'react-router';
 /** Delay of the search after the last key, in ms. */
 const pauseMs = 250;
 
-export interface ListFilters<Name extends string> {
-  /** The current search and filters; '' without one. */
-  values: Readonly<Record<Name, string>>;
+export interface ListFilters<Values> {
+  /** The current search and filters. */
+  values: Readonly<Values>;
   /** Sets one at once; '' clears it. */
-  set(name: Name, value: string): void;
+  set<Name extends keyof Values & string>(name: Name, value: Values[Name]): void;
+  /** A button that sets a filter, and clears it when it is set. */
+  toggle<Name extends keyof Values & string>(
+    name: Name,
+    value: Values[Name],
+  ): { isOn: boolean; onToggle(): void };
   clear(): void;
   /** Whether any filter or search is active. */
   isNarrowed: boolean;
 }
 
-/** @param names of the search parameters, such as 'search' and 'status' */
-export function useListFilters<const Name extends string>(names: readonly Name[]): ListFilters<Name> {
+/**
+ * @param none the search parameters without a search or filter: all are ''
+ * @returns the values of the URL, unchecked: the database of a later version may know one that is unknown here
+ */
+export function useListFilters<Values extends { [Name in keyof Values]: string }>(
+  none: Values,
+): ListFilters<Values> {
   const [parameters, setParameters] = useSearchParams();
   const values = Object.fromEntries(
-    names.map((name) => [name, (parameters.get(name) ?? '').trim()]),
-  ) as Record<Name, string>;
+    Object.keys(none).map((name) => [name, (parameters.get(name) ?? '').trim()]),
+  ) as Values;
   // A change may follow another before the URL is updated: it is based on that one.
   const pendingParameters = useRef<URLSearchParams>(null);
   const { state } = useNavigation();
@@ -28,7 +38,7 @@ export function useListFilters<const Name extends string>(names: readonly Name[]
   useEffect(() => {
     if (state === 'idle') pendingParameters.current = null;
   }, [state, parameters]);
-  const change = (changes: Partial<Record<string, string>>) => {
+  const change = (changes: Readonly<Record<string, string>>) => {
     const next = new URLSearchParams(pendingParameters.current ?? parameters);
     for (const [name, value] of Object.entries(changes)) {
       if (value) next.set(name, value);
@@ -40,8 +50,12 @@ export function useListFilters<const Name extends string>(names: readonly Name[]
   return {
     values,
     set: (name, value) => change({ [name]: value.trim() }),
-    clear: () => change(Object.fromEntries(names.map((name) => [name, '']))),
-    isNarrowed: names.some((name) => values[name] !== ''),
+    toggle: (name, value) => ({
+      isOn: values[name] === value,
+      onToggle: () => change({ [name]: values[name] === value ? '' : value }),
+    }),
+    clear: () => change(none),
+    isNarrowed: Object.values(values).some((value) => value !== ''),
   };
 }
 

@@ -18,7 +18,7 @@ test.each([
   [28, true, 'paid', 'Paid once more'],
   [0, false, 'needs_review', 'Payment needs review'],
   [28, false, 'needs_review', 'Payment needs review'],
-])(
+] as const)(
   'a payment of %d minutes ago (to refund: %s, order %s) is announced as %j',
   (minutes, needsRefund, paymentStatus, title) => {
     expect(titleOfPayment({ needsRefund, paymentStatus, paidAt: minutesBefore(minutes), knownAt })).toBe(

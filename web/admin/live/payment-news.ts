@@ -1,4 +1,5 @@
 // What a completed payment is announced as.
+import type { OrderPaymentStatus } from '../../../supabase/types.ts';
 
 /** A payment that is older than this is not news. */
 const newForMs = 5 * 60_000;
@@ -7,7 +8,7 @@ export interface PaymentNews {
   /** The order was paid already. */
   needsRefund: boolean;
   /** Of its order. */
-  paymentStatus: string;
+  paymentStatus: OrderPaymentStatus;
   /** When the customer paid, by M-PESA, or asked to pay: ISO, by the database's clock. */
   paidAt: string;
   /** When the shop learned of it: ISO, by the database's clock. */

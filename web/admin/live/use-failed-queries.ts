@@ -1,6 +1,6 @@
 // Loads again what could not be loaded, as soon as the shop answers. The browser's own "offline" says nothing about the
 // shop: its server may be in the same room without the internet, or be gone while the internet works.
-import { useQueryClient } from '@tanstack/react-query';
+import { type Query, useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import { servicesOrigin } from '../../../supabase/store.ts';
 import { isWorthAnotherTry } from '../data/query-client.ts';
@@ -19,7 +19,7 @@ export function useFailedQueries(): void {
     let delay = firstDelayMs;
     const failed = {
       type: 'active',
-      predicate: ({ state }: { state: { status: string; fetchStatus: string; error: Error | null } }) =>
+      predicate: ({ state }: Query) =>
         state.status === 'error' &&
         state.fetchStatus === 'idle' &&
         state.error !== null &&

@@ -1,11 +1,13 @@
 // Subscribes to changes of the shop's tables and invalidates the queries that show them.
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
+import type { Database } from '../../../supabase/types.ts';
 import { onSessionRenewed } from '../../lib/staff.ts';
+import { keysOf } from '../data/keys-of.ts';
 import { useMember } from '../layout/use-member.tsx';
 
 /** Queries, by the first part of their key, that show data of a table. */
-const shownIn: Record<string, readonly string[]> = {
+const shownIn = {
   orders: ['orders', 'deliveries', 'dashboard', 'reconciliation'],
   payments: ['orders', 'dashboard', 'reconciliation', 'payment-tests', 'payment-health'],
   deliveries: ['deliveries', 'orders'],
@@ -21,7 +23,7 @@ const shownIn: Record<string, readonly string[]> = {
   reconciliation_events: ['reconciliation'],
   messages_to_check: ['reconciliation', 'dashboard'],
   statement_pulls: ['reconciliation', 'dashboard'],
-};
+} as const satisfies Partial<Record<keyof Database['public']['Tables'], readonly string[]>>;
 
 /** Queries are refetched at most this often. */
 const pauseMs = 1500;
@@ -29,7 +31,7 @@ const pauseMs = 1500;
 const rejoinMs = 3000;
 
 export interface RowChange {
-  table: string;
+  table: keyof typeof shownIn;
   type: 'INSERT' | 'UPDATE' | 'DELETE';
   row: Record<string, unknown>;
   /** When it was committed, by the database's clock: ISO. */
@@ -81,10 +83,10 @@ export function useLiveChanges(onChange: (change: RowChange) => void, isActive: 
         channel.on('broadcast', { event: 'access_changed' }, () => {
           if (!isStopped) void staff.checkSession();
         });
-        for (const table of Object.keys(shownIn)) {
+        for (const table of keysOf(shownIn)) {
           channel.on('postgres_changes', { event: '*', schema: 'public', table }, (change) => {
             if (isStopped) return;
-            readSoon(shownIn[table] ?? []);
+            readSoon(shownIn[table]);
             onChange({ table, type: change.eventType, row: change.new, at: change.commit_timestamp });
           });
         }

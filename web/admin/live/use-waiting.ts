@@ -6,6 +6,7 @@ import { readStored, writeStored } from '../../lib/browser/browser-storage.ts';
 import { dataOf, TableProblem } from '../data/table-answer.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { usePaymentHealth } from '../payments-check/payment-health.ts';
+import { unsentMessageStatuses } from '../status/states.ts';
 
 export interface Waiting {
   orders: number;
@@ -78,7 +79,7 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
             await tables
               .from('outbox_messages')
               .select('id', { count: 'exact', head: true })
-              .in('status', ['failed', 'unsure', 'over_budget'])
+              .in('status', unsentMessageStatuses)
               // A message without its recipient, who was erased, cannot be sent again.
               .neq('recipient', '')
               .gt('created_at', new Date(Date.now() - weekMs).toISOString())

@@ -9,6 +9,7 @@ import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
 import type { CsvColumn } from '../list/csv.ts';
 import { phoneCell } from '../list/phone-cell.ts';
 import type { Column } from '../list/row-list.tsx';
+import { unsentMessageStatuses } from '../status/states.ts';
 import { Age } from '../ui/age.tsx';
 import { formatDateTime, formatForFile } from '../ui/dates.ts';
 import { channelLabels, type Message, type useSendAgain } from './message-queries.ts';
@@ -25,7 +26,7 @@ export const MessageBadge = ({ status, isSmall }: { status: OutboxMessageStatus;
 
 /** Whether staff must send it again. Without its recipient, which is removed after a time, this is impossible. */
 export const canSend = ({ status, recipient }: Pick<Message, 'status' | 'recipient'>): boolean =>
-  recipient !== '' && (status === 'failed' || status === 'unsure' || status === 'over_budget');
+  recipient !== '' && unsentMessageStatuses.includes(status);
 
 export const sendLabel = ({ status }: Pick<Message, 'status'>): string =>
   status === 'over_budget' ? 'Send now' : 'Send again';

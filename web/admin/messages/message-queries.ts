@@ -1,7 +1,6 @@
 // Queries and changes of the messages screens, with their keys.
 import { useQuery } from '@tanstack/react-query';
-import type { MessageChannel } from '../../../domain/customer-message.ts';
-import type { Database } from '../../../supabase/types.ts';
+import type { Database, OutboxMessageChannel, OutboxMessageStatus } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { changedRow, dataOf, rowOrNull } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
@@ -12,10 +11,11 @@ import { type ReadPage, useRows } from '../list/use-rows.ts';
 export type Message = Database['public']['Tables']['outbox_messages']['Row'];
 export type Template = Database['public']['Tables']['message_templates']['Row'];
 
+/** '' without a filter. */
 export interface MessageFilters {
   search: string;
-  status: string;
-  channel: string;
+  status: OutboxMessageStatus | '';
+  channel: OutboxMessageChannel | '';
 }
 
 /** Newest first; search anywhere in customer, recipient, order and tracking number. */
@@ -102,11 +102,11 @@ export function useSendAgain() {
   };
 }
 
-/** Sends all withheld messages, as far as today's budgets allow; the input is a channel, or empty for both. */
+/** Sends all withheld messages, as far as today's budgets allow; the input is a channel, or '' for both. */
 export function useSendWithheld() {
   const { tables } = useMember().staff;
   return useSave({
-    write: async (channel: string) =>
+    write: async (channel: MessageFilters['channel']) =>
       dataOf(await tables.rpc('send_withheld_messages', { channel: channel || null })) as {
         sent: number;
         withheld: number;
@@ -166,4 +166,4 @@ export function useTemplateSave(onSaved: () => void) {
   });
 }
 
-export const channelLabels: Record<MessageChannel, string> = { mail: 'Mail', text: 'Text' };
+export const channelLabels: Record<OutboxMessageChannel, string> = { mail: 'Mail', text: 'Text' };

@@ -1,6 +1,7 @@
 // Messages to customers: search, filters, export, details, and resending.
 import { Link } from 'react-router';
 import { Button, buttonStyle } from '../../ui/button.tsx';
+import { keysOf } from '../data/keys-of.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { ExportButton } from '../list/export-button.tsx';
@@ -13,6 +14,7 @@ import { canSend, exportColumns, MessageRow, messageColumns } from './message-co
 import { MessageDialog } from './message-dialog.tsx';
 import {
   channelLabels,
+  type MessageFilters,
   readMessages,
   useMessageBudgets,
   useMessages,
@@ -26,9 +28,9 @@ export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(match
 
 export default function MessagesPage() {
   const { tables } = useMember().staff;
-  const filters = useListFilters(['search', 'status', 'channel']);
+  const filters = useListFilters<MessageFilters>({ search: '', status: '', channel: '' });
   const { search, status, channel } = filters.values;
-  const messages = useMessages({ search, status, channel });
+  const messages = useMessages(filters.values);
   const again = useSendAgain();
 
   return (
@@ -62,7 +64,7 @@ export default function MessagesPage() {
               value={status}
               options={[
                 { value: '', label: 'All Status' },
-                ...Object.entries(messageStatuses).map(([value, [label]]) => ({ value, label })),
+                ...keysOf(messageStatuses).map((value) => ({ value, label: messageStatuses[value][0] })),
               ]}
               onChoose={(value) => filters.set('status', value)}
             />
@@ -72,13 +74,13 @@ export default function MessagesPage() {
                 value={channel}
                 options={[
                   { value: '', label: 'Mail and text' },
-                  ...Object.entries(channelLabels).map(([value, label]) => ({ value, label })),
+                  ...keysOf(channelLabels).map((value) => ({ value, label: channelLabels[value] })),
                 ]}
                 onChoose={(value) => filters.set('channel', value)}
               />
               <ExportButton
                 name="messages"
-                read={readMessages(tables, { search, status, channel })}
+                read={readMessages(tables, filters.values)}
                 columns={exportColumns}
               />
             </MoreFilters>
@@ -114,7 +116,7 @@ export default function MessagesPage() {
 }
 
 /** Sends all withheld messages, of one channel if it is chosen. */
-function SendWithheldButton({ channel }: { channel: string }) {
+function SendWithheldButton({ channel }: Pick<MessageFilters, 'channel'>) {
   const budgets = useMessageBudgets().data ?? [];
   const sendWithheld = useSendWithheld();
   const count = budgets

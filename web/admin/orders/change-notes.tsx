@@ -5,14 +5,15 @@ import { formatKes } from '../../../domain/money.ts';
 import type { ChangeNoteKind } from '../../../supabase/types.ts';
 import { Button } from '../../ui/button.tsx';
 import { SelectField, TextField } from '../../ui/field.tsx';
+import { keysOf } from '../data/keys-of.ts';
 import { dataOf, TableProblem } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { useMember } from '../layout/use-member.tsx';
+import { isOpenRefund } from '../status/states.ts';
 import { formatDateTime } from '../ui/dates.ts';
 import { readAmount } from './read-amount.ts';
 import { reasonProblem, receiptProblem, receiptRefusal } from './refund-problems.ts';
 import type { PaymentOfOrder } from './refund-queries.ts';
-import { isRefundPending } from './refund-status.ts';
 
 const kinds: Record<ChangeNoteKind, string> = {
   returned: 'Sent back to the customer',
@@ -37,7 +38,8 @@ export function changeOf(notes: readonly Note[]): { owed: number; returned: numb
 
 export function ChangeNotes({ payment }: { payment: PaymentOfOrder }) {
   const [isOpen, setOpen] = useState(false);
-  const isGoingBack = payment.refunded_at !== null || payment.refunds.some(isRefundPending);
+  const isGoingBack =
+    payment.refunded_at !== null || payment.refunds.some(({ status }) => isOpenRefund(status));
   const { change_notes: notes } = payment;
   const { owed, returned } = changeOf(notes);
   if (payment.status !== 'completed' || (notes.length === 0 && isGoingBack)) return null;
@@ -85,7 +87,7 @@ interface ChangeFormProps {
 
 function ChangeForm({ payment, owed, onClose }: ChangeFormProps) {
   const { tables } = useMember().staff;
-  const [kind, setKind] = useState('returned');
+  const [kind, setKind] = useState<ChangeNoteKind>('returned');
   const [shillings, setShillings] = useState(owed > 0 ? String(owed / 100) : '');
   const [receipt, setReceipt] = useState('');
   const [note, setNote] = useState('');
@@ -133,7 +135,7 @@ function ChangeForm({ payment, owed, onClose }: ChangeFormProps) {
         label="Change"
         value={kind}
         disabled={save.isPending}
-        onChange={(event) => setKind(event.target.value)}
+        onChange={(event) => setKind(keysOf(kinds).find((each) => each === event.target.value) ?? kind)}
       >
         {Object.entries(kinds).map(([value, words]) => (
           <option key={value} value={value}>

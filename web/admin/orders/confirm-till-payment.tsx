@@ -11,11 +11,11 @@ import { useSave } from '../data/use-save.ts';
 import { Discard } from '../dialogs/discard.tsx';
 import { useUnsaved } from '../dialogs/use-unsaved.ts';
 import { useMember } from '../layout/use-member.tsx';
+import { isOpenRefund } from '../status/states.ts';
 import type { WholeOrder } from './order-queries.ts';
 import { readAmount } from './read-amount.ts';
 import { receiptProblem, receiptRefusal } from './refund-problems.ts';
 import { lastRefund, type PaymentOfOrder } from './refund-queries.ts';
-import { isRefundPending } from './refund-status.ts';
 import { isSettling, useResolvedByOther } from './use-resolved-by-other.ts';
 
 const outcomes: Record<string, string> = {
@@ -37,7 +37,7 @@ function typedPayment(order: WholeOrder): PaymentOfOrder | null {
   if (!only || completed.length > 1 || only.method !== 'till' || !only.confirmed_by || only.needs_refund)
     return null;
   const refund = lastRefund(only.refunds);
-  return refund && isRefundPending(refund) ? null : only;
+  return refund && isOpenRefund(refund.status) ? null : only;
 }
 
 export function ConfirmTillPayment({ order }: { order: WholeOrder }) {

@@ -12,7 +12,8 @@ test('is the request that the screen of the orders sends first', async () => {
       return Response.json([]);
     },
   });
-  const none = { search: '', status: '', payment: '', rider: '', due: '', from_day: null, until_day: null };
+  const days = { from_day: null, until_day: null };
+  const none = { search: '', status: '', payment: '', rider: '', due: '', ...days } as const;
   await readOrders(tables, none)({ after: null, limit: 25, signal: AbortSignal.timeout(1000) });
   const { path, body } = firstOrdersRequest();
   expect(sent).toEqual([{ url: `http://shop${path}`, body }]);

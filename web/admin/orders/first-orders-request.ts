@@ -1,8 +1,8 @@
 // The request for the first orders without filters, as the screen sends it (a test compares them).
 import { pageSize } from '../list/use-rows.ts';
-import { listedColumns, parametersOf } from './order-queries.ts';
+import { listedColumns, type OrderFilters, parametersOf } from './order-queries.ts';
 
-const noFilters = {
+const noFilters: OrderFilters = {
   search: '',
   status: '',
   payment: '',

@@ -3,7 +3,13 @@ import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { describePaymentFailure } from '../../../domain/payment-result.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { adviseOnRefund } from '../../../domain/result-advice.ts';
-import type { Database, OrderEventActor, OrderPaymentStatus } from '../../../supabase/types.ts';
+import type {
+  Database,
+  OrderEventActor,
+  OrderPaymentStatus,
+  PaymentMethod,
+  RefundMethod,
+} from '../../../supabase/types.ts';
 import { type StaffStatus, statusLabel } from '../status/status-badge.tsx';
 
 export type OrderEvent = Database['public']['Tables']['order_events']['Row'];
@@ -27,7 +33,7 @@ interface Details {
   result_code?: string;
   result_description?: string;
   needs_refund?: boolean;
-  method?: string;
+  method?: PaymentMethod | RefundMethod;
   person?: string;
   vehicle?: string;
   instead_of?: string;
@@ -52,6 +58,8 @@ const paymentStatusTexts: Record<OrderPaymentStatus, [what: string, tone: EventT
   refunded: ['The money was sent back', 'plain'],
   unpaid: ['The order is unpaid', 'plain'],
 };
+const isPaymentStatus = (status: StaffStatus): status is OrderPaymentStatus =>
+  Object.hasOwn(paymentStatusTexts, status);
 
 const between = (...parts: (string | undefined | false)[]): string => parts.filter(Boolean).join(' · ');
 
@@ -84,7 +92,8 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
       };
     }
     case 'payment_status_changed': {
-      const [what, tone] = paymentStatusTexts[to as OrderPaymentStatus];
+      if (!isPaymentStatus(to)) return { what: statusLabel(to), tone: 'plain' };
+      const [what, tone] = paymentStatusTexts[to];
       return { what, tone };
     }
     case 'units_returned':

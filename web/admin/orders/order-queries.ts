@@ -22,10 +22,10 @@ export const orderStatuses = [
 /** '' or null without a filter. */
 export interface OrderFilters extends Days {
   search: string;
-  status: string;
-  payment: string;
+  status: OrderStatus | '';
+  payment: OrderPaymentStatus | 'refund_due' | '';
   rider: string;
-  due: string;
+  due: 'prepare' | 'assigned' | 'on_the_way' | 'failed' | 'late' | '';
 }
 
 /** The filters as parameters of `search_orders` and `count_orders`. */

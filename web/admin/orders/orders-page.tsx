@@ -6,7 +6,7 @@ import { useRecentRiders, useWork } from '../deliveries/rider-queries.ts';
 import { useDialogUrlClose } from '../dialogs/use-dialog-url-close.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMember } from '../layout/use-member.tsx';
-import { readDays } from '../list/days.ts';
+import { type FilterParameters, noDays, readDays } from '../list/days.ts';
 import { ExportButton } from '../list/export-button.tsx';
 import {
   DayFilterSelect,
@@ -18,8 +18,9 @@ import {
 } from '../list/list-filters.tsx';
 import { FilterSelect, ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
 import { ListFrame, RowList } from '../list/row-list.tsx';
-import { useListFilters } from '../list/use-list-filters.ts';
+import { type ListFilters, useListFilters } from '../list/use-list-filters.ts';
 import { PrintList } from '../print/print-list.tsx';
+import { hasPaymentInReview } from '../status/states.ts';
 import { statusLabel } from '../status/status-badge.tsx';
 import { useNow } from '../ui/age.tsx';
 import { ProgressBar } from '../ui/progress-bar.tsx';
@@ -29,6 +30,7 @@ import { loadOrderDialog, OrderRow, orderColumns } from './order-columns.tsx';
 import { exportColumns, printColumns } from './order-export.ts';
 import {
   decisionOf,
+  type OrderFilters,
   orderStatuses,
   readOrders,
   readOrdersToExport,
@@ -36,7 +38,7 @@ import {
   useOrders,
   useOrdersNeedingReview,
 } from './order-queries.ts';
-import { hasPaymentInReview, paymentFilters } from './payment-badge.tsx';
+import { paymentFilters } from './payment-badge.tsx';
 import { useRefundsNeedingAction } from './refund-queries.ts';
 import { useOrderStatus } from './use-order-status.ts';
 
@@ -44,11 +46,12 @@ const loadRefunds = () => import('./refunds-needing-action.tsx');
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Orders');
 
-const filterNames = ['search', 'status', 'payment', 'day', 'from', 'until', 'rider', 'due'] as const;
+type OrderParameters = FilterParameters<OrderFilters>;
+const noFilters: OrderParameters = { search: '', status: '', payment: '', rider: '', due: '', ...noDays };
 
 export default function OrdersPage({ params }: Route.ComponentProps) {
   const { tables } = useMember().staff;
-  const filters = useListFilters(filterNames);
+  const filters = useListFilters(noFilters);
   const { search, status, payment, rider, due } = filters.values;
   const query = { search, status, payment, rider, due, ...readDays(filters.values, useNow()) };
   const orders = useOrders(query);
@@ -57,17 +60,16 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
   const work = useWork();
   const orderStatus = useOrderStatus();
 
-  const quick = (
-    name: 'due' | 'payment',
-    value: string,
+  const quick = <Name extends 'due' | 'payment'>(
+    name: Name,
+    value: OrderParameters[Name],
     label: string,
     waiting: number | undefined,
   ): QuickFilter => ({
     label,
     count: waiting,
-    isOn: filters.values[name] === value,
     isUrgent: value === 'late' || value === 'failed' || value === 'refund_due',
-    onToggle: () => filters.set(name, filters.values[name] === value ? '' : value),
+    ...filters.toggle(name, value),
   });
   return (
     <>
@@ -101,7 +103,7 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
                   options={paymentFilters}
                   onChoose={(value) => filters.set('payment', value)}
                 />
-                <DayFilterSelect values={filters.values} onChoose={filters.set} />
+                <DayFilterSelect filters={filters} />
                 <RiderFilterSelect
                   rider={rider}
                   riders={riders}
@@ -170,11 +172,7 @@ function Refunds() {
   return part ? <part.RefundsNeedingAction waiting={waiting} /> : null;
 }
 
-function describeEmpty({
-  values,
-  isNarrowed,
-  clear,
-}: ReturnType<typeof useListFilters<(typeof filterNames)[number]>>) {
+function describeEmpty({ values, isNarrowed, clear }: ListFilters<OrderParameters>) {
   if (!isNarrowed)
     return { title: 'No orders yet', text: 'They appear here as soon as a customer places one.' };
   const showAll = {

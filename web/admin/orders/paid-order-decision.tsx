@@ -11,11 +11,11 @@ import {
   type ReviewDecision,
   reviewDecisionsFor,
 } from '../reconciliation/order-difference.ts';
+import { isOpenRefund } from '../status/states.ts';
 import { decisionOf, type WholeOrder } from './order-queries.ts';
 import { RefundForm } from './refund-form.tsx';
 import { isRefundable, lastRefund, moneyOf } from './refund-queries.ts';
 import { RefundState } from './refund-state.tsx';
-import { isRefundPending } from './refund-status.ts';
 
 export function useOrderDecision(order: { id: string }) {
   const { tables } = useMember().staff;
@@ -65,7 +65,7 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
   const isPartlyRefunded = left > 0 && left < came;
   const amount = formatKes(paid ? came : chargeCents(order.total_amount));
   const refund = paid ? lastRefund(paid.refunds) : null;
-  const isGoingBack = refund !== null && isRefundPending(refund);
+  const isGoingBack = refund !== null && isOpenRefund(refund.status);
   const charge = chargeCents(order.total_amount);
   const why =
     paid && came !== charge

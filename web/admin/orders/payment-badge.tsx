@@ -2,6 +2,7 @@
 
 import { Badge } from '../../ui/badge.tsx';
 import { describePaymentOfOrder } from '../status/staff-labels.ts';
+import type { OrderFilters } from './order-queries.ts';
 
 type PaidOrNot = Parameters<typeof describePaymentOfOrder>[0];
 
@@ -13,11 +14,7 @@ export const paymentFilters = [
   { value: 'needs_review', label: 'Needs review' },
   { value: 'refund_due', label: 'Refund due' },
   { value: 'refunded', label: 'Refunded' },
-] as const;
-
-/** Whether M-PESA reported another amount for the order that staff have not resolved yet. */
-export const hasPaymentInReview = ({ payments = [] }: Pick<PaidOrNot, 'payments'>): boolean =>
-  payments.some(({ status }) => status === 'review');
+] as const satisfies readonly { value: OrderFilters['payment']; label: string }[];
 
 export function PaymentBadge({ order }: { order: PaidOrNot }) {
   const { text, tone } = describePaymentOfOrder(order);

@@ -4,7 +4,8 @@ import type { Setup } from '../../../domain/payment-setup.ts';
 import type { Database } from '../../../supabase/types.ts';
 import { dataOf } from '../data/table-answer.ts';
 import { useMember } from '../layout/use-member.tsx';
-import type { WholeOrder } from './order-queries.ts';
+import { isDroppedRefund } from '../status/states.ts';
+import { decisionOf, type WholeOrder } from './order-queries.ts';
 
 export type Refund = Database['public']['Tables']['refunds']['Row'];
 export type PaymentOfOrder = WholeOrder['payments'][number];
@@ -97,10 +98,8 @@ export function isRefundable(order: WholeOrder, payment: PaymentOfOrder): boolea
   return (
     payment.status === 'completed' &&
     payment.refunded_at === null &&
-    payment.refunds.every(({ status }) => status === 'failed' || status === 'withdrawn') &&
-    (payment.needs_refund ||
-      order.payment_status === 'needs_review' ||
-      (order.payment_status === 'paid' && order.status === 'cancelled'))
+    payment.refunds.every(({ status }) => isDroppedRefund(status)) &&
+    (payment.needs_refund || decisionOf(order) !== null)
   );
 }
 

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
+import type { PaymentStatus, RefundStatus } from '../../../supabase/types.ts';
 import { isGoingBack } from './refund-status.ts';
 
-const payment = (status: string, refunds: string[], refundedAt: string | null = null) => ({
+const payment = (status: PaymentStatus, refunds: RefundStatus[], refundedAt: string | null = null) => ({
   status,
   refunded_at: refundedAt,
   refunds: refunds.map((status) => ({ status })),
@@ -17,7 +18,7 @@ test.each([
   ['with a refund of one of two payments', [payment('completed', ['sent']), payment('completed', [])], false],
   [
     'with a refund of the payment that is left',
-    [payment('completed', ['done'], '2026-11-26T10:00:00Z'), payment('completed', ['approved'])],
+    [payment('completed', ['completed'], '2026-11-26T10:00:00Z'), payment('completed', ['approved'])],
     true,
   ],
   ['with a prompt that failed besides', [payment('failed', []), payment('completed', ['sending'])], true],

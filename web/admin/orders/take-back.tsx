@@ -6,9 +6,9 @@ import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
 import { useMember } from '../layout/use-member.tsx';
+import { hasLeftShop, isOpenRefund } from '../status/states.ts';
 import type { WholeOrder } from './order-queries.ts';
 import type { PaymentOfOrder } from './refund-queries.ts';
-import { isRefundPending } from './refund-status.ts';
 
 /** Whether staff can take a payment back, as far as the order shows it; the database decides. */
 export const canTakeBack = (order: WholeOrder, payment: PaymentOfOrder): boolean =>
@@ -16,9 +16,9 @@ export const canTakeBack = (order: WholeOrder, payment: PaymentOfOrder): boolean
   payment.method === 'till' &&
   payment.confirmed_by !== null &&
   payment.refunded_at === null &&
-  !payment.refunds.some(isRefundPending) &&
+  !payment.refunds.some(({ status }) => isOpenRefund(status)) &&
   payment.change_notes.length === 0 &&
-  (payment.needs_refund || ['pending', 'processing', 'cancelled'].includes(order.status));
+  (payment.needs_refund || !hasLeftShop(order.status));
 
 export function TakeBack({ order, payment }: { order: WholeOrder; payment: PaymentOfOrder }) {
   const { tables } = useMember().staff;

@@ -1,10 +1,11 @@
 // "Test with KSh 1": a prompt to the member's own phone, its result, and a button to refund the shilling.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
+import { isOpenAttempt } from '../../../domain/payment-result.ts';
 import type { Setup } from '../../../domain/payment-setup.ts';
 import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
 import { adviseOnResult } from '../../../domain/result-advice.ts';
-import type { Database } from '../../../supabase/types.ts';
+import type { Database, PaymentStatus } from '../../../supabase/types.ts';
 import { ShownError } from '../../lib/shown-error.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -18,8 +19,6 @@ import { RefundState } from '../orders/refund-state.tsx';
 import { formatDateTime } from '../ui/dates.ts';
 
 type PaymentTest = Database['public']['Tables']['payments']['Row'];
-
-const isOpen = ({ status }: PaymentTest) => status === 'initiating' || status === 'processing';
 
 function useLastTest() {
   const { tables } = useMember().staff;
@@ -36,7 +35,7 @@ function useLastTest() {
           .abortSignal(signal),
       )[0] ?? null,
     // The live channel reports the result; polling works without the channel.
-    refetchInterval: ({ state }) => (state.data && isOpen(state.data) ? 2000 : false),
+    refetchInterval: ({ state }) => (state.data && isOpenAttempt(state.data.status) ? 2000 : false),
     staleTime: 0,
   });
 }
@@ -62,7 +61,7 @@ export function ShillingTest({ setup }: { setup: Setup }) {
         ['payment-tests', 'payment-health'].map((word) => queries.invalidateQueries({ queryKey: [word] })),
       ),
   });
-  const isWaiting = last !== null && last !== undefined && isOpen(last);
+  const isWaiting = last !== null && last !== undefined && isOpenAttempt(last.status);
 
   function submit(event: FormEvent) {
     event.preventDefault();
@@ -116,7 +115,7 @@ export function ShillingTest({ setup }: { setup: Setup }) {
   );
 }
 
-const waiting: Record<string, string> = {
+const waiting: Record<Exclude<PaymentStatus, 'completed' | 'failed'>, string> = {
   initiating: 'The prompt is being sent.',
   processing: 'The prompt is on its way: enter the PIN on the phone.',
   review: 'M-PESA reported another amount than KSh 1. Look at the log.',

@@ -24,7 +24,7 @@ test('money that came in part is neither collected again nor called missing', ()
     'PARTLY PAID: KES 300 of KES 951. Ask the shop what to collect.',
   );
   expect(describeMissingPayment({ ...order, parts: [part] })).toBe('Partly paid: KES 300');
-  const resolved = { ...part, resolution: 'not_an_order' };
+  const resolved = { ...part, resolution: 'not_an_order' } as const;
   expect(describeMoneyToCollect({ ...order, parts: [resolved] })).toBe('NOT PAID. Collect KES 951.');
   expect(describeMissingPayment({ ...order, parts: [resolved] })).toBe('Not paid yet');
   const inReview = { ...order, payments: [{ status: 'review' as const }], parts: [] };

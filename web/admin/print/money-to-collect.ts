@@ -1,5 +1,6 @@
 import { chargeCents, formatKes } from '../../../domain/money.ts';
 import type {
+  MpesaTransactionResolution,
   OrderPaymentStatus,
   OrderStatus,
   PaymentStatus,
@@ -8,7 +9,7 @@ import type {
 import { cancelledFacts, describeOrder } from '../../lib/orders/order-meaning.ts';
 import type { WholeOrder } from '../orders/order-queries.ts';
 import { moneyOf } from '../orders/refund-queries.ts';
-import { isRefundOnTheWay } from '../orders/refund-status.ts';
+import { isOpenRefund, needsReview } from '../status/states.ts';
 
 interface Order {
   status: OrderStatus;
@@ -17,7 +18,11 @@ interface Order {
   total_amount: number;
   payments: readonly { status: PaymentStatus }[];
   /** M-PESA's transactions under the order's number. */
-  parts: readonly { received_cents: number; payment_id: string | null; resolution: string | null }[];
+  parts: readonly {
+    received_cents: number;
+    payment_id: string | null;
+    resolution: MpesaTransactionResolution | null;
+  }[];
 }
 
 /** Payments under the order's number that are less than its charge and that staff have not resolved. */
@@ -25,20 +30,13 @@ export const openParts = <Part extends Order['parts'][number]>(parts: readonly P
   parts.filter(({ payment_id, resolution }) => payment_id === null && resolution === null);
 
 /** What a rider must know about payment, on the packing slip. */
-export function describeMoneyToCollect({
-  status,
-  payment_status,
-  total_amount,
-  payments,
-  parts,
-}: Order): string {
+export function describeMoneyToCollect(order: Order): string {
+  const { status, payment_status, total_amount, parts } = order;
   if (payment_status === 'refunded') return 'REFUNDED. Do not hand over.';
   if (status === 'cancelled') return 'CANCELLED. Do not hand over.';
   if (payment_status === 'paid') return 'PAID. Nothing to collect.';
   // Customers are asked not to pay again while a payment is in review.
-  if (payment_status === 'needs_review' || payments.some((payment) => payment.status === 'review')) {
-    return 'PAYMENT NEEDS REVIEW. Ask the shop before handing over.';
-  }
+  if (needsReview(order)) return 'PAYMENT NEEDS REVIEW. Ask the shop before handing over.';
   const partCents = openParts(parts).reduce((sum, { received_cents }) => sum + received_cents, 0);
   return partCents > 0
     ? `PARTLY PAID: ${formatKes(partCents)} of ${formatKes(chargeCents(total_amount))}. Ask the shop what to collect.`
@@ -46,11 +44,10 @@ export function describeMoneyToCollect({
 }
 
 /** The same in two or three words, for the customer's printed receipt without a payment. */
-export function describeMissingPayment({ status, payment_status, payments, parts }: Order): string {
+export function describeMissingPayment(order: Order): string {
+  const { status, payment_status, parts } = order;
   if (payment_status === 'refunded') return 'Refunded';
-  if (payment_status === 'needs_review' || payments.some((payment) => payment.status === 'review')) {
-    return 'Payment is being checked';
-  }
+  if (needsReview(order)) return 'Payment is being checked';
   const partCents = openParts(parts).reduce((sum, { received_cents }) => sum + received_cents, 0);
   if (partCents > 0) return `Partly paid: ${formatKes(partCents)}`;
   return status === 'cancelled' ? 'Cancelled, not paid' : 'Not paid yet';
@@ -72,7 +69,10 @@ export function describeTrouble(order: PaidOrder): string | null {
       // The storefront's word.
       status: order.status === 'shipped' ? 'out_for_delivery' : order.status,
       paymentStatus: order.payment_status,
-      isRefunding: own.some(({ refunds }) => refunds.some(isRefundOnTheWay)),
+      // As `private.order_facts` says it to the customer.
+      isRefunding: own.some(({ refunds }) =>
+        refunds.some(({ status }) => isOpenRefund(status) && status !== 'requested'),
+      ),
       total: order.total_amount,
       paid: came,
       refunded: came - left || null,

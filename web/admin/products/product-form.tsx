@@ -5,6 +5,7 @@ import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, useKeepOpen } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { SelectField, TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
+import { keysOf } from '../data/keys-of.ts';
 import { TableProblem } from '../data/table-answer.ts';
 import { Discard } from '../dialogs/discard.tsx';
 import { ImplausibleDialog } from '../prices/implausible-dialog.tsx';
@@ -120,7 +121,7 @@ export function ProductFormFields({
   function submit(form: ProductForm, base: EditedProduct | null, isSure = false) {
     const found = checkProductForm(form);
     setProblems(found);
-    const first = (Object.keys(emptyProductForm) as ProductField[]).find((field) => found[field]);
+    const first = keysOf(emptyProductForm).find((field) => found[field]);
     if (first) return focusOn(first);
     const { price, stock_quantity } = productValues(form);
     const questions = questionsAboutProduct(

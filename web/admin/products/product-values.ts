@@ -1,6 +1,7 @@
 // The staff's form of a product: validation with its messages, and the values for the database.
 import { slugLength } from '../../../domain/catalogue.ts';
 import { visibleLength } from '../../../domain/visible-text.ts';
+import { keysOf } from '../data/keys-of.ts';
 
 /** A product in the form, as typed. */
 export interface ProductForm {
@@ -132,8 +133,7 @@ export function productFormOf(product: ProductValues): ProductForm {
 
 /** The fields in which two forms differ, in the order they are shown. Spaces at the ends are no difference. */
 export function changedFields(before: ProductForm, after: ProductForm): ProductField[] {
-  const fields = Object.keys(emptyProductForm) as ProductField[];
-  return fields.filter((field) => before[field].trim() !== after[field].trim());
+  return keysOf(emptyProductForm).filter((field) => before[field].trim() !== after[field].trim());
 }
 
 /**

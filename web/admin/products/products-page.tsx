@@ -37,7 +37,7 @@ const exported: CsvColumn<ListedProduct>[] = [
 
 export default function ProductsPage() {
   const { tables } = useMember().staff;
-  const filters = useListFilters(['search', 'category']);
+  const filters = useListFilters({ search: '', category: '' });
   const products = useProducts(filters.values);
   const categories = useCategories();
   const { toggle, isToggling, withPendingToggle } = useProductToggle();

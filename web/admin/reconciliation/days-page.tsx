@@ -28,7 +28,7 @@ const ranges = [
 type DayRow = DaySums & { id: string; created_at: string };
 
 export default function DaysPage() {
-  const filters = useListFilters(['range', 'show']);
+  const filters = useListFilters({ range: '', show: '' });
   const { range, show } = filters.values;
   const today = dayOf(new Date());
   const length = ranges.some(({ value }) => value === range) ? Number(range) || 30 : 30;

@@ -15,7 +15,6 @@ import {
   describeState,
   explainDecision,
   isOtherCharge,
-  kindOf,
   kinds,
   labelDecision,
 } from './difference-texts.ts';
@@ -25,7 +24,7 @@ export const nameOf = ({ receipt, order_number }: BookRow): string =>
   receipt ?? `payment of ${order_number ?? ''}`;
 
 export function KindBadge({ row, isSmall }: { row: BookRow; isSmall?: boolean }) {
-  const { label, tone } = kinds[kindOf(row)];
+  const { label, tone } = kinds[row.kind];
   return (
     <Badge tone={row.is_open || row.kind === 'matched' ? tone : 'grey'} isSmall={isSmall}>
       {label}
@@ -212,7 +211,7 @@ function OurAmount({ row }: { row: BookRow }) {
 export const exportColumns: CsvColumn<BookRow>[] = [
   { title: 'Time (Nairobi)', value: ({ happened_at }) => formatForFile(happened_at) },
   { title: 'Receipt', value: ({ receipt }) => receipt },
-  { title: 'Comparison', value: (row) => kinds[kindOf(row)].label },
+  { title: 'Comparison', value: (row) => kinds[row.kind].label },
   { title: 'Open', value: ({ is_open }) => (is_open ? 'yes' : 'no') },
   { title: 'State', value: describeState },
   {
@@ -258,6 +257,6 @@ export const printColumns: CsvColumn<BookRow>[] = [
   { title: 'M-PESA', value: ({ their_cents }) => (their_cents === null ? null : formatKes(their_cents)) },
   {
     title: 'Comparison',
-    value: (row) => [kinds[kindOf(row)].label, describeState(row)].filter(Boolean).join(': '),
+    value: (row) => [kinds[row.kind].label, describeState(row)].filter(Boolean).join(': '),
   },
 ];

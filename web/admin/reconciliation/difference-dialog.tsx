@@ -26,7 +26,6 @@ import {
   describeState,
   explainDecision,
   isUnknown,
-  kindOf,
   kinds,
   labelDecision,
 } from './difference-texts.ts';
@@ -200,9 +199,9 @@ const toneOf = (decision: Decision) =>
 /** Describes the difference in a sentence. */
 const describeKind = (row: BookRow): string =>
   describeMoney(row) ||
-  (kindOf(row) === 'not_compared' && row.method === 'till'
+  (row.kind === 'not_compared' && row.method === 'till'
     ? 'Only your staff have entered it. The statement of that time has not been read yet.'
-    : kinds[kindOf(row)].meaning);
+    : kinds[row.kind].meaning);
 
 function Sides({ row }: { row: BookRow }) {
   const sources = [

@@ -102,7 +102,7 @@ test.each<[change: Partial<BookRow>, words: string]>([
   expect(describeState(row(change))).toBe(words);
 });
 
-test.each([
+test.each<[string, Partial<BookRow>, boolean]>([
   ['a payment below the charge of the order that it names', { kind: 'wrong_amount', order_id: 'o' }, true],
   ['a payment that belongs to an order', { kind: 'wrong_amount', order_id: 'o', payment_id: 'p' }, false],
   ['a payment that names no order', {}, false],

@@ -10,6 +10,7 @@ import type {
   RefundStatus,
 } from '../../../supabase/types.ts';
 import type { BadgeTone } from '../../ui/badge.tsx';
+import { hasLeftShop, isDroppedRefund } from '../status/states.ts';
 import {
   describeMoneyOfOrder,
   explainReviewDecision,
@@ -23,7 +24,7 @@ import {
 export interface BookRow {
   id: string;
   happened_at: string;
-  kind: string;
+  kind: Kind;
   is_open: boolean;
   receipt: string | null;
   our_cents: number | null;
@@ -110,7 +111,9 @@ export const kinds: Record<Kind, { label: string; tone: BadgeTone; meaning: stri
   },
 };
 
-export const kindOf = (row: BookRow): Kind => (row.kind in kinds ? (row.kind as Kind) : 'not_compared');
+const isKind = (kind: string): kind is Kind => Object.hasOwn(kinds, kind);
+/** A kind that a later version added is shown as not compared. */
+export const readKind = (kind: string): Kind => (isKind(kind) ? kind : 'not_compared');
 
 /** A refund that failed or was withdrawn leaves the difference as it was. */
 const refundLabels: Record<RefundStatus, string | null> = {
@@ -192,10 +195,10 @@ export const canTakeBack = (row: BookRow): boolean =>
   row.method === 'till' &&
   row.confirmed_by !== null &&
   row.refunded_at === null &&
-  (row.refund_status === null || row.refund_status === 'failed' || row.refund_status === 'withdrawn') &&
+  (row.refund_status === null || isDroppedRefund(row.refund_status)) &&
   !row.owed_cents &&
   !row.returned_cents &&
-  (row.needs_refund || ['pending', 'processing', 'cancelled'].includes(row.order_status ?? ''));
+  (row.needs_refund || (row.order_status !== null && !hasLeftShop(row.order_status)));
 
 /** The decisions that staff can make now, the most likely first. */
 export function decisionsFor(row: BookRow): Decision[] {
@@ -225,7 +228,8 @@ export function decisionsFor(row: BookRow): Decision[] {
     case 'typed':
     case 'missing_there':
       return ['accept', ...takeBack];
-    default:
+    case 'matched':
+    case 'not_compared':
       return [];
   }
 }

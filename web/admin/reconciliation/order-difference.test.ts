@@ -115,7 +115,8 @@ test('after the rest has come, a part is never to be sent back', () => {
       bookedCents: isAssigned ? charge : 48_100,
       waitingCents: isAssigned ? 0 : 47_000,
     };
-    for (const paymentStatus of isAssigned ? ['paid', 'needs_review'] : ['needs_review']) {
+    for (const paymentStatus of ['paid', 'needs_review'] as const) {
+      if (paymentStatus === 'paid' && !isAssigned) continue;
       expect(describeMoneyOfOrder({ ...money, paymentStatus })).not.toMatch(/send|missing/i);
     }
   }

@@ -1,6 +1,7 @@
 // Money for an order that is not its charge: what is said about it, and the decisions about it, named by what happens to the order.
 // The database applies them (`resolve_review`).
 import { formatKes } from '../../../domain/money.ts';
+import type { OrderPaymentStatus, OrderStatus } from '../../../supabase/types.ts';
 
 /** Amounts in cents. */
 export interface AmountOfOrder {
@@ -9,10 +10,16 @@ export interface AmountOfOrder {
   chargeCents: number;
 }
 
-export type ReviewDecision = 'deliver' | 'deliver_with_credit' | 'deliver_and_return' | 'cancel_and_refund';
+const reviewDecisions = [
+  'deliver',
+  'deliver_with_credit',
+  'deliver_and_return',
+  'cancel_and_refund',
+] as const;
+export type ReviewDecision = (typeof reviewDecisions)[number];
 
 export const isReviewDecision = (decision: string): decision is ReviewDecision =>
-  ['deliver', 'deliver_with_credit', 'deliver_and_return', 'cancel_and_refund'].includes(decision);
+  reviewDecisions.some((each) => each === decision);
 
 /** The decisions about an order that needs review, the most likely first. */
 export function reviewDecisionsFor({ receivedCents, chargeCents }: AmountOfOrder): ReviewDecision[] {
@@ -74,8 +81,8 @@ export interface MoneyOfOrder {
   /** Whether it came in addition to what paid the order. */
   isSurplus?: boolean;
   chargeCents: number;
-  paymentStatus: string;
-  status: string;
+  paymentStatus: OrderPaymentStatus;
+  status: OrderStatus;
   /** What counts for the order by now, this money included if it is assigned. */
   bookedCents: number;
   /** What waits under the order's number, this money included if it is not assigned. */

@@ -3,6 +3,7 @@
 import { useState } from 'react';
 import { Link } from 'react-router';
 import { Button, buttonStyle } from '../../ui/button.tsx';
+import { keysOf } from '../data/keys-of.ts';
 import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
 import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
@@ -30,7 +31,7 @@ export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(match
 const rowsAtOnce = 100;
 
 export default function ReconciliationPage() {
-  const filters = useListFilters(['day', 'show']);
+  const filters = useListFilters<{ day: string; show: Kind | 'open' | '' }>({ day: '', show: '' });
   const { show } = filters.values;
   const now = new Date();
   const [day, today] = [readDay(filters.values.day, now), dayOf(now)];
@@ -83,9 +84,9 @@ export default function ReconciliationPage() {
                 options={[
                   { value: '', label: `All (${rows.length})` },
                   { value: 'open', label: `To decide (${rows.filter((row) => row.is_open).length})` },
-                  ...Object.entries(kinds).map(([value, { label }]) => ({
+                  ...keysOf(kinds).map((value) => ({
                     value,
-                    label: `${label} (${countOf(value as Kind)})`,
+                    label: `${kinds[value].label} (${countOf(value)})`,
                   })),
                 ]}
                 onChoose={(value) => filters.set('show', value)}

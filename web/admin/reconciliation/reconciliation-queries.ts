@@ -5,7 +5,14 @@ import type { OrderPaymentStatus, OrderStatus } from '../../../supabase/types.ts
 import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { useMember } from '../layout/use-member.tsx';
-import { amountsOf, type BookRow, type Decision, describeOutcome, isUnknown } from './difference-texts.ts';
+import {
+  amountsOf,
+  type BookRow,
+  type Decision,
+  describeOutcome,
+  isUnknown,
+  readKind,
+} from './difference-texts.ts';
 import { isReviewDecision } from './order-difference.ts';
 
 /** A period that no statement covers. */
@@ -43,8 +50,10 @@ export function useBookDay(day: string) {
   const { tables } = useMember().staff;
   return useQuery({
     queryKey: ['reconciliation', 'day', day],
-    queryFn: async ({ signal }): Promise<BookDay> =>
-      dataOf(await tables.rpc('reconciliation_day', { day }).abortSignal(signal)),
+    queryFn: async ({ signal }): Promise<BookDay> => {
+      const book = dataOf(await tables.rpc('reconciliation_day', { day }).abortSignal(signal));
+      return { ...book, rows: book.rows.map((row) => ({ ...row, kind: readKind(row.kind) })) };
+    },
     placeholderData: keepPreviousData,
   });
 }

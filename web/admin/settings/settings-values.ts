@@ -2,6 +2,7 @@
 import { isEmail } from '../../../domain/email.ts';
 import { normaliseAnyPhone } from '../../../domain/phone.ts';
 import { visibleLength } from '../../../domain/visible-text.ts';
+import { keysOf } from '../data/keys-of.ts';
 
 /** Labels of the fields, in the order of the form. */
 export const settingsLabels = {
@@ -28,7 +29,7 @@ export const settingsLabels = {
   inquiries_months: 'Keep inquiries',
 } as const;
 export type SettingsField = keyof typeof settingsLabels;
-export const settingsFields = Object.keys(settingsLabels) as SettingsField[];
+export const settingsFields = keysOf(settingsLabels);
 
 const amounts = ['delivery_fee', 'refund_approval_above', 'payment_limit'] as const;
 const phones = ['support_phone', 'chat_phone'] as const;
@@ -139,7 +140,7 @@ export function settingsValues(form: SettingsForm): SettingsValues {
     ...mapFields(merchantNumbers, (field) => readDigits(form[field])),
     ...mapFields(amounts, (field) => read(readAmount(form[field]))),
     ...mapFields(flags, (field) => form[field] === 'yes'),
-    ...mapFields(Object.keys(wholeNumbers) as WholeNumber[], (field) => read(readWhole(form[field]))),
+    ...mapFields(keysOf(wholeNumbers), (field) => read(readWhole(form[field]))),
   };
 }
 

@@ -27,7 +27,7 @@ const signIn: Step = {
   button: 'Sign in',
   next: '/admin/login',
 };
-const steps: Partial<Record<string, Step>> = {
+const steps = {
   recovery: {
     title: 'Reset your password',
     text: 'Press the button, then choose a new password.',
@@ -49,7 +49,8 @@ const steps: Partial<Record<string, Step>> = {
   magiclink: signIn,
   signup: { ...signIn, title: 'Confirm your email address', button: 'Confirm' },
   email: signIn,
-};
+} satisfies Partial<Record<EmailOtpType, Step>>;
+const isKnown = (type: string): type is keyof typeof steps => Object.hasOwn(steps, type);
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Link from an email');
 
@@ -60,8 +61,7 @@ export function headers() {
 export function clientLoader({ request }: Route.ClientLoaderArgs) {
   const { searchParams } = new URL(request.url);
   const [hash, type] = [searchParams.get('token_hash') ?? '', searchParams.get('type') ?? ''];
-  const step = Object.hasOwn(steps, type) ? steps[type] : undefined;
-  return { staff: staffFor(request), link: hash && step ? { hash, type: type as EmailOtpType, step } : null };
+  return { staff: staffFor(request), link: hash && isKnown(type) ? { hash, type, step: steps[type] } : null };
 }
 clientLoader.hydrate = true as const;
 

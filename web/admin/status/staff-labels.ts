@@ -5,6 +5,7 @@ import type {
   OrderStatus,
   PaymentStatus,
 } from '../../../supabase/types.ts';
+import { hasPaymentInReview } from './states.ts';
 
 /** A colour of a badge: red needs staff, yellow and orange wait, blue and purple are under way, green is done, grey is over. */
 type LabelTone = 'yellow' | 'blue' | 'purple' | 'orange' | 'green' | 'red' | 'grey';
@@ -54,18 +55,15 @@ export const paymentLabels: Readonly<Record<PaymentStatus, StaffLabel>> = {
   unresolved: label('No answer', 'orange'),
 };
 
-const labels = new Map<string, StaffLabel>(
-  [orderStatusLabels, deliveryStatusLabels, paymentStatusLabels].flatMap(Object.entries),
-);
-const labelsOfPayments = new Map<string, StaffLabel>(Object.entries(paymentLabels));
+const labelIn = <Status extends string>(labels: Readonly<Record<Status, StaffLabel>>, status: Status) =>
+  Object.hasOwn(labels, status) ? labels[status] : newerLabel(status);
 
+const labels = { ...orderStatusLabels, ...deliveryStatusLabels, ...paymentStatusLabels };
 /** The label of a status of an order, a delivery or an order's payment. */
-export const labelOfStatus = (status: OrderStatus | DeliveryStatus | OrderPaymentStatus): StaffLabel =>
-  labels.get(status) ?? newerLabel(status);
+export const labelOfStatus = (status: keyof typeof labels): StaffLabel => labelIn(labels, status);
 
 /** A payment's label by its status. */
-export const labelOfPayment = (status: PaymentStatus): StaffLabel =>
-  labelsOfPayments.get(status) ?? newerLabel(status);
+export const labelOfPayment = (status: PaymentStatus): StaffLabel => labelIn(paymentLabels, status);
 
 /**
  * Whether an order is paid, as staff read it.
@@ -76,10 +74,10 @@ export function describePaymentOfOrder(order: {
   payment_status: OrderPaymentStatus;
   payments?: readonly { status: PaymentStatus }[];
 }): StaffLabel {
-  const { status, payment_status, payments = [] } = order;
+  const { status, payment_status } = order;
   if (payment_status === 'paid' && status === 'cancelled') return label('Refund due', 'red');
   if (payment_status !== 'unpaid') return labelOfStatus(payment_status);
-  if (payments.some((payment) => payment.status === 'review')) return label('Needs review', 'red');
+  if (hasPaymentInReview(order)) return label('Needs review', 'red');
   // No payment is expected for a cancelled order.
   return status === 'cancelled' ? label('Unpaid', 'grey') : labelOfStatus('unpaid');
 }

@@ -6,6 +6,7 @@ import type {
   OrderStatus,
   PaymentStatus,
 } from '../../../supabase/types.ts';
+import { hasLeftShop, hasPaymentInReview, needsReview } from './states.ts';
 import { statusLabel } from './status-badge.tsx';
 
 /** What a change of an order's status depends on. */
@@ -63,13 +64,10 @@ const orderStatusOf: Record<DeliveryStatus, OrderStatus | null> = {
   in_transit: 'out_for_delivery',
   delivered: 'delivered',
 };
-/** Whether M-PESA reported a payment of another amount that staff have not resolved. */
-const isInReview = ({ payments = [] }: OrderState): boolean =>
-  payments.some(({ status }) => status === 'review');
 
 /** Whether an order leaves the shop, or arrives, by this change; `private.check_handover` in the database. */
 const isHandover = (from: OrderStatus, to: OrderStatus): boolean =>
-  orderRank[to] >= 2 && orderRank[to] !== orderRank[from];
+  hasLeftShop(to) && orderRank[to] !== orderRank[from];
 
 /** Whether the database requires consent: an unpaid order is handed over. */
 export const needsConsent = ({ status, payment_status }: OrderState, to: OrderStatus): boolean =>
@@ -96,14 +94,14 @@ export function confirmOrderStatus(order: OrderState, to: OrderStatus): Confirma
   const { order_number, status, payment_status } = order;
   const words = statusLabel(to);
   if (to === 'cancelled') {
-    const comesBack = orderRank[status] < 2;
     return {
       title: `Cancel order ${order_number}?`,
       text: [
         payment_status === 'paid' &&
           `${formatKes(chargeCents(order.total_amount))} was paid: a refund becomes due.`,
-        isInReview(order) && 'A payment of it needs review: decide about that money in Reconciliation.',
-        comesBack ? 'The drinks go back into stock.' : 'The drinks are not put back into stock.',
+        hasPaymentInReview(order) &&
+          'A payment of it needs review: decide about that money in Reconciliation.',
+        hasLeftShop(status) ? 'The drinks are not put back into stock.' : 'The drinks go back into stock.',
       ]
         .filter(Boolean)
         .join(' '),
@@ -181,8 +179,8 @@ function confirmWithoutRider(
 }
 
 function confirmUnpaid(order: OrderState, verb: string): Confirmation {
-  const { order_number, payment_status } = order;
-  return payment_status === 'needs_review' || isInReview(order)
+  const { order_number } = order;
+  return needsReview(order)
     ? {
         title: `The payment of ${order_number} needs review`,
         text: 'Usually you decide about the money first, in the order. Hand it over all the same?',

@@ -59,7 +59,7 @@ export function StatusMenu<Status extends StaffStatus>({
           <DropdownMenu.RadioGroup
             value={value}
             onValueChange={(to) => {
-              chosen.current = to as Status;
+              chosen.current = options.find((option) => option === to) ?? null;
             }}
           >
             {options.map((option) => {

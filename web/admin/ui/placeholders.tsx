@@ -1,5 +1,6 @@
 // The placeholders of a text that staff edit: their meaning, and buttons that insert them.
 import type { RefObject } from 'react';
+import { keysOf } from '../data/keys-of.ts';
 
 interface PlaceholdersProps<Name extends string> {
   /** Meaning of each placeholder, by its name without braces. */
@@ -27,7 +28,7 @@ export function Placeholders<Name extends string>({ words, form, onInsert }: Pla
     <details>
       <summary className="min-h-11 cursor-pointer py-2.5 font-semibold">Placeholders</summary>
       <ul className="grid gap-1">
-        {(Object.keys(words) as Name[]).map((name) => (
+        {keysOf(words).map((name) => (
           <li key={name} className="text-sm">
             <button
               type="button"
