@@ -1,5 +1,5 @@
 // Messages to customers and staff: their placeholders, and how a template becomes the text of one message.
-import type { OutboxMessageKind } from '../supabase/types.ts';
+import type { OutboxMessageChannel, OutboxMessageKind } from '../supabase/types.ts';
 import { chargeCents, formatKsh, shownAmount } from './money.ts';
 import { newsletterLink } from './newsletter-link.ts';
 import { orderLink, shortOrderLink } from './order-link.ts';
@@ -7,23 +7,23 @@ import { formatPhone } from './phone.ts';
 import { adviseOnResult } from './result-advice.ts';
 import { plainText } from './text-message.ts';
 
-export type MessageChannel = 'mail' | 'text';
+type Reader = 'customer' | 'subscriber' | 'staff';
 
-/** The kinds of message in the order of an order's life, with their names for staff. */
-export const messageKinds: Record<OutboxMessageKind, string> = {
-  order_received: 'Order received',
-  order_paid: 'Payment received',
-  order_payment_held: 'Payment received, order on hold',
-  order_payment_corrected: 'Payment taken back',
-  order_on_its_way: 'On its way',
-  order_delivered: 'Delivered',
-  order_refunded: 'Money sent back',
-  order_cancelled: 'Cancelled',
-  order_expired: 'Not paid in time',
-  newsletter_confirmation: 'Newsletter confirmation',
-  prompts_paused: 'To staff: no M-PESA prompts',
-  prompts_resumed: 'To staff: prompts work again',
-  refund_to_approve: 'To staff: refund to approve',
+/** The kinds of message in the order of an order's life: their labels for staff, and who reads them. */
+export const messageKinds: Record<OutboxMessageKind, { label: string; reader: Reader }> = {
+  order_received: { label: 'Order received', reader: 'customer' },
+  order_paid: { label: 'Payment received', reader: 'customer' },
+  order_payment_held: { label: 'Payment received, order on hold', reader: 'customer' },
+  order_payment_corrected: { label: 'Payment taken back', reader: 'customer' },
+  order_on_its_way: { label: 'On its way', reader: 'customer' },
+  order_delivered: { label: 'Delivered', reader: 'customer' },
+  order_refunded: { label: 'Money sent back', reader: 'customer' },
+  order_cancelled: { label: 'Cancelled', reader: 'customer' },
+  order_expired: { label: 'Not paid in time', reader: 'customer' },
+  newsletter_confirmation: { label: 'Newsletter confirmation', reader: 'subscriber' },
+  prompts_paused: { label: 'To staff: no M-PESA prompts', reader: 'staff' },
+  prompts_resumed: { label: 'To staff: prompts work again', reader: 'staff' },
+  refund_to_approve: { label: 'To staff: refund to approve', reader: 'staff' },
 };
 
 /** An order as `lease_messages` returns it. Money in cents. */
@@ -125,22 +125,20 @@ export type Placeholder =
   | keyof typeof incidentPlaceholders
   | keyof typeof refundPlaceholders;
 
-/** Whether a message kind belongs to the newsletter instead of an order. */
-export const isNewsletter = (kind: string): boolean => kind === 'newsletter_confirmation';
-
-/** Who reads a kind of message. */
-export const readerOf = (kind: string): 'customer' | 'subscriber' | 'staff' =>
-  isNewsletter(kind) ? 'subscriber' : Object.hasOwn(staffPlaceholders, kind) ? 'staff' : 'customer';
-
-const staffPlaceholders: Record<string, Readonly<Partial<Record<Placeholder, string>>>> = {
-  prompts_paused: incidentPlaceholders,
-  prompts_resumed: incidentPlaceholders,
-  refund_to_approve: refundPlaceholders,
-};
+/** Who reads a kind of message. Default for a kind that a later version added: the customer. */
+export const readerOf = (kind: OutboxMessageKind): Reader => messageKinds[kind]?.reader ?? 'customer';
 
 /** The placeholders of a kind of message, with their meanings. */
-export const placeholdersOf = (kind: string): Readonly<Partial<Record<Placeholder, string>>> =>
-  staffPlaceholders[kind] ?? (isNewsletter(kind) ? newsletterPlaceholders : placeholders);
+export function placeholdersOf(kind: OutboxMessageKind): Readonly<Partial<Record<Placeholder, string>>> {
+  switch (readerOf(kind)) {
+    case 'customer':
+      return placeholders;
+    case 'subscriber':
+      return newsletterPlaceholders;
+    case 'staff':
+      return kind === 'refund_to_approve' ? refundPlaceholders : incidentPlaceholders;
+  }
+}
 
 /** An example order for the preview of templates. */
 export const exampleFacts: MessageFacts = {
@@ -159,10 +157,10 @@ export const exampleFacts: MessageFacts = {
  * @param shop of the shop
  */
 export function exampleOf(
-  kind: string,
+  kind: OutboxMessageKind,
   shop: MessageFacts['shop'],
 ): MessageFacts | NewsletterFacts | StaffFacts {
-  if (isNewsletter(kind)) return { shop, tokens: null };
+  if (readerOf(kind) === 'subscriber') return { shop, tokens: null };
   if (kind === 'refund_to_approve') {
     const refund = { refund_cents: 190_100, requested_by: 'njeri@jani.example', receipt: null };
     return { shop, refund: { ...refund, order_number: 'ORD-1042', reason: 'Delivered to the wrong house' } };
@@ -185,7 +183,7 @@ export function exampleOf(
  */
 export function writeMessage(
   template: MessageTemplate,
-  channel: MessageChannel,
+  channel: OutboxMessageChannel,
   facts: MessageFacts | NewsletterFacts | StaffFacts,
   publicUrl: string,
 ): MessageTemplate {
@@ -259,7 +257,7 @@ const mailTime = new Intl.DateTimeFormat('en-KE', {
 
 function orderValues(
   facts: MessageFacts,
-  channel: MessageChannel,
+  channel: OutboxMessageChannel,
   publicUrl: string,
 ): Record<keyof typeof placeholders, string> {
   const { shop, payment, tracking_number, access_key, items } = facts;
@@ -313,7 +311,7 @@ function filled(text: string, values: Record<string, string>): string {
     .join('');
 }
 
-const longest: Record<MessageChannel, number> = { mail: 5000, text: 480 };
+const longest: Record<OutboxMessageChannel, number> = { mail: 5000, text: 480 };
 
 /**
  * Returns the problems of a template; the database rejects the same (docs/error-codes.md).
@@ -321,14 +319,15 @@ const longest: Record<MessageChannel, number> = { mail: 5000, text: 480 };
  */
 export function checkTemplate(
   { subject, body }: MessageTemplate,
-  channel: MessageChannel,
-  kind: string,
+  channel: OutboxMessageChannel,
+  kind: OutboxMessageKind,
 ): { subject?: string; body?: string } {
   const allowed = placeholdersOf(kind);
   const subjectProblem =
     channel === 'text' ? undefined : (problemOf(subject ?? '', 150, allowed) ?? lineProblem(subject ?? ''));
   const bodyProblem =
-    problemOf(body, longest[channel], allowed) ?? (isNewsletter(kind) ? missingLink(body) : undefined);
+    problemOf(body, longest[channel], allowed) ??
+    (readerOf(kind) === 'subscriber' ? missingLink(body) : undefined);
   return {
     ...(subjectProblem ? { subject: subjectProblem } : {}),
     ...(bodyProblem ? { body: bodyProblem } : {}),

@@ -20,6 +20,9 @@ export const statusesOnceAssigned = deliveryStatuses.filter((status) => status !
  */
 export const deliveryPromiseMinutes = 60;
 
+const isOpenOrder = (status: OrderStatus): boolean => status !== 'delivered' && status !== 'cancelled';
+const isOpenDelivery = (status: DeliveryStatus): boolean => status !== 'delivered' && status !== 'failed';
+
 /** Whether a paid order has waited longer than promised. */
 export function isOrderLate(
   order: { status: OrderStatus; payment_status: OrderPaymentStatus; created_at: string },
@@ -29,7 +32,7 @@ export function isOrderLate(
 ): boolean {
   return (
     order.payment_status === 'paid' &&
-    !['delivered', 'cancelled'].includes(order.status) &&
+    isOpenOrder(order.status) &&
     now - Date.parse(paidAt ?? order.created_at) > deliveryPromiseMinutes * 60_000
   );
 }
@@ -39,6 +42,6 @@ export const isDeliveryLate = (
   delivery: { delivery_status: DeliveryStatus; created_at: string; order: { status: OrderStatus } },
   now: number,
 ): boolean =>
-  !['delivered', 'failed'].includes(delivery.delivery_status) &&
+  isOpenDelivery(delivery.delivery_status) &&
   delivery.order.status !== 'cancelled' &&
   now - Date.parse(delivery.created_at) > deliveryPromiseMinutes * 60_000;

@@ -40,7 +40,7 @@ test.each([
   [130_000, 'unpaid', 'KES 1,300'],
   [130_000, 'paid', 'KES 1,300'],
   [1, 'paid', 'KES 1'],
-])('an order of %i cents that is %s shows %s', (total, paymentStatus, shown) => {
+] as const)('an order of %i cents that is %s shows %s', (total, paymentStatus, shown) => {
   expect(formatKes(shownAmount(total, paymentStatus))).toBe(shown);
 });
 

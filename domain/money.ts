@@ -1,4 +1,5 @@
 // Money is an integer in cents, with one format for customers and one for staff.
+import type { OrderPaymentStatus } from '../supabase/types.ts';
 
 /**
  * Formats an amount for customers.
@@ -34,10 +35,10 @@ export function chargeCents(totalCents: number): number {
  * because that is what M-PESA took. An amount that staff or M-PESA ask for is always `chargeCents`, paid or not; an amount that
  * arrived or went back is the payment's own.
  * @param totalCents the order's total in cents
- * @param paymentStatus of the order: `unpaid`, `paid`, `needs_review` or `refunded`
+ * @param paymentStatus of the order
  * @returns cents
  */
-export function shownAmount(totalCents: number, paymentStatus: string): number {
+export function shownAmount(totalCents: number, paymentStatus: OrderPaymentStatus): number {
   return paymentStatus === 'unpaid' ? totalCents : chargeCents(totalCents);
 }
 

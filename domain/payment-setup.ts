@@ -18,10 +18,13 @@ export interface Setup {
   callbackUrlProblems: CallbackUrlProblem[];
 }
 
+/** The steps of a call, the first one first. `Certificate` only with https. */
+export type ReachStep = 'Name' | 'Connection' | 'Certificate' | 'Status' | 'Answer';
+
 /** The result of calling our own public URL, step by step. */
 export interface Reach {
   address: string;
   isReached: boolean;
-  steps: { name: string; state: 'ok' | 'failed' | 'not reached'; detail: string }[];
+  steps: { name: ReachStep; state: 'ok' | 'failed' | 'not reached'; detail: string }[];
   tookMs: number;
 }

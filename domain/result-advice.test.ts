@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { adviseOnRefund, adviseOnResult, type EndedBy } from './result-advice.ts';
+import type { PaymentEndedBy } from '../supabase/types.ts';
+import { adviseOnRefund, adviseOnResult } from './result-advice.ts';
 
 const invalid = (field: string) => `Bad Request - Invalid ${field}`;
 const noProduct = 'Error Occurred - Invalid Access Token - Invalid API call as no apiproduct match found';
@@ -47,7 +48,7 @@ test.each<[code: string, description: string, advice: RegExp]>([
   });
 });
 
-test.each<[code: string, description: string, endedBy: EndedBy]>([
+test.each<[code: string, description: string, endedBy: PaymentEndedBy]>([
   ['500.001.1001', 'Unable to lock subscriber, a transaction is already in process', 'customer'],
   ['400.002.02', invalid('PhoneNumber'), 'customer'],
   ['400.002.02', invalid('PartyA'), 'customer'],
@@ -75,7 +76,7 @@ test.each<[code: string, description: string, endedBy: EndedBy]>([
   expect(adviseOnResult(code, description, 'request').endedBy).toBe(endedBy);
 });
 
-test.each<[code: string, description: string, endedBy: EndedBy]>([
+test.each<[code: string, description: string, endedBy: PaymentEndedBy]>([
   ['1', 'The balance is insufficient for the transaction.', 'customer'],
   ['1', 'The request is not permitted according to product assignment.', 'owner'],
   ['1032', 'Request cancelled by user', 'customer'],

@@ -1,16 +1,15 @@
 // M-PESA's result and error codes: who can end the cause, and its explanation for staff with the remedy.
-
-/**
- * Who can end the cause of a refusal. `owner`: the cause is the shop's settings or account, so that no customer can pay.
- * `unknown`: a code without a documented meaning, which is the owner's as soon as several customers in a row get it
- * (`private.pause_prompts`).
- */
-export type EndedBy = 'customer' | 'time' | 'owner' | 'unknown';
+import type { PaymentEndedBy } from '../supabase/types.ts';
 
 export interface ResultAdvice {
   what: string;
   advice: string;
-  endedBy: EndedBy;
+  /**
+   * Who can end the cause of a refusal. `owner`: the cause is the shop's settings or account, so that no customer can pay.
+   * `unknown`: a code without a documented meaning, which is the owner's as soon as several customers in a row get it
+   * (`private.pause_prompts`).
+   */
+  endedBy: PaymentEndedBy;
 }
 
 /**
@@ -19,7 +18,7 @@ export interface ResultAdvice {
 export type CodeSource = 'request' | 'result';
 
 const endedBy =
-  (who: EndedBy) =>
+  (who: PaymentEndedBy) =>
   (what: string, advice: string): ResultAdvice => ({ what, advice, endedBy: who });
 const byCustomer = endedBy('customer');
 const byTime = endedBy('time');

@@ -34,17 +34,29 @@ interface Procedure {
   is_set: boolean;
 }
 
-/** Fields of results of functions that hold a column of a table. */
+/** Columns, and fields and arguments of functions, whose values are those of another column. */
 const heldColumns: Readonly<Record<string, string>> = {
   'leased_message.channel': 'outbox_messages.channel',
   'leased_message.kind': 'outbox_messages.kind',
   'message_budgets.channel': 'outbox_messages.channel',
+  'messages_to_check.source': 'payment_messages.source',
+  'note_change.kind': 'change_notes.kind',
+  'receive_mpesa_transaction.source': 'payment_messages.source',
   'reconciliation_row.method': 'payments.method',
   'reconciliation_row.order_payment_status': 'orders.payment_status',
   'reconciliation_row.order_status': 'orders.status',
   'reconciliation_row.payment_status': 'payments.status',
   'reconciliation_row.refund_status': 'refunds.status',
   'reconciliation_row.resolution': 'reconciliation_events.kind',
+  'record_backup.outcome': 'backups.outcome',
+  'record_push.refusal_ended_by': 'payments.ended_by',
+  'set_delivery_status.expected_status': 'deliveries.delivery_status',
+  'set_order_status.expected_payment_status': 'orders.payment_status',
+  'set_order_status.expected_status': 'orders.status',
+  'set_order_status.status': 'orders.status',
+  'settle_payment.ended_by': 'payments.ended_by',
+  'settle_payment.source': 'payment_messages.source',
+  'settle_reversal.source': 'payment_messages.source',
   'suggested_order.payment_status': 'orders.payment_status',
   'suggested_order.status': 'orders.status',
   'system_status.last_attempt_outcome': 'backups.outcome',
@@ -140,7 +152,8 @@ export async function describeDatabase(database: Database): Promise<string> {
         .filter((column) => column.table === table)
         .map((column) => ({
           ...column,
-          type: nameOf(`${table}.${column.name}`) ?? typeScriptType(column.type),
+          type:
+            nameOf(`${table}.${column.name}`) ?? heldIn(table, column.name) ?? typeScriptType(column.type),
         })),
       relationships.rows.filter((relationship) => relationship.table === table),
     ),
@@ -230,7 +243,7 @@ function describeProcedure(
 ): string {
   const described = parameters.map(
     ({ name: parameter, type, has_default }) =>
-      `${parameter}${has_default ? '?' : ''}: ${typeScriptType(shortName(type))}${has_default ? ' | null' : ''};`,
+      `${parameter}${has_default ? '?' : ''}: ${heldIn(name, parameter) ?? typeScriptType(shortName(type))}${has_default ? ' | null' : ''};`,
   );
   const args = described.length > 0 ? `{ ${described.join(' ')} }` : 'Record<PropertyKey, never>';
   const returned = returned_columns

@@ -165,7 +165,6 @@ async function askRunningShop(config: Config): Promise<string> {
   const headers = { apikey: config.configuredKeys.secret ?? keys.secret, 'content-type': 'application/json' };
   interface Row {
     id: number;
-    outcome: string;
     file_name: string | null;
     problem: string | null;
   }
@@ -176,7 +175,7 @@ async function askRunningShop(config: Config): Promise<string> {
       },
     );
   const newest = async (): Promise<Row | undefined> => {
-    const answer = await call('/rest/v1/backups?select=id,outcome,file_name,problem&order=id.desc&limit=1');
+    const answer = await call('/rest/v1/backups?select=id,file_name,problem&order=id.desc&limit=1');
     if (!answer.ok) throw new Refused(`The running shop at ${origin} answered ${answer.status}.`);
     return ((await answer.json()) as Row[])[0];
   };

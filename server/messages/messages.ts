@@ -1,11 +1,12 @@
 // Sends emails and text messages: over SMTP, with Africa's Talking, or into the outbox folder.
 import type { Mail, TextMessage } from '@jani-juice/backend';
+import type { OutboxMessageKind } from '../../supabase/types.ts';
 import type { Log } from '../monitoring/log.ts';
 import { writeToOutboxFolder } from './outbox-folder.ts';
 
 /** An email. */
 export interface OutgoingMail extends Omit<Mail, 'kind'> {
-  kind: string;
+  kind: Mail['kind'] | OutboxMessageKind;
   /** Message-ID, the same when the email is sent again, so that mailboxes detect duplicates: `<…@…>`. */
   messageId?: string;
   /** URL that ends a subscription on POST (RFC 8058). */
@@ -13,7 +14,7 @@ export interface OutgoingMail extends Omit<Mail, 'kind'> {
 }
 
 export interface OutgoingText extends Omit<TextMessage, 'kind'> {
-  kind: string;
+  kind: TextMessage['kind'] | OutboxMessageKind;
 }
 
 /** Sends messages. Rejects with a SendError. */

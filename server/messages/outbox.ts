@@ -1,6 +1,5 @@
 // Sends the messages in the outbox, to customers and staff: each is marked before it is sent, and its outcome is recorded afterwards.
 import {
-  isNewsletter,
   type MessageFacts,
   type MessageTemplate,
   type NewsletterFacts,
@@ -11,6 +10,7 @@ import { newsletterLink } from '../../domain/newsletter-link.ts';
 import { orderLink } from '../../domain/order-link.ts';
 import { msisdn } from '../../domain/phone.ts';
 import type { Store } from '../../supabase/store.ts';
+import type { OutboxMessageChannel, OutboxMessageKind } from '../../supabase/types.ts';
 import type { Log } from '../monitoring/log.ts';
 import { type MailButtons, mailHtml } from './mail-html.ts';
 import { maskRecipient, type OutgoingMessages, SendError } from './messages.ts';
@@ -30,8 +30,8 @@ export interface OutboxOptions {
 interface LeasedMessage extends MessageTemplate {
   id: string;
   lease: string;
-  kind: string;
-  channel: 'mail' | 'text';
+  kind: OutboxMessageKind;
+  channel: OutboxMessageChannel;
   recipient: string;
   facts: MessageFacts | StaffFacts | { shop: MessageFacts['shop']; subscription_id: string };
 }
@@ -51,7 +51,7 @@ export async function sendDueMessages(options: OutboxOptions): Promise<void> {
   if (failed) throw failed.reason;
 }
 
-async function sendDue(channel: LeasedMessage['channel'], options: OutboxOptions): Promise<void> {
+async function sendDue(channel: OutboxMessageChannel, options: OutboxOptions): Promise<void> {
   const { tables, signal } = options;
   const limit = concurrency[channel];
   const end = Date.now() + maxRunMs;
@@ -120,10 +120,10 @@ async function sendOne(message: LeasedMessage, options: OutboxOptions): Promise<
 
 /** Values for a message's template; tokens of a newsletter email are issued for this attempt. */
 async function readFacts(
-  { kind, facts }: LeasedMessage,
+  { facts }: LeasedMessage,
   tables: OutboxOptions['tables'],
 ): Promise<MessageFacts | NewsletterFacts | StaffFacts> {
-  if (!isNewsletter(kind) || !('subscription_id' in facts)) return facts as MessageFacts | StaffFacts;
+  if (!('subscription_id' in facts)) return facts;
   const { data, error } = await tables.rpc('issue_newsletter_tokens', {
     subscription_id: facts.subscription_id,
   });

@@ -12,7 +12,7 @@ const invitation = {
   kind: 'invite',
   pageLink,
   link,
-};
+} as const;
 
 test('names the inviter and the shop, and contains the link', () => {
   const mail = writeInvitation(
@@ -51,7 +51,7 @@ test('does not change other messages', async () => {
     { sendMail: async (mail) => void sent.push(mail), sendText: async () => undefined },
     { publicUrl, readName: async () => 'Jani Juice' },
   );
-  const recovery = { ...invitation, kind: 'recovery' };
+  const recovery = { ...invitation, kind: 'recovery' } as const;
   await messages.sendMail(recovery);
   await messages.sendMail(invitation);
   expect(sent[0]).toEqual(recovery);

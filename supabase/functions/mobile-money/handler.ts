@@ -13,7 +13,7 @@ import { initiatePayment } from './prompts/initiate.ts';
 import { queryOpenPayments } from './prompts/query-open.ts';
 import { receiveCallback, settleStoredCallbacks } from './prompts/receive-callback.ts';
 import { startPaymentTest } from './prompts/start-test.ts';
-import { type RefundResultKind, receiveRefundResult } from './refunds/receive-result.ts';
+import { receiveRefundResult } from './refunds/receive-result.ts';
 import { sendRefunds } from './refunds/send.ts';
 import { parseObject, readText } from './request-body.ts';
 import { createRedactor, createSecretKeyCheck, isCallbackSecret, sha256 } from './secrets.ts';
@@ -21,7 +21,7 @@ import type { MobileMoneyEvent, MobileMoneySettings } from './settings.ts';
 import { answerReachability, checkPublicAddress, describeSetup } from './setup-check.ts';
 import { staffCaller } from './staff-caller.ts';
 import { pullDueStatement } from './till/pull-statement.ts';
-import { receiveTillMessage, settleStoredConfirmations, type TillPurpose } from './till/receive-message.ts';
+import { receiveTillMessage, settleStoredConfirmations } from './till/receive-message.ts';
 import { registerTill } from './till/register.ts';
 
 export type { DarajaSettings, MobileMoneyEvent, MobileMoneySettings } from './settings.ts';
@@ -144,13 +144,17 @@ async function answerSecretUrl(
     case 'notice':
       return receiveCallback(context, request, secret);
     case 'till/validation':
+      return receiveTillMessage(context, request, secret, 'validation');
     case 'till/confirmation':
-      return receiveTillMessage(context, request, secret, part as TillPurpose);
+      return receiveTillMessage(context, request, secret, 'confirmation');
     case 'reversal/result':
+      return receiveRefundResult(context, request, secret, 'result');
     case 'reversal/timeout':
+      return receiveRefundResult(context, request, secret, 'timeout');
     case 'reversal/status':
+      return receiveRefundResult(context, request, secret, 'status');
     case 'reversal/outcome':
-      return receiveRefundResult(context, request, secret, part as RefundResultKind);
+      return receiveRefundResult(context, request, secret, 'outcome');
     default:
       return refuse(404, 'Not found');
   }

@@ -1,6 +1,6 @@
 // The payment settings as staff see them (without secrets), and the check whether the public URL is reachable.
 import { checkCallbackUrl } from '../../../domain/callback-url.ts';
-import type { Reach, Setup } from '../../../domain/payment-setup.ts';
+import type { Reach, ReachStep, Setup } from '../../../domain/payment-setup.ts';
 import { callbackUrlFor, unknownUrl } from './callback-urls.ts';
 import type { MobileMoneyContext } from './context.ts';
 import { readText } from './request-body.ts';
@@ -66,13 +66,14 @@ export async function checkPublicAddress(context: MobileMoneyContext): Promise<R
     steps,
     tookMs: Date.now() - began,
   });
-  const upTo = (names: string[], failed: string, detail: string): Reach['steps'] =>
+  const upTo = (names: ReachStep[], failed: ReachStep, detail: string): Reach['steps'] =>
     names.map((name, index) => ({
       name,
       state: name === failed ? 'failed' : index < names.indexOf(failed) ? 'ok' : 'not reached',
       detail: name === failed ? detail : '',
     }));
-  const names = ['Name', 'Connection', ...(isHttps ? ['Certificate'] : []), 'Status', 'Answer'];
+  const https: ReachStep[] = isHttps ? ['Certificate'] : [];
+  const names: ReachStep[] = ['Name', 'Connection', ...https, 'Status', 'Answer'];
   try {
     const response = await context.fetch(`${base}/${code}`, {
       method: 'POST',
@@ -127,7 +128,7 @@ function hintFor(status: number): string {
 }
 
 /** Which step failed and why, by the error codes of Node and Deno. */
-function stepOf(problem: unknown): [step: string, detail: string] {
+function stepOf(problem: unknown): [step: ReachStep, detail: string] {
   const cause = problem instanceof Error && problem.cause ? problem.cause : problem;
   const { code, message } = cause as { code?: unknown; message?: unknown };
   const text = `${typeof code === 'string' ? code : ''} ${typeof message === 'string' ? message : ''}`.trim();

@@ -16,7 +16,7 @@ export const messageStatuses: Record<OutboxMessageStatus, [words: string, tone: 
   over_budget: ['Withheld', 'orange'],
 };
 
-export const kindLabel = (kind: OutboxMessageKind): string => messageKinds[kind];
+export const kindLabel = (kind: OutboxMessageKind): string => messageKinds[kind]?.label ?? kind;
 
 interface DescribedMessage {
   kind: OutboxMessageKind;

@@ -1,13 +1,7 @@
 // The dialog that edits a template, with its placeholders and a preview with an example order. Open while the URL has
 // `?edit=<id>`.
 import { useId, useRef, useState } from 'react';
-import {
-  checkTemplate,
-  exampleFacts,
-  type MessageChannel,
-  placeholdersOf,
-  readerOf,
-} from '../../../domain/customer-message.ts';
+import { checkTemplate, exampleFacts, placeholdersOf, readerOf } from '../../../domain/customer-message.ts';
 import { textLength } from '../../../domain/text-message.ts';
 import { Button } from '../../ui/button.tsx';
 import {
@@ -73,9 +67,9 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
   });
   useKeepOpen(save.isPending);
 
-  const channel = current.channel as MessageChannel;
-  const placeholders = placeholdersOf(current.kind);
-  const problems = checkTemplate({ subject: typed.subject, body: typed.body }, channel, current.kind);
+  const { kind, channel } = current;
+  const placeholders = placeholdersOf(kind);
+  const problems = checkTemplate({ subject: typed.subject, body: typed.body }, channel, kind);
   const isChanged =
     !save.isPending &&
     !save.isSuccess &&
@@ -97,7 +91,7 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
   return (
     <>
       <DialogHeading
-        title={`${kindLabel(current.kind)}: ${channel === 'mail' ? 'mail' : 'text message'}`}
+        title={`${kindLabel(kind)}: ${channel === 'mail' ? 'mail' : 'text message'}`}
         description="Used from the next message on"
       />
       <DialogBody>
@@ -169,12 +163,7 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
             />
             <Placeholders words={placeholders} form={form} onInsert={(body) => change({ body })} />
           </form>
-          <Preview
-            typed={typed}
-            kind={current.kind}
-            channel={channel}
-            isSound={Object.keys(problems).length === 0}
-          />
+          <Preview typed={typed} kind={kind} channel={channel} isSound={Object.keys(problems).length === 0} />
         </div>
       </DialogBody>
       <DialogFooter>
@@ -201,10 +190,8 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
   );
 }
 
-interface PreviewProps {
+interface PreviewProps extends Pick<Template, 'kind' | 'channel'> {
   typed: TemplateForm;
-  kind: string;
-  channel: MessageChannel;
   isSound: boolean;
 }
 

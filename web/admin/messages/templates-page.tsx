@@ -5,6 +5,7 @@ import { textLength } from '../../../domain/text-message.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
+import { keysOf } from '../data/keys-of.ts';
 import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { ScreenLoadState } from '../ui/load-states.tsx';
@@ -32,10 +33,10 @@ export default function TemplatesPage() {
         </p>
       </div>
       {templates ? (
-        Object.entries(messageKinds).map(([kind, label]) => (
-          <Card key={kind} title={label}>
+        keysOf(messageKinds).map((kind) => (
+          <Card key={kind} title={kindLabel(kind)}>
             <div className="grid gap-4 xl:grid-cols-2 [&>:only-child]:col-span-full">
-              {['mail', 'text'].map((channel) => {
+              {keysOf(channelLabels).map((channel) => {
                 const template = templates.find((each) => each.kind === kind && each.channel === channel);
                 return template ? <Shown key={channel} template={template} /> : null;
               })}

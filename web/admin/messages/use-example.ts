@@ -3,10 +3,10 @@ import { useRouteLoaderData } from 'react-router';
 import {
   exampleFacts,
   exampleOf,
-  type MessageChannel,
   type MessageTemplate,
   writeMessage,
 } from '../../../domain/customer-message.ts';
+import type { Template } from './message-queries.ts';
 
 interface RootFacts {
   settings: { store_name: string; support_phone: string; support_email: string };
@@ -16,7 +16,7 @@ interface RootFacts {
 /** @returns renders the first template; kind and channel are those of the second */
 export function useExample(): (
   words: MessageTemplate,
-  of: { kind: string; channel: string },
+  of: Pick<Template, 'kind' | 'channel'>,
 ) => MessageTemplate {
   const root = useRouteLoaderData<RootFacts>('root');
   const shop = root
@@ -27,5 +27,5 @@ export function useExample(): (
       }
     : exampleFacts.shop;
   return (words, { kind, channel }) =>
-    writeMessage(words, channel as MessageChannel, exampleOf(kind, shop), root?.config.publicUrl ?? '');
+    writeMessage(words, channel, exampleOf(kind, shop), root?.config.publicUrl ?? '');
 }

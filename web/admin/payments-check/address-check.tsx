@@ -1,12 +1,12 @@
 // Whether M-PESA can reach the shop: checks the public URL and calls it.
 import { useMutation } from '@tanstack/react-query';
-import type { Reach, Setup } from '../../../domain/payment-setup.ts';
+import type { Reach, ReachStep, Setup } from '../../../domain/payment-setup.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { useMember } from '../layout/use-member.tsx';
 
-const stepLabels: Record<string, string> = {
+const stepLabels: Record<ReachStep, string> = {
   Name: 'The name is found (DNS)',
   Connection: 'The connection is made',
   Certificate: 'The certificate is trusted (TLS)',

@@ -1,5 +1,5 @@
 // Messages of M-PESA that staff must check: their rows, and what to say about them.
-import type { Database } from '../../../supabase/types.ts';
+import type { Database, PaymentMessageSource } from '../../../supabase/types.ts';
 
 type Row = Database['public']['Tables']['messages_to_check']['Row'];
 
@@ -8,7 +8,7 @@ export interface MessageToCheck extends Omit<Row, 'digest'> {
   payments: { order_id: string | null; orders: { order_number: string } | null } | null;
 }
 
-const sources: Record<string, string> = {
+const sources: Partial<Record<PaymentMessageSource, string>> = {
   callback: 'callback',
   query: 'answer to a query',
   confirmation: 'confirmation',

@@ -1,8 +1,9 @@
 // The STK push: requests a prompt on a phone and classifies the answer.
 import { describePaymentFailure } from '../../../../domain/payment-result.ts';
 import { msisdn } from '../../../../domain/phone.ts';
-import { adviseOnResult, type EndedBy } from '../../../../domain/result-advice.ts';
+import { adviseOnResult } from '../../../../domain/result-advice.ts';
 import { accountReference } from '../../../../domain/tracking-number.ts';
+import type { PaymentEndedBy } from '../../../types.ts';
 import { storableText } from '../request-body.ts';
 import type { DarajaClient, DarajaReply } from './client.ts';
 import { merchantFields } from './merchant-fields.ts';
@@ -34,7 +35,7 @@ export type PushOutcome =
       description: string;
       /** For the customer. */
       sentence: string;
-      endedBy: EndedBy;
+      endedBy: PaymentEndedBy;
     }
   | { kind: 'unknown'; body: string; reason: string };
 
@@ -85,7 +86,7 @@ export function readPushReply(reply: DarajaReply): PushOutcome {
 }
 
 /** The customer's message. If M-PESA was only unavailable: that no prompt was sent, and when to try again. */
-function sentenceFor({ code, description, retryAfterMs = 60_000 }: Refused, endedBy: EndedBy): string {
+function sentenceFor({ code, description, retryAfterMs = 60_000 }: Refused, endedBy: PaymentEndedBy): string {
   // Without "try again", which fails until the owner has corrected the cause.
   if (endedBy === 'owner') {
     return 'M-PESA did not accept the payment request, so no prompt was sent. Your order is saved.';

@@ -1,4 +1,5 @@
 // The database's procedures for payments by prompt.
+import type { PaymentResult } from '../../../../domain/payment-result.ts';
 import type { DatabaseClient, Payment, Procedures } from './client.ts';
 
 /** A callback as it was received. */
@@ -7,6 +8,8 @@ export interface StoredCallback {
   paymentId: string;
   body: string;
 }
+
+export type PaymentSettlement = Procedures['settle_payment']['Args'] & { result: PaymentResult };
 
 export interface PaymentStore {
   /** Begins a payment, or returns the order's open or completed one. `trackingNumber` is set only for a new payment. */
@@ -28,7 +31,7 @@ export interface PaymentStore {
   /** Ends a pause of prompts if the settings with this digest are not those of the last call. */
   noteSettings(digest: string): Promise<void>;
   recordPush(push: Procedures['record_push']['Args']): Promise<Payment>;
-  settle(settlement: Procedures['settle_payment']['Args']): Promise<{ outcome: string; payment: Payment }>;
+  settle(settlement: PaymentSettlement): Promise<{ outcome: string; payment: Payment }>;
   /**
    * Stores a callback before it is settled.
    * @param address IP address of the caller, which may be any client unless the secret `isSigned`; null if unknown

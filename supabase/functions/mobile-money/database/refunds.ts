@@ -9,11 +9,15 @@ export interface RefundJob {
   secret: string;
 }
 
+export type RefundSettlement = Procedures['settle_reversal']['Args'] & {
+  result: 'succeeded' | 'already_reversed' | 'not_reversed' | 'failed' | 'pending';
+};
+
 export interface RefundStore {
   /** Leases refunds, each to one caller. A refund is leased for sending only once. */
   lease(atMost: number): Promise<RefundJob[]>;
   recordPush(push: Procedures['record_reversal_push']['Args']): Promise<void>;
-  settle(settlement: Procedures['settle_reversal']['Args']): Promise<{ outcome: string; refund: Refund }>;
+  settle(settlement: RefundSettlement): Promise<{ outcome: string; refund: Refund }>;
   /** Returns the id of the refund with this callback secret. `address` as for payments. */
   findBySecret(secret: string, address: string | null): Promise<string | null>;
 }

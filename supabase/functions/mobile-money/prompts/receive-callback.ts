@@ -6,7 +6,7 @@ import type { MobileMoneyContext } from '../context.ts';
 import { flagUnknownSource } from '../daraja/known-sources.ts';
 import { readStkCallback } from '../daraja/stk-callback.ts';
 import { withRetries } from '../database/client.ts';
-import type { StoredCallback } from '../database/payments.ts';
+import type { PaymentSettlement, StoredCallback } from '../database/payments.ts';
 import { readText, storableText } from '../request-body.ts';
 import { isSignedSecret } from '../secrets.ts';
 
@@ -77,7 +77,7 @@ async function settle(
   }
 }
 
-function settlementOf(id: number, paymentId: string, body: string) {
+function settlementOf(id: number, paymentId: string, body: string): PaymentSettlement {
   const callback = readStkCallback(body);
   return {
     payment_id: paymentId,

@@ -3,9 +3,10 @@
 import { unknownUrl } from '../callback-urls.ts';
 import type { MobileMoneyContext } from '../context.ts';
 import { flagUnknownSource } from '../daraja/known-sources.ts';
-import { readReversalResult } from '../daraja/reversal.ts';
+import { type ReversalResult, readReversalResult } from '../daraja/reversal.ts';
 import { readTransactionStatus } from '../daraja/transaction-status.ts';
 import { ProcedureError, withRetries } from '../database/client.ts';
+import type { RefundSettlement } from '../database/refunds.ts';
 import { readText, storableText } from '../request-body.ts';
 
 const MAX_CALLBACK_BYTES = 64 * 1024;
@@ -14,14 +15,14 @@ const MAX_CALLBACK_BYTES = 64 * 1024;
  * The callback URL of a refund: the reversal's result or time-out, a status query about the payment (status) or about the
  * reversal (outcome).
  */
-export type RefundResultKind = 'result' | 'timeout' | 'status' | 'outcome';
+type RefundResultKind = 'result' | 'timeout' | 'status' | 'outcome';
 
-const settlementResults = {
+const settlementResults: Record<ReversalResult['outcome'], RefundSettlement['result']> = {
   reversed: 'succeeded',
   'already reversed': 'already_reversed',
   failed: 'failed',
   unknown: 'pending',
-} as const;
+};
 
 /**
  * Receives a callback at a secret URL of a refund. The URL is the only proof of its sender.
@@ -62,7 +63,10 @@ export async function receiveRefundResult(
   }
 }
 
-function read(kind: RefundResultKind, text: string) {
+function read(
+  kind: RefundResultKind,
+  text: string,
+): Omit<RefundSettlement, 'refund_id' | 'body' | 'source_address'> {
   if (kind === 'timeout') return { source: 'reversal_timeout', result: 'pending' };
   if (kind === 'status' || kind === 'outcome') {
     const status = readTransactionStatus(text);
@@ -73,7 +77,7 @@ function read(kind: RefundResultKind, text: string) {
     // Only with the reversal's own receipt and amount does `Completed` refer to the reversal.
     const isOfReversal = isCompleted && status.receipt !== null && status.transactionCents !== null;
     const answer = {
-      source: 'status_result',
+      source: 'status_result' as const,
       result_code: status.resultCode,
       result_description: status.status ?? status.resultDescription,
       unreadable,

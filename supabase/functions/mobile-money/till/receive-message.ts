@@ -29,7 +29,7 @@ const outcomesToCheck = new Set([
   'goes_back',
 ]);
 
-export type TillPurpose = 'validation' | 'confirmation';
+type TillPurpose = 'validation' | 'confirmation';
 
 /**
  * Receives a message at one of the till's secret URLs.

@@ -48,7 +48,8 @@ export async function registerTill(
   return { till, statement: described(statement) };
 }
 
-const isDone = (kind: string): boolean => kind === 'registered' || kind === 'already registered';
+const isDone = (kind: Registration['kind']): boolean =>
+  kind === 'registered' || kind === 'already registered';
 
 function described(outcome: Registration): RegistrationOutcome {
   if (outcome.kind === 'refused') {
