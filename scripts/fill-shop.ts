@@ -204,7 +204,7 @@ const createTrigrams = `
     for definition in select d.indexdef from filling.dropped as d loop execute definition; end loop;
   end $$;`;
 
-// As supabase/tests/payments/balanced-books.ts adds them up.
+// As money-invariants.sql adds them up.
 const sums = `
   insert into private.daily_totals (day, orders, revenue_cents, received_cents)
   select day, sum(orders), sum(revenue), sum(received)

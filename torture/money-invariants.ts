@@ -1,7 +1,6 @@
-// Checks the database against M-PESA's ledger: every invariant of money-invariants.sql.
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+// Checks the database and M-PESA's ledger: every invariant of scripts/money-invariants.sql.
 import pg from 'pg';
+import { readInvariants } from '../scripts/money-invariants.ts';
 
 /** The simulator's ledger: all transactions and prompts. */
 export interface LedgerPage {
@@ -32,20 +31,6 @@ export interface Violation {
   found: string;
 }
 
-interface Invariant {
-  invariant: string;
-  isAtRest: boolean;
-  sql: string;
-}
-
-/** Parses the SQL file: a comment per invariant, then the query for its violations. */
-export async function readInvariants(): Promise<Invariant[]> {
-  const text = await readFile(join(import.meta.dirname, 'money-invariants.sql'), 'utf8');
-  return [...text.matchAll(/^-- (\[at rest\] )?([^\n]+)\n(select[^;]+);/gm)].map(
-    ([, atRest, invariant = '', sql = '']) => ({ invariant, isAtRest: atRest !== undefined, sql }),
-  );
-}
-
 /**
  * Finds violations.
  * @param url of the database, which is read in one snapshot, before the ledger, which only grows
@@ -64,20 +49,15 @@ export async function findViolations(
   try {
     await client.query('begin isolation level repeatable read');
     // The first query takes the snapshot.
-    const { rows: tables } = await client.query(
-      `select to_regclass('public.mpesa_transactions') is not null as has_transactions`,
+    await client.query(
+      'create temporary view unmatched as select receipt from public.mpesa_transactions where payment_id is null',
     );
     await fill(client, await readLedger(), stock);
-    await client.query(
-      tables[0]?.has_transactions
-        ? `create temporary view unmatched as select receipt from public.mpesa_transactions where payment_id is null`
-        : `create temporary view unmatched as select null::text as receipt where false`,
-    );
     const violations: Violation[] = [];
-    for (const { invariant, sql, ...promised } of await readInvariants()) {
-      if (promised.isAtRest && !isAtRest) continue;
+    for (const { title, sql, ...condition } of await readInvariants()) {
+      if (condition.isAtRest && !isAtRest) continue;
       const { rows } = await client.query<{ subject: string; found: string }>(sql);
-      violations.push(...rows.map((row) => ({ invariant, ...row })));
+      violations.push(...rows.map((row) => ({ invariant: title, ...row })));
     }
     return violations;
   } finally {

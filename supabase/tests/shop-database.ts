@@ -22,6 +22,7 @@ export const people = {
   service: { role: 'service_role' },
 } as const satisfies Record<string, Claims>;
 export type Person = keyof typeof people;
+type Caller = Person | Claims;
 export const everyone = Object.keys(people) as Person[];
 /** The same person after the second factor. */
 export const secondStepPassed: Claims = { ...people['half-way staff'], aal: 'aal2' };
@@ -49,8 +50,11 @@ export async function openShopDatabase(kind: Database['kind']): Promise<Database
   return database;
 }
 
+/** The claims of a caller's token. */
+const claimsOf = (caller: Caller): Claims => (typeof caller === 'string' ? people[caller] : caller);
+
 /**
- * Calls a procedure of the public schema as a person.
+ * Calls a procedure of the public schema.
  * @param procedure name of the procedure, written by the test
  * @param given arguments by name, written by the test
  * @param address IP address of the request; calls without one are the shop's own
@@ -58,14 +62,14 @@ export async function openShopDatabase(kind: Database['kind']): Promise<Database
  */
 export async function call<Answer>(
   database: Database,
-  person: Person,
+  caller: Caller,
   procedure: string,
   given: Record<string, unknown> = {},
   address?: string,
 ): Promise<Answer> {
   const { answer, status } = await asRole(
     database,
-    people[person],
+    claimsOf(caller),
     async (session) => {
       const answer = await callProcedure<Answer>(session, procedure, given);
       const setting = await session.query<{ status: string | null }>(
@@ -75,7 +79,7 @@ export async function call<Answer>(
     },
     address
       ? {
-          request: { headers: { [person === 'service' ? 'x-visitor-address' : 'x-forwarded-for']: address } },
+          request: { headers: { [caller === 'service' ? 'x-visitor-address' : 'x-forwarded-for']: address } },
         }
       : {},
   );
@@ -156,9 +160,19 @@ export interface PlacedOrder {
   created_at: string;
 }
 
-/** A new product for a test, so that no other test changes its stock. */
+const initialUnits = new WeakMap<Database, Map<string, number>>();
+
+/** Units of each product of `makeProduct` before its first order. A test that changes the stock itself changes these, too. */
+export function initialStock(database: Database): Map<string, number> {
+  const units = initialUnits.get(database) ?? new Map<string, number>();
+  initialUnits.set(database, units);
+  return units;
+}
+
+/** A new product for a test, so that no other test changes its stock. Default price: 95,000 cents. */
 export async function makeProduct(database: Database, stock: number, price = 95_000): Promise<string> {
   const id = randomUUID();
+  initialStock(database).set(id, stock);
   await database.query(
     `insert into public.products (id, name, slug, price, category, brand, stock_quantity)
      values ($1, 'Test drink', $4, $2, 'Mango', 'Test', $3)`,
@@ -167,17 +181,17 @@ export async function makeProduct(database: Database, stock: number, price = 95_
   return id;
 }
 
-/** The data of a valid order form, for one unit of a product that costs 950 shillings. */
-export function orderForm(productId: string): Record<string, unknown> {
+/** The data of a valid order form for a product that costs 950 shillings. */
+export function orderForm(productId: string, quantity = 1): Record<string, unknown> {
   return {
     idempotency_key: randomUUID(),
     product_id: productId,
-    quantity: 1,
+    quantity,
     customer_name: 'Amina Kamau',
     customer_email: 'amina@example.com',
     customer_phone: '0712345678',
     delivery_location: 'Westlands',
-    expected_total: 95_100,
+    expected_total: 95_000 * quantity + 100,
   };
 }
 

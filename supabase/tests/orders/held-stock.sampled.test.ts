@@ -188,7 +188,9 @@ test.each(chosen)(
     const { rows: restocked } = await database.query<{ units: number }>(
       'select sum(b.quantity)::integer as units from simulation.buyers as b where b.outcome is not null',
     );
-    await expectBalancedBooks(database, new Map([[product, stock + (restocked[0]?.units ?? 0)]]));
+    await expectBalancedBooks(database, {
+      stock: new Map([[product, stock + (restocked[0]?.units ?? 0)]]),
+    });
   },
   600_000,
 );

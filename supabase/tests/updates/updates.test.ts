@@ -108,7 +108,7 @@ describe.each(testDatabases().flatMap((kind) => fixtures.map((commit) => ({ kind
       });
       expect(before.orders.length).toBeGreaterThan(10);
       expect(await readOrders(database)).toEqual(correctedOrders());
-      await expectBalancedBooks(database, await unitsOf(database));
+      await expectBalancedBooks(database, { stock: await unitsOf(database) });
     });
 
     test('keeps texts and limits that the owner changed', async () => {
@@ -186,7 +186,7 @@ describe.each(testDatabases().flatMap((kind) => fixtures.map((commit) => ({ kind
           payment_status: 'paid',
         });
       }
-      await expectBalancedBooks(database, await unitsOf(database));
+      await expectBalancedBooks(database, { stock: await unitsOf(database) });
     });
 
     test('is updated by supabase db push, too', async () => {
