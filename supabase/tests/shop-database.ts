@@ -22,7 +22,7 @@ export const people = {
   service: { role: 'service_role' },
 } as const satisfies Record<string, Claims>;
 export type Person = keyof typeof people;
-type Caller = Person | Claims;
+export type Caller = Person | Claims;
 export const everyone = Object.keys(people) as Person[];
 /** The same person after the second factor. */
 export const secondStepPassed: Claims = { ...people['half-way staff'], aal: 'aal2' };
@@ -51,7 +51,7 @@ export async function openShopDatabase(kind: Database['kind']): Promise<Database
 }
 
 /** The claims of a caller's token. */
-const claimsOf = (caller: Caller): Claims => (typeof caller === 'string' ? people[caller] : caller);
+export const claimsOf = (caller: Caller): Claims => (typeof caller === 'string' ? people[caller] : caller);
 
 /**
  * Calls a procedure of the public schema.
@@ -91,7 +91,7 @@ export async function call<Answer>(
 const returnsRow = new Map<string, boolean>();
 
 /** Calls a procedure of the public schema in a session that has its identity. */
-export async function callProcedure<Answer>(
+async function callProcedure<Answer>(
   session: Session,
   procedure: string,
   given: Record<string, unknown>,

@@ -1,110 +1,60 @@
 // Messages of M-PESA that cannot be read or understood: they wait for staff, each once, until they are entered, dismissed or explained.
-import { randomBytes, randomInt, randomUUID } from 'node:crypto';
-import type { Database } from '@jani-juice/backend/database';
+import { randomUUID } from 'node:crypto';
 import { testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { receiptExamples } from '../../../domain/mpesa-examples.ts';
 import type { Database as Types } from '../../types.ts';
-import {
-  call,
-  expectRefusal,
-  makeProduct,
-  openShopDatabase,
-  orderForm,
-  type PlacedOrder,
-} from '../shop-database.ts';
+import { expectRefusal, makeProduct, type PlacedOrder } from '../shop-database.ts';
+import { byQuery, failed, newReceipt, type Settlement, setUpShop } from '../steps.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
 
-type Tables = Types['public']['Tables'];
-type Payment = Tables['payments']['Row'];
-interface Settled {
-  outcome: string;
-  payment: Payment | null;
-}
+type MessageToCheck = Types['public']['Tables']['messages_to_check']['Row'];
 
-const receipt = () => `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
 const charge = 95_100;
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const shop = setUpShop(kind);
+  const { database, callAs, asStaff, asService, readRows, place, expireReservations, setStatus } = shop;
+  const { stateOf, prompt, settle, receive, confirm, paymentOf, requestRefund, leaseRefunds } = shop;
+  const { refundOf } = shop;
   let product: string;
   let order: PlacedOrder;
 
   beforeAll(async () => {
-    database = await openShopDatabase(kind);
     product = await makeProduct(database, 1000);
   });
-  afterAll(() => database.close());
   beforeEach(async () => {
-    order = await call<PlacedOrder>(database, 'visitor', 'place_order', orderForm(product));
+    order = await place(product);
   });
   afterEach(() => expectBalancedBooks(database));
 
-  const receive = (change: Record<string, unknown> = {}) =>
-    call<Settled>(database, 'service', 'receive_mpesa_transaction', {
+  /** A row of the statement, for the order unless `reference` says otherwise. */
+  const receiveRow = (change: Record<string, unknown> = {}) =>
+    receive(order, newReceipt(), {
       source: 'statement',
-      receipt: receipt(),
-      received_cents: order.charge_cents,
-      reference: order.tracking_number,
       transacted_at: new Date().toISOString(),
-      body: JSON.stringify({ id: randomUUID() }),
       ...change,
     });
-  async function prompt(): Promise<Payment> {
-    const { payment } = await call<{ payment: Payment }>(database, 'service', 'begin_payment', {
-      order_id: order.id,
-      tracking_number: order.tracking_number,
-      phone: `07${String(randomInt(100_000_000)).padStart(8, '0')}`,
-      callback_secret: randomBytes(32).toString('hex'),
-    });
-    return call<Payment>(database, 'service', 'record_push', {
-      payment_id: payment.id,
-      body: '{}',
-      checkout_request_id: `ws_CO_${randomBytes(8).toString('hex')}`,
-    });
-  }
-  const settle = (payment: Payment, change: Record<string, unknown> = {}) =>
-    call<Settled>(database, 'service', 'settle_payment', {
-      payment_id: payment.id,
-      source: 'callback',
-      body: JSON.stringify({ id: randomUUID() }),
-      result: 'succeeded',
-      result_code: '0',
-      received_cents: payment.charge_cents,
-      receipt: receipt(),
-      checkout_request_id: payment.checkout_request_id,
-      ...change,
-    });
-  const messages = async (where = 'resolution is null') =>
-    (
-      await database.query<Tables['messages_to_check']['Row']>(
-        `select * from public.messages_to_check where ${where} order by id`,
-      )
-    ).rows;
+  const messages = (where = 'resolution is null') =>
+    readRows<MessageToCheck>(`select * from public.messages_to_check where ${where} order by id`);
   /** The message that the last call left. */
-  const lastMessage = async () => (await messages('true')).at(-1) as Tables['messages_to_check']['Row'];
-  const money = async () =>
-    (
-      await database.query<{ money: string; payments: string[] }>(
-        `select o.payment_status as money, coalesce((select json_agg(concat_ws(' ', p.method, p.status, p.receipt) order by p.created_at)
-           from public.payments as p where p.order_id = o.id), '[]') as payments from public.orders as o where o.id = $1`,
-        [order.id],
-      )
-    ).rows[0];
-  const enter = (message: { id: number }, change: Record<string, unknown> = {}, person = 'staff' as const) =>
-    call<Settled>(database, person, 'enter_message_to_check', {
+  const lastMessage = async () => (await messages('true')).at(-1) as MessageToCheck;
+  const books = () => stateOf(order, { withReceipts: true });
+  const enter = (message: { id: number }, change: Record<string, unknown> = {}) =>
+    asStaff<Settlement>('enter_message_to_check', {
       message_id: message.id,
-      receipt: receipt(),
+      receipt: newReceipt(),
       received_cents: order.charge_cents,
       transacted_at: new Date().toISOString(),
       ...change,
     });
   const dismiss = (message: { id: number }, note = 'A test of the bank') =>
-    call(database, 'staff', 'dismiss_message_to_check', { message_id: message.id, note });
+    asStaff('dismiss_message_to_check', { message_id: message.id, note });
 
   test.each(receiptExamples)('a receipt written as %j is %j in SQL, too', async (written, expected) => {
-    const { rows } = await database.query('select private.normalised_receipt($1) as receipt', [written]);
-    expect(rows).toEqual([{ receipt: expected }]);
+    expect(await readRows('select private.normalised_receipt($1) as receipt', [written])).toEqual([
+      { receipt: expected },
+    ]);
   });
 
   test.each([
@@ -120,21 +70,16 @@ describe.each(testDatabases())('on %s', (kind) => {
       (code: string) => `${code.slice(0, 3)} ${code.slice(3)}`,
     ];
     for (const spell of spellings) {
-      order = await call<PlacedOrder>(database, 'visitor', 'place_order', orderForm(product));
-      const attempt = await prompt();
-      const code = receipt();
+      order = await place(product);
+      const attempt = await prompt(order);
+      const code = newReceipt();
       for (const [source, written] of [
         [first, spell(code)],
         [second, code],
       ]) {
         if (source === 'callback') await settle(attempt, { receipt: written });
-        else if (source === 'staff')
-          await call(database, 'staff', 'confirm_till_payment', {
-            order_id: order.id,
-            receipt: written,
-            received_cents: order.charge_cents,
-          });
-        else await receive({ source, receipt: written });
+        else if (source === 'staff') await confirm(order, written);
+        else await receiveRow({ source, receipt: written });
       }
       const { rows } = await database.query(
         'select receipt, needs_refund from public.payments where order_id = $1 and receipt is not null',
@@ -161,7 +106,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const before = (await messages()).length;
       const body = JSON.stringify({ transactionId: randomUUID() });
       for (const again of [body, body, ` ${body}\n`]) {
-        expect((await receive({ ...change, body: again })).outcome).toBe('unreadable');
+        expect((await receiveRow({ ...change, body: again })).outcome).toBe('unreadable');
       }
       expect((await messages()).length).toBe(before + 1);
       expect(await lastMessage()).toMatchObject({
@@ -170,15 +115,15 @@ describe.each(testDatabases())('on %s', (kind) => {
         body,
         unreadable,
       });
-      expect(await money()).toEqual({ money: 'unpaid', payments: [] });
+      expect(await books()).toMatchObject({ money: 'unpaid', payments: [] });
     });
 
     test('staff enter what it says: it is settled like every payment, and recorded', async () => {
-      await receive({ received_cents: null });
+      await receiveRow({ received_cents: null });
       const message = await lastMessage();
-      const code = receipt();
+      const code = newReceipt();
       expect(await enter(message, { receipt: ` ${code.toLowerCase()}` })).toMatchObject({ outcome: 'paid' });
-      expect(await money()).toEqual({ money: 'paid', payments: [`till completed ${code}`] });
+      expect(await books()).toMatchObject({ money: 'paid', payments: [`till completed ${code} 951`] });
       expect(await lastMessage()).toMatchObject({
         resolution: 'entered',
         resolved_by: expect.any(String),
@@ -187,11 +132,11 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(enter(message), 409, 'message_checked');
       await expectRefusal(dismiss(message), 409, 'message_checked');
       // The same line again is done.
-      expect((await receive({ received_cents: null, body: message.body })).outcome).toBe('checked');
+      expect((await receiveRow({ received_cents: null, body: message.body })).outcome).toBe('checked');
     });
 
     test('staff note why it is no payment', async () => {
-      await receive({ receipt: '' });
+      await receiveRow({ receipt: '' });
       const message = await lastMessage();
       await expectRefusal(dismiss(message, ' x '), 400, 'reason_invalid');
       await dismiss(message, ' A charge of the bank ');
@@ -199,7 +144,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         resolution: 'not_a_payment',
         note: 'A charge of the bank',
       });
-      expect((await receive({ receipt: '', body: message.body })).outcome).toBe('checked');
+      expect((await receiveRow({ receipt: '', body: message.body })).outcome).toBe('checked');
     });
 
     test.each([
@@ -209,73 +154,73 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['a time in the future', { transacted_at: '2099-01-01T00:00:00Z' }, 400, 'time_invalid'],
       ['no time', { transacted_at: null }, 400, 'time_invalid'],
     ])('%s is refused', async (_, change, status, code) => {
-      await receive({ receipt: '' });
+      await receiveRow({ receipt: '' });
       await expectRefusal(enter(await lastMessage(), change), status, code);
       expect(await lastMessage()).toMatchObject({ resolution: null });
     });
 
     test('only staff enter and dismiss', async () => {
-      await receive({ receipt: '' });
+      await receiveRow({ receipt: '' });
       const { id } = await lastMessage();
       for (const procedure of ['enter_message_to_check', 'dismiss_message_to_check']) {
         const input =
           procedure === 'enter_message_to_check'
             ? {
                 message_id: id,
-                receipt: receipt(),
+                receipt: newReceipt(),
                 received_cents: 100,
                 transacted_at: new Date().toISOString(),
               }
             : { message_id: id, note: 'a note' };
-        await expectRefusal(call(database, 'customer', procedure, input), 403, 'staff_only');
+        await expectRefusal(callAs('customer', procedure, input), 403, 'staff_only');
       }
     });
 
     test('a readable message about the same receipt ends the wait', async () => {
-      const code = receipt();
-      await receive({ receipt: code, received_cents: null, unreadable: ['amount'] });
+      const code = newReceipt();
+      await receiveRow({ receipt: code, received_cents: null, unreadable: ['amount'] });
       expect(await lastMessage()).toMatchObject({ receipt: code, resolution: null });
-      await receive({ source: 'confirmation', receipt: code });
+      await receiveRow({ source: 'confirmation', receipt: code });
       expect(await lastMessage()).toMatchObject({ resolution: 'read_later', resolved_by: null });
     });
 
     test('a confirmation with an unreadable time pays at once, and waits until the statement names the time', async () => {
-      const code = receipt();
+      const code = newReceipt();
       const confirmation = {
         source: 'confirmation',
         receipt: code,
         transacted_at: null,
         unreadable: ['time'],
       };
-      expect((await receive(confirmation)).outcome).toBe('paid');
+      expect((await receiveRow(confirmation)).outcome).toBe('paid');
       expect(await lastMessage()).toMatchObject({ unreadable: ['time'], resolution: null });
-      await receive({ receipt: code });
+      await receiveRow({ receipt: code });
       expect(await lastMessage()).toMatchObject({ resolution: 'read_later' });
-      expect((await money())?.payments).toEqual([`till completed ${code}`]);
+      expect((await books()).payments).toEqual([`till completed ${code} 951`]);
     });
 
     test('it counts for staff, and keeps the statement from being complete', async () => {
-      await receive({ receipt: '' });
-      const { to_check } = await call<{ to_check: number }>(database, 'staff', 'statement_status');
+      await receiveRow({ receipt: '' });
+      const { to_check } = await asStaff<{ to_check: number }>('statement_status');
       expect(to_check).toBe((await messages()).length);
     });
 
     test('dismissing the only evidence ends the review of its attempt', async () => {
-      const attempt = await prompt();
-      await settle(attempt, { result: 'failed', result_code: '1032', received_cents: null });
-      expect(await money()).toMatchObject({ payments: ['prompt review'] });
+      const attempt = await prompt(order);
+      await settle(attempt, { ...failed, receipt: newReceipt() });
+      expect(await books()).toMatchObject({ payments: ['prompt review 951'] });
       await dismiss(await lastMessage(), 'Not in the portal');
-      await call(database, 'service', 'expire_reservations');
-      expect(await money()).toEqual({ money: 'unpaid', payments: ['prompt failed'] });
-      expect((await prompt()).status).toBe('processing');
+      await expireReservations();
+      expect(await books()).toMatchObject({ money: 'unpaid', payments: ['prompt failed 951'] });
+      expect((await prompt(order)).status).toBe('processing');
     });
 
     test('entering what a contradicting callback says pays the order', async () => {
-      const attempt = await prompt();
-      const code = receipt();
-      await settle(attempt, { result: 'failed', result_code: '1032', received_cents: null, receipt: code });
+      const attempt = await prompt(order);
+      const code = newReceipt();
+      await settle(attempt, { ...failed, receipt: code });
       expect(await enter(await lastMessage(), { receipt: code })).toMatchObject({ outcome: 'paid' });
-      expect(await money()).toEqual({ money: 'paid', payments: [`prompt completed ${code}`] });
+      expect(await books()).toMatchObject({ money: 'paid', payments: [`prompt completed ${code} 951`] });
       expect(await lastMessage()).toMatchObject({ resolution: 'entered' });
     });
 
@@ -286,21 +231,21 @@ describe.each(testDatabases())('on %s', (kind) => {
     ] as const)(
       'money of a contradicting callback that staff have %s is not booked again when a query confirms the prompt',
       async (_, decision, to, payments) => {
-        const attempt = await prompt();
-        const code = receipt();
+        const attempt = await prompt(order);
+        const code = newReceipt();
         const settled = await settle(attempt, { result: 'failed', result_code: '1032', receipt: code });
         expect(settled.outcome).toBe('contradiction');
-        const other = await call<PlacedOrder>(database, 'visitor', 'place_order', orderForm(product));
-        await call(database, 'staff', 'resolve_difference', {
+        const other = await place(product);
+        await asStaff('resolve_difference', {
           decision,
           receipt: code,
           order_id: to && { own: order.id, other: other.id }[to],
         });
-        await settle(attempt, { source: 'query', received_cents: null, receipt: null });
-        await call(database, 'service', 'expire_reservations');
-        await settle(attempt, { source: 'query', received_cents: null, receipt: null });
-        const ownReceipt = payments[0] === 'prompt completed' ? ` ${code}` : '';
-        expect((await money())?.payments).toEqual(payments.map((payment) => payment + ownReceipt));
+        await settle(attempt, byQuery);
+        await expireReservations();
+        await settle(attempt, byQuery);
+        const ownReceipt = payments[0] === 'prompt completed' ? ` ${code} 951` : ' 951';
+        expect((await books()).payments).toEqual(payments.map((payment) => payment + ownReceipt));
         const { rows } = await database.query(
           'select receipt from public.payments where order_id in ($1, $2) and status = $3',
           [order.id, other.id, 'completed'],
@@ -310,7 +255,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
 
     test('the raw text is deleted with other messages of M-PESA, once it is checked', async () => {
-      await receive({ receipt: '' });
+      await receiveRow({ receipt: '' });
       const message = await lastMessage();
       const age = () =>
         database.query(
@@ -318,56 +263,49 @@ describe.each(testDatabases())('on %s', (kind) => {
           [message.id],
         );
       await age();
-      await call(database, 'service', 'forget_old_rows');
+      await asService('forget_old_rows');
       expect(await lastMessage()).toMatchObject({ body: message.body });
       await dismiss(message);
-      await call(database, 'service', 'forget_old_rows');
+      await asService('forget_old_rows');
       expect(await lastMessage()).toMatchObject({ body: '{}', note: null, resolution: 'not_a_payment' });
     });
   });
 
   describe('a kind of transaction', () => {
     test('that is unknown waits, with everything that can be read', async () => {
-      const code = receipt();
-      expect((await receive({ kind: 'unknown', receipt: code })).outcome).toBe('unreadable');
+      const code = newReceipt();
+      expect((await receiveRow({ kind: 'unknown', receipt: code })).outcome).toBe('unreadable');
       expect(await lastMessage()).toMatchObject({ problem: 'unknown_kind', receipt: code, unreadable: [] });
       expect((await enter(await lastMessage(), { receipt: code })).outcome).toBe('paid');
     });
 
     test('that takes other money away is no payment and does not wait', async () => {
       const before = (await messages()).length;
-      expect((await receive({ kind: 'outgoing' })).outcome).toBe('outgoing');
+      expect((await receiveRow({ kind: 'outgoing' })).outcome).toBe('outgoing');
       expect((await messages()).length).toBe(before);
-      expect(await money()).toEqual({ money: 'unpaid', payments: [] });
+      expect(await books()).toMatchObject({ money: 'unpaid', payments: [] });
     });
   });
 
   describe('a reversal in the statement', () => {
     const reverse = (change: Record<string, unknown> = {}) =>
-      receive({ kind: 'reversal', received_cents: -order.charge_cents, ...change });
+      receiveRow({ kind: 'reversal', received_cents: -order.charge_cents, ...change });
     async function payAndCancel(): Promise<string> {
-      const code = receipt();
-      await receive({ receipt: code });
-      await database.query(`update public.orders set status = 'cancelled' where id = $1`, [order.id]);
+      const code = newReceipt();
+      await receiveRow({ receipt: code });
+      await setStatus(order, 'cancelled');
       return code;
     }
-    async function sendRefund(code: string) {
-      const { rows } = await database.query<{ id: string }>(
-        'select id from public.payments where receipt = $1',
-        [code],
-      );
-      await call(database, 'staff', 'request_refund', { reason: 'cancelled', payment_id: rows[0]?.id });
+    async function sendRefund(code: string): Promise<void> {
+      await requestRefund(await paymentOf(code));
       await database.query(`update public.refunds set status = 'approved' where receipt = $1`, [code]);
-      await call(database, 'service', 'lease_refunds', { at_most: 50 });
+      await leaseRefunds();
     }
-    const refundOf = async (code: string) =>
-      (await database.query('select status, refund_receipt from public.refunds where receipt = $1', [code]))
-        .rows;
 
     test('pays no order, with or without its number', async () => {
       await reverse();
       await reverse({ received_cents: order.charge_cents });
-      expect(await money()).toEqual({ money: 'unpaid', payments: [] });
+      expect(await books()).toMatchObject({ money: 'unpaid', payments: [] });
       expect(await lastMessage()).toMatchObject({ problem: 'reversed', payment_id: null });
     });
 
@@ -380,27 +318,27 @@ describe.each(testDatabases())('on %s', (kind) => {
     ])('that %s completes the refund that asked for it', async (_, named) => {
       const code = await payAndCancel();
       await sendRefund(code);
-      const own = receipt();
+      const own = newReceipt();
       expect((await reverse({ receipt: own, ...named(code) })).outcome).toBe('completed');
-      expect(await refundOf(code)).toEqual([{ status: 'completed', refund_receipt: own }]);
+      expect(await refundOf(code)).toMatchObject({ status: 'completed', refund_receipt: own });
       expect((await reverse({ receipt: own, ...named(code) })).outcome).toBe('already_completed');
     });
 
     test('that no refund asked for puts the order under review, once', async () => {
-      const code = receipt();
-      await receive({ receipt: code });
+      const code = newReceipt();
+      await receiveRow({ receipt: code });
       const line = { reversed_receipt: code, body: JSON.stringify({ id: randomUUID() }) };
       expect((await reverse(line)).outcome).toBe('reversed');
-      expect((await money())?.money).toBe('needs_review');
+      expect((await books()).money).toBe('needs_review');
       const message = await lastMessage();
       expect(message).toMatchObject({ problem: 'reversed', payment_id: expect.any(String), reference: code });
       await expectRefusal(enter(message), 409, 'message_of_refund');
-      await call(database, 'staff', 'resolve_paid_order', {
+      await asStaff('resolve_paid_order', {
         order_id: order.id,
         resolution: 'deliver',
       }).catch(() => {});
       expect((await reverse(line)).outcome).toBe('reversed');
-      expect((await money())?.money).toBe('paid');
+      expect((await books()).money).toBe('paid');
       await dismiss(message, 'The customer keeps the drinks');
       expect((await reverse(line)).outcome).toBe('checked');
     });

@@ -1,133 +1,48 @@
 // Money reported by confirmations and the statement: each receipt once, in any order with all other messages.
-import { randomBytes, randomInt } from 'node:crypto';
-import type { Database } from '@jani-juice/backend/database';
 import { testDatabases } from '@jani-juice/backend/testing';
 import { assert, asyncProperty, constantFrom, shuffledSubarray } from 'fast-check';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { isExhaustive } from '../../../scripts/test-depth.ts';
-import type { Database as Types } from '../../types.ts';
-import {
-  call,
-  expectRefusal,
-  makeProduct,
-  openShopDatabase,
-  orderForm,
-  type PlacedOrder,
-  stockOf,
-} from '../shop-database.ts';
+import { expectRefusal, makeProduct, type PlacedOrder } from '../shop-database.ts';
+import { byQuery, concurrently, failed, newReceipt, type Payment, setUpShop } from '../steps.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
 
-type Payment = Types['public']['Tables']['payments']['Row'];
-interface Received {
-  outcome: string;
-  payment: Payment | null;
-}
-
-const receipt = () => `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
 const charge = 190_100;
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const shop = setUpShop(kind);
+  const { database, asService, readColumn, readValue, place, expire, stateOf, prompt, settle } = shop;
+  const { receive, confirm, requestRefund } = shop;
   let product: string;
   let order: PlacedOrder;
 
-  beforeAll(async () => {
-    database = await openShopDatabase(kind);
-  });
-  afterAll(() => database.close());
-  beforeEach(async () => {
-    product = await newProduct(5);
-    order = await place();
-  });
+  beforeEach(placeNewOrder);
   afterEach(() => expectBalancedBooks(database));
 
-  async function newProduct(stock: number): Promise<string> {
-    const id = await makeProduct(database, stock);
-    return id;
+  /** An order of two of five units. */
+  async function placeNewOrder(): Promise<void> {
+    product = await makeProduct(database, 5);
+    order = await place(product, { quantity: 2 });
   }
-  const place = (productId = product) =>
-    call<PlacedOrder>(database, 'visitor', 'place_order', {
-      ...orderForm(productId),
-      quantity: 2,
-      expected_total: charge,
-    });
-  async function prompt(placed = order): Promise<Payment> {
-    const { payment } = await call<{ payment: Payment }>(database, 'service', 'begin_payment', {
-      order_id: placed.id,
-      tracking_number: placed.tracking_number,
-      phone: `07${String(randomInt(100_000_000)).padStart(8, '0')}`,
-      callback_secret: randomBytes(32).toString('hex'),
-    });
-    return call<Payment>(database, 'service', 'record_push', {
-      payment_id: payment.id,
-      body: '{}',
-      checkout_request_id: `ws_CO_${randomBytes(8).toString('hex')}`,
-    });
-  }
-  const settle = (payment: Payment, change: Record<string, unknown> = {}) =>
-    call<Received>(database, 'service', 'settle_payment', {
-      payment_id: payment.id,
-      source: 'callback',
-      body: '{"raw":true}',
-      result: 'succeeded',
-      result_code: '0',
-      received_cents: payment.charge_cents,
-      receipt: receipt(),
-      checkout_request_id: payment.checkout_request_id,
-      ...change,
-    });
-  const failed = { result: 'failed', result_code: '1032', received_cents: null, receipt: null };
-  const query = { source: 'query', received_cents: null, receipt: null };
-  const receive = (code: string, change: Record<string, unknown> = {}, placed = order) =>
-    call<Received>(database, 'service', 'receive_mpesa_transaction', {
-      source: 'confirmation',
-      receipt: code,
-      received_cents: charge,
-      reference: placed.tracking_number,
-      body: `{"TransID":"${code}"}`,
-      ...change,
-    });
-  const confirm = (code: string, cents = charge, placed = order) =>
-    call<Received>(database, 'staff', 'confirm_till_payment', {
-      order_id: placed.id,
-      receipt: code,
-      received_cents: cents,
-    });
-
-  /** The state of an order, its payments, and the unmatched money. */
-  async function books(placed = order) {
-    const { rows } = await database.query<{ order: string; money: string; payments: string[] }>(
-      `select o.status as order, o.payment_status as money,
-              coalesce((select json_agg(concat_ws(' ', p.method, p.status, p.receipt, p.charge_cents / 100) || case when p.needs_refund then ', needs refund' else '' end
-                                        order by p.created_at, p.id)
-                        from public.payments as p where p.order_id = o.id), '[]') as payments
-       from public.orders as o where o.id = $1`,
-      [placed.id],
-    );
-    return { ...rows[0], stock: await stockOf(database, product) };
-  }
-  const unmatched = async () =>
-    (
-      await database.query<{ receipt: string }>(
-        'select receipt from public.mpesa_transactions where payment_id is null order by created_at',
-      )
-    ).rows.map((row) => row.receipt);
+  const books = () => stateOf(order, { withReceipts: true });
+  const unmatched = () =>
+    readColumn('select receipt from public.mpesa_transactions where payment_id is null order by created_at');
 
   describe('a confirmation', () => {
     test('completes the open attempt of the order in its reference', async () => {
-      const attempt = await prompt();
-      const code = receipt();
-      expect(await receive(code)).toMatchObject({
+      const attempt = await prompt(order);
+      const code = newReceipt();
+      expect(await receive(order, code)).toMatchObject({
         outcome: 'paid',
         payment: { id: attempt.id, receipt: code, presumption: 'attempt' },
       });
-      expect(await books()).toEqual({
-        order: 'processing',
+      expect(await books()).toMatchObject({
+        status: 'processing',
         money: 'paid',
         payments: [`prompt completed ${code} 1901`],
         stock: 3,
       });
-      expect(await receive(code)).toMatchObject({ outcome: 'already_completed' });
+      expect(await receive(order, code)).toMatchObject({ outcome: 'already_completed' });
       expect(await settle(attempt, { receipt: code })).toMatchObject({
         outcome: 'already_completed',
         payment: { presumption: null },
@@ -135,12 +50,15 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('of a payment by hand becomes a separate payment', async () => {
-      const attempt = await prompt();
+      const attempt = await prompt(order);
       await settle(attempt, failed);
-      const code = receipt();
-      expect(await receive(code)).toMatchObject({ outcome: 'paid', payment: { method: 'till', phone: '' } });
-      expect(await books()).toEqual({
-        order: 'processing',
+      const code = newReceipt();
+      expect(await receive(order, code)).toMatchObject({
+        outcome: 'paid',
+        payment: { method: 'till', phone: '' },
+      });
+      expect(await books()).toMatchObject({
+        status: 'processing',
         money: 'paid',
         payments: ['prompt failed 1901', `till completed ${code} 1901`],
         stock: 3,
@@ -154,7 +72,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['in twelve characters with spaces', (number: string) => number.replace(/^JJ-20(\d{6})-/, ' jj $1 - ')],
       ['without its letters', (number: string) => number.replace(/^JJ-20(\d{6})-/, '$1')],
     ])('finds the order by its number %s', async (_, spell) => {
-      expect(await receive(receipt(), { reference: spell(order.tracking_number) })).toMatchObject({
+      expect(
+        await receive(spell(order.tracking_number), newReceipt(), { received_cents: charge }),
+      ).toMatchObject({
         outcome: 'paid',
         payment: { order_id: order.id },
       });
@@ -164,7 +84,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await database.query(`update public.orders set tracking_number = 'JJ-20310102-345678' where id = $1`, [
         order.id,
       ]);
-      expect(await receive(receipt(), { reference: '310102345678' })).toMatchObject({
+      expect(await receive('310102345678', newReceipt(), { received_cents: charge })).toMatchObject({
         outcome: 'paid',
         payment: { order_id: order.id },
       });
@@ -173,17 +93,22 @@ describe.each(testDatabases())('on %s', (kind) => {
     test.each(['', 'juice', 'JJ-20200101-9999', '0712345678', `JJ'; drop table x`])(
       'with the reference "%s" is left to staff',
       async (reference) => {
-        const code = receipt();
-        expect(await receive(code, { reference })).toMatchObject({ outcome: 'unmatched', payment: null });
+        const code = newReceipt();
+        expect(await receive(reference, code, { received_cents: charge })).toMatchObject({
+          outcome: 'unmatched',
+          payment: null,
+        });
         expect(await unmatched()).toContain(code);
         expect(await books()).toMatchObject({ money: 'unpaid', payments: [] });
       },
     );
 
     test('of an amount below the charge is left to staff, and the order is unchanged', async () => {
-      const attempt = await prompt();
-      const code = receipt();
-      expect(await receive(code, { received_cents: charge - 100 })).toMatchObject({ outcome: 'unmatched' });
+      const attempt = await prompt(order);
+      const code = newReceipt();
+      expect(await receive(order, code, { received_cents: charge - 100 })).toMatchObject({
+        outcome: 'unmatched',
+      });
       expect(await books()).toMatchObject({
         money: 'unpaid',
         payments: ['prompt processing 1901'],
@@ -194,9 +119,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('of an amount above the charge needs review and reserves no units; the whole charge settles it', async () => {
-      const attempt = await prompt();
-      const code = receipt();
-      expect(await receive(code, { received_cents: charge + 100 })).toMatchObject({
+      const attempt = await prompt(order);
+      const code = newReceipt();
+      expect(await receive(order, code, { received_cents: charge + 100 })).toMatchObject({
         outcome: 'paid_needs_review',
       });
       expect(await books()).toMatchObject({ money: 'needs_review', stock: 5 });
@@ -209,16 +134,19 @@ describe.each(testDatabases())('on %s', (kind) => {
     test.each([50, 190_150])(
       'of %i cents, which is not in whole shillings, is left to staff',
       async (cents) => {
-        const code = receipt();
-        expect(await receive(code, { received_cents: cents })).toMatchObject({ outcome: 'unmatched' });
+        const code = newReceipt();
+        expect(await receive(order, code, { received_cents: cents })).toMatchObject({ outcome: 'unmatched' });
         expect(await unmatched()).toContain(code);
       },
     );
 
     test('for a paid order is a double payment, flagged for refund', async () => {
-      const [first, second] = [receipt(), receipt()];
-      await receive(first);
-      expect(await receive(second)).toMatchObject({ outcome: 'paid_twice', payment: { needs_refund: true } });
+      const [first, second] = [newReceipt(), newReceipt()];
+      await receive(order, first);
+      expect(await receive(order, second)).toMatchObject({
+        outcome: 'paid_twice',
+        payment: { needs_refund: true },
+      });
       expect(await books()).toMatchObject({
         money: 'paid',
         payments: [`till completed ${first} 1901`, `till completed ${second} 1901, needs refund`],
@@ -227,18 +155,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('for a cancelled order reopens it', async () => {
-      await database.query(
-        `update public.orders set reserved_until = now() - interval '1 second', expires_at = now() - interval '1 second' where id = $1`,
-        [order.id],
-      );
-      await call(database, 'service', 'expire_reservations');
-      expect(await receive(receipt())).toMatchObject({ outcome: 'paid' });
-      expect(await books()).toMatchObject({ order: 'processing', money: 'paid', stock: 3 });
+      await expire(order);
+      expect(await receive(order)).toMatchObject({ outcome: 'paid' });
+      expect(await books()).toMatchObject({ status: 'processing', money: 'paid', stock: 3 });
     });
 
     test('without a receipt or an amount is stored as unreadable', async () => {
       const before = await books();
-      expect(await receive('', { received_cents: null, body: 'nonsense' })).toMatchObject({
+      expect(await receive(order, '', { received_cents: null, body: 'nonsense' })).toMatchObject({
         outcome: 'unreadable',
       });
       expect(await books()).toEqual(before);
@@ -250,11 +174,11 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('is stored as received before it is settled, once', async () => {
       const store = (body: string) =>
-        call<number>(database, 'service', 'store_confirmation', { body, source_address: '196.201.214.200' });
-      const code = receipt();
+        asService<number>('store_confirmation', { body, source_address: '196.201.214.200' });
+      const code = newReceipt();
       const messageId = await store('first');
-      await receive(code, { message_id: messageId, body: 'first' });
-      await receive(code, { message_id: await store('again'), body: 'again' });
+      await receive(order, code, { message_id: messageId, body: 'first' });
+      await receive(order, code, { message_id: await store('again'), body: 'again' });
       const { rows } = await database.query(
         `select m.body, m.outcome, m.source_address, p.receipt from public.payment_messages as m
          join public.payments as p on p.id = m.payment_id where p.receipt = $1 order by m.id`,
@@ -267,7 +191,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('that was stored but not settled is listed', async () => {
-      const messageId = await call<number>(database, 'service', 'store_confirmation', {
+      const messageId = await asService<number>('store_confirmation', {
         body: 'left behind',
       });
       const waiting = () =>
@@ -280,28 +204,28 @@ describe.each(testDatabases())('on %s', (kind) => {
         [messageId],
       );
       expect((await waiting()).rows).toEqual([{ id: messageId }]);
-      await receive(receipt(), { message_id: messageId });
+      await receive(order, newReceipt(), { message_id: messageId });
       expect((await waiting()).rows).toEqual([]);
     });
   });
 
   describe('a callback', () => {
     test('with another receipt than the presumed one makes two separate payments', async () => {
-      const attempt = await prompt();
-      const [byHand, own] = [receipt(), receipt()];
-      await receive(byHand);
+      const attempt = await prompt(order);
+      const [byHand, own] = [newReceipt(), newReceipt()];
+      await receive(order, byHand);
       await settle(attempt, { receipt: own });
       const { money, payments } = await books();
       expect(money).toBe('paid');
       expect(payments).toHaveLength(2);
-      expect(payments?.[0]).toContain(`prompt completed ${own} 1901`);
-      expect(payments?.[1]).toContain(`till completed ${byHand} 1901`);
-      expect(payments?.filter((payment) => payment.endsWith('needs refund'))).toHaveLength(1);
+      expect(payments[0]).toContain(`prompt completed ${own} 1901`);
+      expect(payments[1]).toContain(`till completed ${byHand} 1901`);
+      expect(payments.filter((payment) => payment.endsWith('needs refund'))).toHaveLength(1);
     });
 
     test('with a second receipt for one attempt makes a separate payment, flagged for refund', async () => {
-      const attempt = await prompt();
-      const [first, second] = [receipt(), receipt()];
+      const attempt = await prompt(order);
+      const [first, second] = [newReceipt(), newReceipt()];
       await settle(attempt, { receipt: first });
       expect(await settle(attempt, { receipt: second })).toMatchObject({
         outcome: 'paid_twice',
@@ -317,9 +241,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('of a failure ends the presumption, and the payment still pays the order', async () => {
-      const attempt = await prompt();
-      const code = receipt();
-      await receive(code);
+      const attempt = await prompt(order);
+      const code = newReceipt();
+      await receive(order, code);
       expect(await settle(attempt, failed)).toMatchObject({
         outcome: 'failed',
         payment: { status: 'failed' },
@@ -334,11 +258,11 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('identifies the paid attempt, and reopens the presumed one', async () => {
-      const first = await prompt();
+      const first = await prompt(order);
       await settle(first, failed);
-      const second = await prompt();
-      const code = receipt();
-      expect(await receive(code)).toMatchObject({ payment: { id: second.id } });
+      const second = await prompt(order);
+      const code = newReceipt();
+      expect(await receive(order, code)).toMatchObject({ payment: { id: second.id } });
       expect(await settle(first, { receipt: code })).toMatchObject({ payment: { id: first.id } });
       expect(await books()).toMatchObject({
         money: 'paid',
@@ -347,11 +271,11 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('of a payment that is being refunded does not change its refund', async () => {
-      const attempt = await prompt();
-      const [first, second] = [receipt(), receipt()];
-      await receive(first);
-      const { payment } = await receive(second);
-      await call(database, 'staff', 'request_refund', { payment_id: payment?.id, reason: 'Paid twice' });
+      const attempt = await prompt(order);
+      const [first, second] = [newReceipt(), newReceipt()];
+      await receive(order, first);
+      const { payment } = await receive(order, second);
+      await requestRefund(payment);
       await settle(attempt, { receipt: second });
       expect(await books()).toMatchObject({
         money: 'paid',
@@ -366,48 +290,40 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('for a payment that a query and staff reported: neither record can be refunded before M-PESA sends the receipt', async () => {
-      const attempt = await prompt();
-      await settle(attempt, query);
-      const code = receipt();
-      const { payment } = await confirm(code);
+      const attempt = await prompt(order);
+      await settle(attempt, byQuery);
+      const code = newReceipt();
+      const { payment } = await confirm(order, code);
       // The prompt is flagged for refund, but only the payment entered by staff has a receipt.
-      await expectRefusal(
-        call(database, 'staff', 'request_refund', { payment_id: payment?.id, reason: 'Paid twice' }),
-        409,
-        'nothing_to_send_back',
-      );
-      await expectRefusal(
-        call(database, 'staff', 'request_refund', { payment_id: attempt.id, reason: 'Paid twice' }),
-        409,
-        'receipt_unknown',
-      );
+      await expectRefusal(requestRefund(payment), 409, 'nothing_to_send_back');
+      await expectRefusal(requestRefund(attempt), 409, 'receipt_unknown');
       await settle(attempt, { receipt: code });
       expect(await books()).toMatchObject({ money: 'paid', payments: [`prompt completed ${code} 1901`] });
     });
 
     test('with a wrong amount leaves its receipt to staff until a confirmation has the right amount', async () => {
-      const attempt = await prompt();
-      const code = receipt();
+      const attempt = await prompt(order);
+      const code = newReceipt();
       await settle(attempt, { receipt: code, received_cents: 100 });
       expect(await unmatched()).toContain(code);
-      expect(await receive(code)).toMatchObject({ outcome: 'paid', payment: { id: attempt.id } });
+      expect(await receive(order, code)).toMatchObject({ outcome: 'paid', payment: { id: attempt.id } });
       expect(await unmatched()).not.toContain(code);
     });
 
     test('with a wrong amount that a confirmation repeats leaves the payment to staff', async () => {
-      const attempt = await prompt();
-      const code = receipt();
+      const attempt = await prompt(order);
+      const code = newReceipt();
       await settle(attempt, { receipt: code, received_cents: 100 });
-      expect(await receive(code, { received_cents: 100 })).toMatchObject({ outcome: 'unmatched' });
+      expect(await receive(order, code, { received_cents: 100 })).toMatchObject({ outcome: 'unmatched' });
       expect(await unmatched()).toContain(code);
       expect(await books()).toMatchObject({ money: 'unpaid', payments: ['prompt review 1901'] });
     });
 
     test('with a wrong amount for a paid attempt changes nothing, but its receipt is stored', async () => {
-      const attempt = await prompt();
+      const attempt = await prompt(order);
       await settle(attempt);
       const before = await books();
-      const code = receipt();
+      const code = newReceipt();
       expect(await settle(attempt, { receipt: code, received_cents: 100 })).toMatchObject({
         outcome: 'superseded',
       });
@@ -418,10 +334,10 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   describe('staff', () => {
     test("who typed a wrong amount are corrected by M-PESA's amount before a decision", async () => {
-      const code = receipt();
-      await confirm(code, 100);
+      const code = newReceipt();
+      await confirm(order, code, { received_cents: 100 });
       expect(await books()).toMatchObject({ money: 'needs_review' });
-      await receive(code);
+      await receive(order, code);
       expect(await books()).toMatchObject({
         money: 'paid',
         payments: [`till completed ${code} 1901`],
@@ -430,16 +346,19 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test("who type a wrong amount after M-PESA's message get the received amount", async () => {
-      const code = receipt();
-      await receive(code, { reference: 'juice' });
-      expect(await confirm(code, 100)).toMatchObject({ outcome: 'paid', payment: { charge_cents: charge } });
+      const code = newReceipt();
+      await receive('juice', code, { received_cents: charge });
+      expect(await confirm(order, code, { received_cents: 100 })).toMatchObject({
+        outcome: 'paid',
+        payment: { charge_cents: charge },
+      });
     });
 
     test('cannot assign a receipt to a second order', async () => {
-      const code = receipt();
-      await receive(code);
-      const second = await place(await newProduct(2));
-      await expectRefusal(confirm(code, charge, second), 409, 'receipt_used');
+      const code = newReceipt();
+      await receive(order, code);
+      const second = await place(await makeProduct(database, 2), { quantity: 2 });
+      await expectRefusal(confirm(second, code), 409, 'receipt_used');
     });
   });
 
@@ -447,22 +366,21 @@ describe.each(testDatabases())('on %s', (kind) => {
   const facts: Record<string, (attempt: Payment, own: string, other: string) => Promise<unknown>> = {
     callback: (attempt, own) => settle(attempt, { receipt: own }),
     'failed callback': (attempt) => settle(attempt, failed),
-    query: (attempt) => settle(attempt, query),
-    confirmation: (_, own) => receive(own),
-    statement: (_, own) => receive(own, { source: 'statement' }),
-    staff: (_, own) => confirm(own),
-    'other confirmation': (_, _own, other) => receive(other),
-    'other statement': (_, _own, other) => receive(other, { source: 'statement' }),
-    'other staff': (_, _own, other) => confirm(other),
+    query: (attempt) => settle(attempt, byQuery),
+    confirmation: (_, own) => receive(order, own),
+    statement: (_, own) => receive(order, own, { source: 'statement' }),
+    staff: (_, own) => confirm(order, own),
+    'other confirmation': (_, _own, other) => receive(order, other),
+    'other statement': (_, _own, other) => receive(order, other, { source: 'statement' }),
+    'other staff': (_, _own, other) => confirm(order, other),
   };
   const everything = Object.keys(facts);
 
   /** The books after messages in a given order. Either of two equal payments may be the extra one. */
   async function booksAfter(names: readonly string[]) {
-    product = await newProduct(5);
-    order = await place();
-    const attempt = await prompt();
-    const [own, other] = [receipt(), receipt()];
+    await placeNewOrder();
+    const attempt = await prompt(order);
+    const [own, other] = [newReceipt(), newReceipt()];
     for (const name of names) {
       await facts[name]?.(attempt, own, other);
       await expectBalancedBooks(database, { stock: new Map([[product, 5]]) });
@@ -472,18 +390,14 @@ describe.each(testDatabases())('on %s', (kind) => {
        from public.payments as p where p.order_id = $1 and p.status = 'completed' order by 1`,
       [order.id, own, other],
     );
-    const { order: status, money, payments, stock } = await books();
+    const { status, money, payments, stock } = await books();
     return {
       status,
       money,
       stock,
       completed: rows.map(({ description }) => description),
-      refunds: payments?.filter((payment) => payment.endsWith('needs refund')).length,
-      attempt: (
-        await database.query<{ status: string }>('select status from public.payments where id = $1', [
-          attempt.id,
-        ])
-      ).rows[0]?.status,
+      refunds: payments.filter((payment) => payment.endsWith('needs refund')).length,
+      attempt: await readValue('select status from public.payments where id = $1', [attempt.id]),
     };
   }
   function* permutations<T>(items: readonly T[]): Generator<T[]> {
@@ -531,22 +445,18 @@ describe.each(testDatabases())('on %s', (kind) => {
   describe.runIf(kind === 'postgresql')('at the same time', () => {
     test('all messages about one payment make one payment', async () => {
       for (let round = 0; round < 10; round += 1) {
-        product = await newProduct(5);
-        order = await place();
-        const attempt = await prompt();
-        const code = receipt();
-        await Promise.all(
-          Array.from({ length: 12 }, (_, index) =>
-            [
-              () => settle(attempt, { receipt: code }),
-              () => receive(code),
-              () => receive(code, { source: 'statement' }),
-              () => confirm(code),
-              () => settle(attempt, query),
-              () => receive(code, { reference: 'unreadable' }),
-            ][(index + round) % 6]?.(),
-          ),
-        );
+        await placeNewOrder();
+        const attempt = await prompt(order);
+        const code = newReceipt();
+        const messages = [
+          () => settle(attempt, { receipt: code }),
+          () => receive(order, code),
+          () => receive(order, code, { source: 'statement' }),
+          () => confirm(order, code),
+          () => settle(attempt, byQuery),
+          () => receive('unreadable', code, { received_cents: charge }),
+        ];
+        await concurrently<unknown>(12, async (index) => messages[(index + round) % 6]?.());
         expect(await books()).toMatchObject({
           money: 'paid',
           payments: [`prompt completed ${code} 1901`],
@@ -556,10 +466,10 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('ten payments of one order have ten receipts, nine of them flagged for refund', async () => {
-      await Promise.all(Array.from({ length: 10 }, () => receive(receipt())));
+      await concurrently(10, () => receive(order));
       const { payments } = await books();
       expect(payments).toHaveLength(10);
-      expect(payments?.filter((payment) => payment.endsWith('needs refund'))).toHaveLength(9);
+      expect(payments.filter((payment) => payment.endsWith('needs refund'))).toHaveLength(9);
     });
   });
 });

@@ -1,153 +1,78 @@
 // Payments of an order: one open payment, one settlement, and balanced books for messages in any order.
-import { randomBytes, randomInt } from 'node:crypto';
-import type { Database } from '@jani-juice/backend/database';
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Database as Types } from '../../types.ts';
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { expectRefusal, makeProduct, type PlacedOrder, people, stockOf } from '../shop-database.ts';
 import {
-  call,
-  expectRefusal,
-  makeProduct,
-  openShopDatabase,
-  orderForm,
-  type PlacedOrder,
-  people,
-  stockOf,
-} from '../shop-database.ts';
+  byQuery,
+  concurrently,
+  failed,
+  newCheckoutRequestId,
+  newPhone,
+  newReceipt,
+  newSecret,
+  type Payment,
+  setUpShop,
+} from '../steps.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
 
-type Payment = Types['public']['Tables']['payments']['Row'];
-interface Begun {
-  is_new: boolean;
-  payment: Payment;
-  tracking_number?: string;
-}
-interface Settled {
-  outcome: string;
-  payment: Payment;
-}
-
-const secret = () => randomBytes(32).toString('hex');
-const receipt = () => `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
-const checkoutRequest = () => `ws_CO_${randomBytes(8).toString('hex')}`;
-// Prompts to one phone are limited, so every payment has its own phone.
-const phone = () => `07${String(randomInt(100_000_000)).padStart(8, '0')}`;
-
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const shop = setUpShop(kind);
+  const { database, asService, queryAs, readColumn, readValue, place, endPaymentTime } = shop;
+  const { expireReservations, expire, setStatus, handOver, stateOf, begin, recordPush, prompt } = shop;
+  const { settle } = shop;
   let product: string;
   let order: PlacedOrder;
 
   beforeAll(async () => {
-    database = await openShopDatabase(kind);
     // No window ends during the tests.
     await database.query(`update private.limits set within = '1000 days' where true`);
   });
-  afterAll(() => database.close());
   beforeEach(async () => {
-    product = await newProduct(5);
-    order = await place(product);
+    product = await makeProduct(database, 5);
+    order = await place(product, { quantity: 2 });
   });
   afterEach(() => expectBalancedBooks(database));
 
-  async function newProduct(stock: number): Promise<string> {
-    const id = await makeProduct(database, stock);
-    return id;
-  }
-  const place = (productId: string, quantity = 2) =>
-    call<PlacedOrder>(database, 'visitor', 'place_order', {
-      ...orderForm(productId),
-      quantity,
-      expected_total: 95_000 * quantity + 100,
-    });
-  const begin = (placed: PlacedOrder, change: Record<string, unknown> = {}, address?: string) =>
-    call<Begun>(
-      database,
-      'service',
-      'begin_payment',
-      {
-        order_id: placed.id,
-        tracking_number: placed.tracking_number,
-        phone: phone(),
-        callback_secret: secret(),
-        ...change,
-      },
-      address,
-    );
-  const recordPush = (payment: Payment, change: Record<string, unknown>) =>
-    call<Payment>(database, 'service', 'record_push', { payment_id: payment.id, body: '{}', ...change });
-  /** A payment whose push M-PESA has accepted. */
-  async function prompt(placed: PlacedOrder): Promise<Payment> {
-    const { payment } = await begin(placed);
-    return recordPush(payment, { checkout_request_id: checkoutRequest(), merchant_request_id: 'm-1' });
-  }
-  const settle = (payment: Payment, change: Record<string, unknown> = {}) =>
-    call<Settled>(database, 'service', 'settle_payment', {
-      payment_id: payment.id,
-      source: 'callback',
-      body: '{"raw":true}',
-      result: 'succeeded',
-      result_code: '0',
-      received_cents: payment.charge_cents,
-      receipt: receipt(),
-      checkout_request_id: payment.checkout_request_id,
-      ...change,
-    });
-  const failed = { result: 'failed', result_code: '1032', received_cents: null, receipt: null };
-  const expire = () => call<number>(database, 'service', 'expire_reservations');
-  const runOut = (placed: PlacedOrder) =>
-    database.query(
-      `update public.orders set reserved_until = now() - interval '1 second', expires_at = now() - interval '1 second' where id = $1`,
-      [placed.id],
-    );
+  /** An order of both units of a new product. */
+  const placeForBoth = async () => place(await makeProduct(database, 2), { quantity: 2 });
   // All processes together query once in twelve seconds; only one test waits for that.
   const forgetLastQuery = () =>
     database.query(`delete from private.rate_limits where bucket = 'payment_queries'`);
-  const leaseAtOnce = (atMost: number) =>
-    asRole(database, people.service, async (session) => {
-      const { rows } = await session.query<{ payment: Payment }>(
+  const leaseAtOnce = async (atMost: number) =>
+    (
+      await queryAs<{ payment: Payment }>(
+        'service',
         'select to_jsonb(public.lease_payment_queries($1)) as payment',
         [atMost],
-      );
-      return rows.map((row) => row.payment);
-    });
-
+      )
+    ).rows.map(({ payment }) => payment);
   const lease = async (atMost = 100) => {
     await forgetLastQuery();
     return leaseAtOnce(atMost);
   };
 
-  /** State of an order with its payments, stock and delivery. */
-  async function state(placed = order) {
-    const { rows } = await database.query<{
-      order: string;
-      money: string;
-      deliveries: number;
-      payments: string[];
-    }>(
-      `select o.status as order, o.payment_status as money,
-              (select count(*)::integer from public.deliveries as d where d.order_id = o.id) as deliveries,
-              coalesce((select json_agg(p.status || case when p.needs_refund then ', needs refund' else '' end order by p.created_at)
-                        from public.payments as p where p.order_id = o.id), '[]') as payments
-       from public.orders as o where o.id = $1`,
-      [placed.id],
+  const unpaid = {
+    status: 'pending',
+    money: 'unpaid',
+    is_reserved: true,
+    deliveries: 0,
+    stock: 3,
+    payments: [] as string[],
+    refunds: [],
+  };
+  const paid = {
+    ...unpaid,
+    status: 'processing',
+    money: 'paid',
+    is_reserved: false,
+    deliveries: 1,
+    payments: ['prompt completed'],
+  };
+  const outcomesOf = ({ id }: Payment) =>
+    readColumn(
+      `select source || ' ' || coalesce(outcome, '-') from public.payment_messages where payment_id = $1 order by id`,
+      [id],
     );
-    const { rows: items } = await database.query<{ product_id: string }>(
-      'select product_id from public.order_items where order_id = $1',
-      [placed.id],
-    );
-    return { ...rows[0], stock: await stockOf(database, items[0]?.product_id ?? '') };
-  }
-  const unpaid = { order: 'pending', money: 'unpaid', deliveries: 0, stock: 3 };
-  const paid = { order: 'processing', money: 'paid', deliveries: 1, stock: 3 };
-  const outcomes = async (payment: Payment) =>
-    (
-      await database.query<{ message: string }>(
-        `select source || ' ' || coalesce(outcome, '-') as message from public.payment_messages
-         where payment_id = $1 order by id`,
-        [payment.id],
-      )
-    ).rows.map(({ message }) => message);
 
   describe('beginning', () => {
     test('the table itself refuses a second open attempt of an order, and cents that M-PESA cannot charge', async () => {
@@ -180,10 +105,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('charges whole shillings, rounded up', async () => {
       const odd = await makeProduct(database, 5, 12_345);
-      const placed = await call<PlacedOrder>(database, 'visitor', 'place_order', {
-        ...orderForm(odd),
-        expected_total: 12_445,
-      });
+      const placed = await place(odd, { expected_total: 12_445 });
       const { payment } = await begin(placed, { expected_cents: 12_445 });
       expect(payment.charge_cents).toBe(12_500);
     });
@@ -194,22 +116,18 @@ describe.each(testDatabases())('on %s', (kind) => {
       ["another amount than the order's", { expected_cents: 190_000 }, 409, 'amount_changed'],
     ])('with %s is rejected and creates nothing', async (_, change, status, code) => {
       await expectRefusal(begin(order, change), status, code);
-      expect(await state()).toEqual({ ...unpaid, payments: [] });
+      expect(await stateOf(order)).toEqual(unpaid);
     });
 
     test('is rejected for a cancelled order', async () => {
-      await runOut(order);
-      await expire();
+      await expire(order);
       await expectRefusal(begin(order), 409, 'order_cancelled');
     });
 
     test('is rejected for a free order', async () => {
       const free = await makeProduct(database, 5, 0);
       await database.query('update public.store_settings set delivery_fee = 0');
-      const placed = await call<PlacedOrder>(database, 'visitor', 'place_order', {
-        ...orderForm(free),
-        expected_total: 0,
-      });
+      const placed = await place(free, { expected_total: 0 });
       await database.query('update public.store_settings set delivery_fee = 100');
       await expectRefusal(begin(placed), 409, 'nothing_to_pay');
     });
@@ -230,110 +148,112 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('requires the tracking number of the same order, otherwise the order does not exist', async () => {
-      const other = await place(product);
-      const { rows } = await database.query<{ live_handle: string }>(
-        'select live_handle from public.orders where id = $1',
-        [order.id],
-      );
+      const other = await place(product, { quantity: 2 });
+      const handle = await readValue('select live_handle from public.orders where id = $1', [order.id]);
       for (const change of [
         { tracking_number: other.tracking_number },
         { tracking_number: 'JJ-20200101-1000' },
         { tracking_number: '' },
         { tracking_number: 'x'.repeat(1_000_000) },
         { order_id: other.id },
-        { order_id: rows[0]?.live_handle },
+        { order_id: handle },
       ]) {
         await expectRefusal(begin(order, change), 404, 'order_not_found');
       }
-      expect(await state()).toEqual({ ...unpaid, stock: 1, payments: [] });
+      expect(await stateOf(order)).toEqual({ ...unpaid, stock: 1 });
       expect(await begin(order)).toMatchObject({ is_new: true });
     });
 
     /** Starts a number of prompts, which fail. */
     const fail = async (times: number, placed: PlacedOrder, address: string, to?: string) => {
       for (let n = 0; n < times; n += 1) {
-        const { payment } = await begin(placed, to ? { phone: to } : {}, address);
+        const { payment } = await begin(placed, { address, ...(to ? { phone: to } : {}) });
         await settle(payment, failed);
       }
     };
 
     test('prompts ten times per order and network, without affecting other networks', async () => {
       await fail(10, order, '203.0.113.1');
-      await expectRefusal(begin(order, {}, '203.0.113.1'), 429, 'too_many_attempts');
+      await expectRefusal(begin(order, { address: '203.0.113.1' }), 429, 'too_many_attempts');
       await fail(10, order, '198.51.100.1');
-      await expectRefusal(begin(order, {}, '198.51.100.1'), 429, 'too_many_attempts');
-      expect(await begin(order, {}, '192.0.2.1')).toMatchObject({ is_new: true });
+      await expectRefusal(begin(order, { address: '198.51.100.1' }), 429, 'too_many_attempts');
+      expect(await begin(order, { address: '192.0.2.1' })).toMatchObject({ is_new: true });
     });
 
     test('prompts ten times per phone and network, for all orders together', async () => {
-      const busy = phone();
-      const orders = [order, await place(product)];
+      const busy = newPhone();
+      const orders = [order, await place(product, { quantity: 2 })];
       for (const placed of orders) await fail(5, placed, '203.0.113.2', busy);
-      await expectRefusal(begin(order, { phone: busy }, '203.0.113.2'), 429, 'too_many_prompts');
-      expect(await begin(order, { phone: phone() }, '203.0.113.2')).toMatchObject({ is_new: true });
-      expect(await begin(orders[1] ?? order, { phone: busy }, '198.51.100.2')).toMatchObject({
+      await expectRefusal(begin(order, { phone: busy, address: '203.0.113.2' }), 429, 'too_many_prompts');
+      expect(await begin(order, { phone: newPhone(), address: '203.0.113.2' })).toMatchObject({
+        is_new: true,
+      });
+      expect(await begin(orders[1] ?? order, { phone: busy, address: '198.51.100.2' })).toMatchObject({
         is_new: true,
       });
     });
 
     /** An order of another customer for a product with much stock. */
     const placeFor = async (change: Record<string, unknown> = {}) =>
-      call<PlacedOrder>(database, 'visitor', 'place_order', {
-        ...orderForm(await newProduct(1)),
-        customer_phone: phone(),
-        ...change,
-      });
+      place(await makeProduct(database, 1), { customer_phone: newPhone(), ...change });
     /** Prompts a phone for other customers' orders from as many networks; M-PESA accepts, and the phone declines each. */
     const decline = async (times: number, to: string) => {
       for (let n = 0; n < times; n += 1) {
-        const { payment } = await begin(await placeFor(), { phone: to }, `198.18.${n}.1`);
-        const push = { checkout_request_id: checkoutRequest(), merchant_request_id: 'm-1' };
-        await settle(await recordPush(payment, push), failed);
+        const { payment } = await begin(await placeFor(), { phone: to, address: `198.18.${n}.1` });
+        await settle(await recordPush(payment), failed);
       }
     };
 
     test('prompts a phone with 20 unpaid prompts within a day only for its own orders', async () => {
-      const victim = phone();
+      const victim = newPhone();
       await decline(20, victim);
       const strange = await placeFor();
       const unanswered = [429, 'too_many_unanswered_prompts'] as const;
-      await expectRefusal(begin(strange, { phone: victim }, '192.0.2.1'), ...unanswered);
-      expect(await begin(strange, { phone: phone() }, '192.0.2.1')).toMatchObject({ is_new: true });
+      await expectRefusal(begin(strange, { phone: victim, address: '192.0.2.1' }), ...unanswered);
+      expect(await begin(strange, { phone: newPhone(), address: '192.0.2.1' })).toMatchObject({
+        is_new: true,
+      });
 
       const own = (email: string) => placeFor({ customer_phone: victim, customer_email: email });
       for (let n = 0; n < 2; n += 1) {
-        expect(await begin(await own('owner@example.com'), { phone: victim }, '192.0.2.2')).toMatchObject({
+        expect(
+          await begin(await own('owner@example.com'), { phone: victim, address: '192.0.2.2' }),
+        ).toMatchObject({
           is_new: true,
         });
       }
       const third = await own('Owner@example.com');
-      await expectRefusal(begin(third, { phone: victim }, '192.0.2.2'), ...unanswered);
+      await expectRefusal(begin(third, { phone: victim, address: '192.0.2.2' }), ...unanswered);
       // One network does not exhaust the prompts of another.
-      const { payment } = await begin(third, { phone: victim }, '203.0.113.77');
+      const { payment } = await begin(third, { phone: victim, address: '203.0.113.77' });
       await settle(payment);
       // From here on, the email address of the paid order identifies the customer.
       for (let n = 0; n < 3; n += 1) {
-        expect(await begin(await own('owner@example.com'), { phone: victim }, '192.0.2.2')).toMatchObject({
+        expect(
+          await begin(await own('owner@example.com'), { phone: victim, address: '192.0.2.2' }),
+        ).toMatchObject({
           is_new: true,
         });
       }
       const pretended = await own('stranger@example.com');
-      await expectRefusal(begin(pretended, { phone: victim }, '192.0.2.2'), ...unanswered);
+      await expectRefusal(begin(pretended, { phone: victim, address: '192.0.2.2' }), ...unanswered);
 
       await database.query(
         `update public.payments set created_at = now() - interval '25 hours' where phone = $1`,
         [`+254${victim.slice(1)}`],
       );
-      expect(await begin(await placeFor(), { phone: victim }, '192.0.2.1')).toMatchObject({ is_new: true });
+      expect(await begin(await placeFor(), { phone: victim, address: '192.0.2.1' })).toMatchObject({
+        is_new: true,
+      });
     });
 
     test('does not count prompts that M-PESA refused immediately', async () => {
-      const busy = phone();
+      const busy = newPhone();
       for (let n = 0; n < 21; n += 1) {
-        const { payment } = await begin(order, { phone: busy }, `198.18.${n}.2`);
+        const { payment } = await begin(order, { phone: busy, address: `198.18.${n}.2` });
         await recordPush(payment, { refusal_code: '500.001.1001', refusal_description: 'locked' });
       }
-      expect(await begin(order, { phone: busy }, '198.18.99.2')).toMatchObject({ is_new: true });
+      expect(await begin(order, { phone: busy, address: '198.18.99.2' })).toMatchObject({ is_new: true });
     });
 
     test('prompts a hundred times per network', async () => {
@@ -342,8 +262,8 @@ describe.each(testDatabases())('on %s', (kind) => {
          select 'payment_prompts', '203.0.113.3', date_bin(within, clock_timestamp(), timestamptz '2000-01-01'), 100
          from private.limits where name = 'payment_prompts'`,
       );
-      await expectRefusal(begin(order, {}, '203.0.113.3'), 429, 'too_many_payments');
-      expect(await begin(order, {}, '203.0.113.4')).toMatchObject({ is_new: true });
+      await expectRefusal(begin(order, { address: '203.0.113.3' }), 429, 'too_many_payments');
+      expect(await begin(order, { address: '203.0.113.4' })).toMatchObject({ is_new: true });
     });
 
     test('counts a call that is rejected later', async () => {
@@ -351,12 +271,12 @@ describe.each(testDatabases())('on %s', (kind) => {
         `insert into private.prompt_pause (code, caused_by, until) values ('2006', '+254700000000', now() + interval '1 hour')`,
       );
       for (let n = 0; n < 10; n += 1) {
-        await expectRefusal(begin(order, {}, '203.0.113.5'), 409, 'prompts_paused');
+        await expectRefusal(begin(order, { address: '203.0.113.5' }), 409, 'prompts_paused');
       }
-      await expectRefusal(begin(order, {}, '203.0.113.5'), 429, 'too_many_attempts');
-      expect(await state()).toEqual({ ...unpaid, payments: [] });
+      await expectRefusal(begin(order, { address: '203.0.113.5' }), 429, 'too_many_attempts');
+      expect(await stateOf(order)).toEqual(unpaid);
       await database.query('delete from private.prompt_pause');
-      expect(await begin(order, {}, '198.51.100.5')).toMatchObject({ is_new: true });
+      expect(await begin(order, { address: '198.51.100.5' })).toMatchObject({ is_new: true });
     });
 
     test('extends the reservation while a prompt is open', async () => {
@@ -365,11 +285,12 @@ describe.each(testDatabases())('on %s', (kind) => {
         [order.id],
       );
       await begin(order);
-      const { rows } = await database.query(
-        `select reserved_until > now() + interval '4 minutes' as is_extended from public.orders where id = $1`,
-        [order.id],
-      );
-      expect(rows).toEqual([{ is_extended: true }]);
+      expect(
+        await readValue(
+          `select reserved_until > now() + interval '4 minutes' from public.orders where id = $1`,
+          [order.id],
+        ),
+      ).toBe(true);
     });
   });
 
@@ -382,7 +303,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         merchant_request_id: 'm-1',
         next_query_at: expect.any(String),
       });
-      expect(await outcomes(payment)).toEqual(['push accepted']);
+      expect(await outcomesOf(payment)).toEqual(['push accepted']);
     });
 
     test('ends the payment when refused, and another can start', async () => {
@@ -390,18 +311,18 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(
         await recordPush(payment, { refusal_code: '500.001.1001', refusal_description: 'locked' }),
       ).toMatchObject({ status: 'failed', result_code: '500.001.1001', result_description: 'locked' });
-      expect(await outcomes(payment)).toEqual(['push refused']);
+      expect(await outcomesOf(payment)).toEqual(['push refused']);
       expect((await begin(order)).is_new).toBe(true);
     });
 
     test('leaves the payment open when lost, and the callback completes it', async () => {
       const { payment } = await begin(order);
       await recordPush(payment, {});
-      expect(await state()).toEqual({ ...unpaid, payments: ['processing'] });
+      expect(await stateOf(order)).toEqual({ ...unpaid, payments: ['prompt processing'] });
       expect((await begin(order)).is_new).toBe(false);
       expect((await settle(payment, { checkout_request_id: 'ws_CO_lost' })).outcome).toBe('paid');
-      expect(await state()).toEqual({ ...paid, payments: ['completed'] });
-      expect(await outcomes(payment)).toEqual(['push unknown', 'callback paid']);
+      expect(await stateOf(order)).toEqual(paid);
+      expect(await outcomesOf(payment)).toEqual(['push unknown', 'callback paid']);
     });
 
     test('does not change a settled payment after the callback', async () => {
@@ -429,6 +350,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('a success marks the order paid, sells the stock and creates the delivery', async () => {
       const payment = await prompt(order);
       const { outcome, payment: after } = await settle(payment, {
+        body: '{"raw":true}',
         receipt: 'UKL1234567',
         source_address: '196.201.214.200',
       });
@@ -440,7 +362,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         needs_refund: false,
         completed_at: expect.any(String),
       });
-      expect(await state()).toEqual({ ...paid, payments: ['completed'] });
+      expect(await stateOf(order)).toEqual(paid);
       const { rows } = await database.query(
         `select body, source_address from public.payment_messages where payment_id = $1 and source = 'callback'`,
         [payment.id],
@@ -450,27 +372,27 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('the same success three times is one payment', async () => {
       const payment = await prompt(order);
-      const again = { receipt: receipt() };
+      const again = { receipt: newReceipt() };
       const found = [
         await settle(payment, again),
         await settle(payment, again),
         await settle(payment, again),
       ];
       expect(found.map(({ outcome }) => outcome)).toEqual(['paid', 'already_completed', 'already_completed']);
-      expect(await state()).toEqual({ ...paid, payments: ['completed'] });
+      expect(await stateOf(order)).toEqual(paid);
     });
 
     test('a failure ends the payment, and the order can still be paid', async () => {
       const payment = await prompt(order);
       expect((await settle(payment, failed)).outcome).toBe('failed');
-      expect(await state()).toEqual({ ...unpaid, payments: ['failed'] });
+      expect(await stateOf(order)).toEqual({ ...unpaid, payments: ['prompt failed'] });
     });
 
     test('a success supersedes a failure', async () => {
       const payment = await prompt(order);
       await settle(payment, failed);
       expect((await settle(payment)).outcome).toBe('paid');
-      expect(await state()).toEqual({ ...paid, payments: ['completed'] });
+      expect(await stateOf(order)).toEqual(paid);
     });
 
     test('a failure never supersedes a success', async () => {
@@ -479,7 +401,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await settle(payment, failed)).outcome).toBe('superseded');
       expect((await settle(payment, { ...failed, source: 'query' })).outcome).toBe('superseded');
       expect((await settle(payment, { received_cents: 100 })).outcome).toBe('superseded');
-      expect(await state()).toEqual({ ...paid, payments: ['completed'] });
+      expect(await stateOf(order)).toEqual(paid);
     });
 
     test('an inconclusive message is stored and changes nothing', async () => {
@@ -492,7 +414,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
       expect(outcome).toBe('pending');
       expect(after).toEqual(payment);
-      expect(await outcomes(payment)).toEqual(['push accepted', 'callback pending']);
+      expect(await outcomesOf(payment)).toEqual(['push accepted', 'callback pending']);
     });
 
     test.each([
@@ -507,26 +429,25 @@ describe.each(testDatabases())('on %s', (kind) => {
     ])('a callback with %s needs review and pays nothing', async (_, cents) => {
       const payment = await prompt(order);
       expect((await settle(payment, { received_cents: cents })).outcome).toBe('wrong_amount');
-      expect(await state()).toEqual({ ...unpaid, payments: ['review'] });
+      expect(await stateOf(order)).toEqual({ ...unpaid, payments: ['prompt review'] });
       expect((await begin(order)).is_new).toBe(false);
     });
 
     test('a query has no amount: it completes an open payment, but not one in review', async () => {
       const payment = await prompt(order);
-      const query = { source: 'query', received_cents: null, receipt: null };
-      expect((await settle(payment, query)).outcome).toBe('paid');
+      expect((await settle(payment, byQuery)).outcome).toBe('paid');
 
-      const other = await place(product, 1);
+      const other = await place(product, { quantity: 1 });
       const doubtful = await prompt(other);
       await settle(doubtful, { received_cents: 100 });
-      expect((await settle(doubtful, query)).outcome).toBe('needs_review');
-      expect((await state(other)).payments).toEqual(['review']);
+      expect((await settle(doubtful, byQuery)).outcome).toBe('needs_review');
+      expect((await stateOf(other)).payments).toEqual(['prompt review']);
       expect((await settle(doubtful)).outcome).toBe('paid');
     });
 
     test('a later callback adds the receipt that a query does not return', async () => {
       const payment = await prompt(order);
-      await settle(payment, { source: 'query', received_cents: null, receipt: null });
+      await settle(payment, byQuery);
       const { outcome, payment: after } = await settle(payment, { receipt: 'UKLLATE001' });
       expect([outcome, after.receipt]).toEqual(['already_completed', 'UKLLATE001']);
     });
@@ -534,25 +455,25 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('a receipt that paid one order does not pay another', async () => {
       const payment = await prompt(order);
       const { payment: first } = await settle(payment);
-      const other = await place(product, 1);
+      const other = await place(product, { quantity: 1 });
       const second = await prompt(other);
       expect((await settle(second, { receipt: first.receipt })).outcome).toBe('receipt_replayed');
-      expect(await state(other)).toMatchObject({ money: 'unpaid', payments: ['processing'] });
+      expect(await stateOf(other)).toMatchObject({ money: 'unpaid', payments: ['prompt processing'] });
     });
 
     test('a request id of another payment, or an unknown one, changes nothing', async () => {
-      const other = await place(product, 1);
+      const other = await place(product, { quantity: 1 });
       const foreign = await prompt(other);
       const payment = await prompt(order);
       for (const checkout_request_id of [foreign.checkout_request_id, 'ws_CO_unknown']) {
         expect((await settle(payment, { checkout_request_id })).outcome).toBe('other_request');
         expect((await settle(payment, { ...failed, checkout_request_id })).outcome).toBe('other_request');
       }
-      const { payment: unanswered } = await begin(await place(product, 1));
+      const { payment: unanswered } = await begin(await place(product, { quantity: 1 }));
       const stolen = { checkout_request_id: foreign.checkout_request_id };
       expect((await settle(unanswered, stolen)).outcome).toBe('other_request');
-      expect(await state()).toMatchObject({ money: 'unpaid', payments: ['processing'] });
-      expect(await state(other)).toMatchObject({ money: 'unpaid', payments: ['processing'] });
+      expect(await stateOf(order)).toMatchObject({ money: 'unpaid', payments: ['prompt processing'] });
+      expect(await stateOf(other)).toMatchObject({ money: 'unpaid', payments: ['prompt processing'] });
     });
 
     test('a second success for one order is recorded, flagged for refund, and sells nothing twice', async () => {
@@ -561,7 +482,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       const second = await prompt(order);
       await settle(second);
       expect((await settle(first)).outcome).toBe('paid_twice');
-      expect(await state()).toEqual({ ...paid, payments: ['completed, needs refund', 'completed'] });
+      expect(await stateOf(order)).toEqual({
+        ...paid,
+        payments: ['prompt completed, needs refund', 'prompt completed'],
+      });
     });
 
     test('rejects an unknown result and an unknown payment', async () => {
@@ -572,20 +496,14 @@ describe.each(testDatabases())('on %s', (kind) => {
         404,
         'payment_not_found',
       );
-      expect(await outcomes(payment)).toEqual(['push accepted']);
+      expect(await outcomesOf(payment)).toEqual(['push accepted']);
     });
 
     test('a payment does not change a status that staff have advanced', async () => {
       const payment = await prompt(order);
-      await call(database, 'staff', 'set_order_status', {
-        order_id: order.id,
-        status: 'shipped',
-        expected_status: 'pending',
-        expected_payment_status: 'unpaid',
-        although_unpaid: true,
-      });
+      await handOver(order, 'shipped');
       await settle(payment);
-      expect(await state()).toMatchObject({ order: 'shipped', money: 'paid' });
+      expect(await stateOf(order)).toMatchObject({ status: 'shipped', money: 'paid' });
     });
 
     test('messages about one payment have the same result in any order', async () => {
@@ -593,38 +511,35 @@ describe.each(testDatabases())('on %s', (kind) => {
         failed,
         {},
         { received_cents: 100 },
-        { source: 'query', received_cents: null, receipt: null },
+        byQuery,
         { result: 'pending', received_cents: null, receipt: null },
       ];
       for (let turn = 0; turn < messages.length; turn += 1) {
-        const placed = await place(await newProduct(2));
+        const placed = await placeForBoth();
         const payment = await prompt(placed);
         for (let step = 0; step < messages.length; step += 1) {
           await settle(payment, messages[(turn + step) % messages.length]);
           await expectBalancedBooks(database);
         }
-        expect(await state(placed)).toMatchObject({ money: 'paid', payments: ['completed'], stock: 0 });
+        expect(await stateOf(placed)).toMatchObject({
+          money: 'paid',
+          payments: ['prompt completed'],
+          stock: 0,
+        });
       }
     });
   });
 
   describe('reservations', () => {
     test('that expired are cancelled and their stock released, once', async () => {
-      await runOut(order);
-      expect(await expire()).toBe(1);
-      expect(await expire()).toBe(0);
-      expect(await state()).toEqual({
-        order: 'cancelled',
-        money: 'unpaid',
-        deliveries: 0,
-        payments: [],
-        stock: 5,
-      });
+      expect(await expire(order)).toBe(1);
+      expect(await expireReservations()).toBe(0);
+      expect(await stateOf(order)).toEqual({ ...unpaid, status: 'cancelled', is_reserved: false, stock: 5 });
     });
 
     test('that have not expired do not change', async () => {
-      expect(await expire()).toBe(0);
-      expect(await state()).toEqual({ ...unpaid, payments: [] });
+      expect(await expireReservations()).toBe(0);
+      expect(await stateOf(order)).toEqual(unpaid);
     });
 
     test.each([
@@ -635,12 +550,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['the order is paid', async () => void (await settle(await prompt(order)))],
     ])('do not change when %s', async (_, happen) => {
       await happen();
-      await database.query(
-        `update public.orders set reserved_until = now() - interval '1 second', expires_at = now() - interval '1 second' where id = $1 and reserved_until is not null`,
-        [order.id],
-      );
-      expect(await expire()).toBe(0);
-      expect((await state()).stock).toBe(3);
+      await endPaymentTime(order);
+      expect(await expireReservations()).toBe(0);
+      expect((await stateOf(order)).stock).toBe(3);
     });
 
     test.each([
@@ -648,81 +560,74 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['the push is unanswered', begin],
     ])('end at their time when %s, and the order waits', async (_, happen) => {
       await happen(order);
-      await runOut(order);
-      expect(await expire()).toBe(1);
-      expect(await state()).toMatchObject({ order: 'pending', money: 'unpaid', stock: 5 });
-      expect(await expire()).toBe(0);
+      expect(await expire(order)).toBe(1);
+      expect(await stateOf(order)).toMatchObject({ status: 'pending', money: 'unpaid', stock: 5 });
+      expect(await expireReservations()).toBe(0);
     });
 
     test('end when the prompt has failed', async () => {
       await settle(await prompt(order), failed);
-      await runOut(order);
-      expect(await expire()).toBe(1);
-      expect(await state()).toMatchObject({ order: 'cancelled', stock: 5 });
+      expect(await expire(order)).toBe(1);
+      expect(await stateOf(order)).toMatchObject({ status: 'cancelled', stock: 5 });
     });
 
     test('of an order that staff cancelled are released, and a late payment reserves them again', async () => {
       const payment = await prompt(order);
       await settle(payment, failed);
-      await asRole(database, people.staff, (session) =>
-        session.query(`update public.orders set status = 'cancelled' where id = $1`, [order.id]),
-      );
-      expect(await expire()).toBe(1);
-      expect(await state()).toMatchObject({ order: 'cancelled', stock: 5 });
+      await setStatus(order, 'cancelled');
+      expect(await expireReservations()).toBe(1);
+      expect(await stateOf(order)).toMatchObject({ status: 'cancelled', stock: 5 });
       await settle(payment);
-      expect(await state()).toEqual({ ...paid, payments: ['completed'] });
+      expect(await stateOf(order)).toEqual(paid);
     });
 
     test('of an order that staff cancelled and that is paid before their release are sold once', async () => {
       const payment = await prompt(order);
       await database.query(`update public.orders set status = 'cancelled' where id = $1`, [order.id]);
       await settle(payment);
-      expect(await state()).toEqual({ ...paid, payments: ['completed'] });
+      expect(await stateOf(order)).toEqual(paid);
     });
 
     test('a late payment reserves the stock again if it is available', async () => {
       const payment = await prompt(order);
       await settle(payment, failed);
-      await runOut(order);
-      await expire();
+      await expire(order);
       expect((await settle(payment)).outcome).toBe('paid');
-      expect(await state()).toEqual({ ...paid, payments: ['completed'] });
+      expect(await stateOf(order)).toEqual(paid);
     });
 
     test('a late payment for a sold-out product needs review', async () => {
       const payment = await prompt(order);
       await settle(payment, failed);
-      await runOut(order);
-      await expire();
-      const quick = await place(product, 4);
+      await expire(order);
+      const quick = await place(product, { quantity: 4 });
       expect((await settle(payment)).outcome).toBe('paid_needs_review');
-      expect(await state()).toEqual({
-        order: 'cancelled',
+      expect(await stateOf(order)).toEqual({
+        ...unpaid,
+        status: 'cancelled',
         money: 'needs_review',
-        deliveries: 0,
-        payments: ['completed'],
+        is_reserved: false,
+        payments: ['prompt completed'],
         stock: 1,
       });
-      expect(await state(quick)).toMatchObject({ money: 'unpaid' });
+      expect(await stateOf(quick)).toMatchObject({ money: 'unpaid' });
     });
 
     test('a late payment for a deleted product needs review', async () => {
       const payment = await prompt(order);
       await settle(payment, failed);
-      await runOut(order);
-      await expire();
+      await expire(order);
       await database.query('delete from public.products where id = $1', [product]);
       expect((await settle(payment)).outcome).toBe('paid_needs_review');
     });
 
     test('of a reopened order are made again, and paid once', async () => {
-      await runOut(order);
-      await expire();
+      await expire(order);
       await database.query(`update public.orders set status = 'pending' where id = $1`, [order.id]);
-      expect(await state()).toMatchObject({ order: 'pending', stock: 3 });
+      expect(await stateOf(order)).toMatchObject({ status: 'pending', stock: 3 });
       const payment = await prompt(order);
       await settle(payment);
-      expect(await state()).toEqual({ ...paid, payments: ['completed'] });
+      expect(await stateOf(order)).toEqual(paid);
     });
   });
 
@@ -732,12 +637,10 @@ describe.each(testDatabases())('on %s', (kind) => {
     const waitOf = async (payment: Payment) =>
       Math.round(
         Number(
-          (
-            await database.query<{ seconds: string }>(
-              `select extract(epoch from next_query_at - updated_at) as seconds from public.payments where id = $1`,
-              [payment.id],
-            )
-          ).rows[0]?.seconds,
+          await readValue(
+            'select extract(epoch from next_query_at - updated_at) from public.payments where id = $1',
+            [payment.id],
+          ),
         ),
       );
     const leased = async (payment: Payment) => (await lease()).some(({ id }) => id === payment.id);
@@ -767,7 +670,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('lease the requested number of payments, the longest waiting first', async () => {
       const first = await prompt(order);
-      const second = await prompt(await place(product, 1));
+      const second = await prompt(await place(product, { quantity: 1 }));
       // Due earlier than any other payment of this file.
       await database.query(
         `update public.payments set next_query_at = now() - interval '1 hour' * case when id = $1 then 2 else 1 end where id in ($1, $2)`,
@@ -786,11 +689,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         `update public.payments set next_query_at = now() + interval '1 day' where status = 'processing'`,
       );
       const promptFrom = async (address: string, minutesDue: number) => {
-        const productId = await newProduct(2);
-        const form = { ...orderForm(productId), quantity: 1, expected_total: 95_100 };
-        const payment = await prompt(
-          await call<PlacedOrder>(database, 'visitor', 'place_order', form, address),
-        );
+        const payment = await prompt(await place(await makeProduct(database, 2), { address }));
         await database.query(
           `update public.payments set next_query_at = now() - make_interval(mins => $2) where id = $1`,
           [payment.id, minutesDue],
@@ -808,28 +707,23 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('are limited to five per minute, evenly, for all processes together', async () => {
       const first = await prompt(order);
-      const second = await prompt(await place(product, 1));
+      const second = await prompt(await place(product, { quantity: 1 }));
       await due(first);
       await due(second);
       await forgetLastQuery();
       const early = [await leaseAtOnce(1), await leaseAtOnce(1), await leaseAtOnce(1)].flat();
       expect(early.length).toBeLessThan(3);
-      const { rows } = await database.query<{ windows: number }>(
-        `select count(*)::integer as windows from private.rate_limits where bucket = 'payment_queries'`,
+      const windows = await readValue<number>(
+        `select count(*)::integer from private.rate_limits where bucket = 'payment_queries'`,
       );
-      expect(early.length).toBe(Math.min(rows[0]?.windows ?? 0, 2));
+      expect(early.length).toBe(Math.min(windows ?? 0, 2));
     });
 
     test('with a higher limit lease many at once, and then wait as long as that many take', async () => {
-      const many = await Promise.all(
-        Array.from({ length: 5 }, async () => prompt(await place(await newProduct(2)))),
-      );
+      const many = await concurrently(5, async () => prompt(await placeForBoth()));
       for (const payment of many) await due(payment);
       await forgetLastQuery();
-      const askAtOnce = () =>
-        asRole(database, people.service, (session) =>
-          session.query('select public.lease_payment_queries(4, 6)'),
-        );
+      const askAtOnce = () => queryAs('service', 'select public.lease_payment_queries(4, 6)');
       // Four at six per minute take forty seconds, in which at most one new window begins.
       const leased = [await askAtOnce(), await askAtOnce(), await askAtOnce()].map(
         ({ rowCount }) => rowCount,
@@ -855,25 +749,25 @@ describe.each(testDatabases())('on %s', (kind) => {
         ]);
       await age('14 minutes');
       await lease();
-      expect((await state()).payments).toEqual(['processing']);
+      expect((await stateOf(order)).payments).toEqual(['prompt processing']);
       await age('16 minutes');
       await lease();
-      expect((await state()).payments).toEqual(['unresolved']);
+      expect((await stateOf(order)).payments).toEqual(['prompt unresolved']);
       expect((await begin(order)).is_new).toBe(true);
       expect((await settle(payment, { checkout_request_id: 'ws_CO_very_late' })).outcome).toBe('paid');
     });
 
     test('end after a day without a result, and the stock is released', async () => {
       const payment = await prompt(order);
-      await runOut(order);
+      await endPaymentTime(order);
       await database.query(
         `update public.payments set created_at = now() - interval '25 hours', next_query_at = now() where id = $1`,
         [payment.id],
       );
       expect(await leased(payment)).toBe(false);
-      expect((await state()).payments).toEqual(['unresolved']);
-      expect(await expire()).toBe(1);
-      expect((await state()).stock).toBe(5);
+      expect((await stateOf(order)).payments).toEqual(['prompt unresolved']);
+      expect(await expireReservations()).toBe(1);
+      expect((await stateOf(order)).stock).toBe(5);
     });
   });
 
@@ -881,7 +775,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('rejects unknown references of a network after sixty, but finds every known payment', async () => {
       const { payment } = await begin(order);
       const find = (reference: string, address: string) =>
-        call<Payment | null>(database, 'service', 'find_payment', { reference }, address);
+        asService<Payment | null>('find_payment', { reference }, address);
       for (let n = 0; n < 60; n += 1) expect(await find(`ws_CO_${n}`, '203.0.113.9')).toBeNull();
       await expectRefusal(find('ws_CO_60', '203.0.113.9'), 429, 'too_many_lookups');
       // A customer behind the same IP address still sees the payment.
@@ -890,112 +784,104 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test("finds a payment by M-PESA's request id and by its own, and its callbacks by their secret", async () => {
-      const callback_secret = secret();
+      const callback_secret = newSecret();
       const { payment } = await begin(order, { callback_secret });
-      const find = (reference: string) =>
-        call<Payment | null>(database, 'service', 'find_payment', { reference });
-      const bySecret = async (given: string) => {
-        const { rows } = await database.query<{ payment_id: string }>(
-          'select payment_id from public.store_callback($1, $2)',
-          [given, '{}'],
-        );
-        return rows[0]?.payment_id ?? null;
-      };
+      const find = (reference: string) => asService<Payment | null>('find_payment', { reference });
+      const bySecret = async (given: string) =>
+        (await readValue('select payment_id from public.store_callback($1, $2)', [given, '{}'])) ?? null;
       expect((await find(payment.id))?.id).toBe(payment.id);
       await recordPush(payment, { checkout_request_id: `ws_CO_${payment.id}` });
       expect((await find(`ws_CO_${payment.id}`))?.id).toBe(payment.id);
       expect(await find('ws_CO_nobody')).toBeNull();
       expect(await bySecret(callback_secret)).toBe(payment.id);
-      expect(await bySecret(secret())).toBeNull();
+      expect(await bySecret(newSecret())).toBeNull();
       expect(await bySecret('')).toBeNull();
     });
   });
 
   describe.runIf(kind === 'postgresql')('at the same time', () => {
-    const times = <T>(count: number, work: (index: number) => Promise<T>) =>
-      Promise.all(Array.from({ length: count }, (_, index) => work(index)));
-
     test('50 concurrent calls open one payment', async () => {
-      const begun = await times(50, () => begin(order));
+      const begun = await concurrently(50, () => begin(order));
       expect(begun.filter(({ is_new }) => is_new)).toHaveLength(1);
       expect(new Set(begun.map(({ payment }) => payment.id)).size).toBe(1);
     });
 
     test('20 concurrent callbacks of one success pay once, and none fails', async () => {
       const payment = await prompt(order);
-      const again = { receipt: receipt() };
-      const found = await times(20, () => settle(payment, again));
+      const again = { receipt: newReceipt() };
+      const found = await concurrently(20, () => settle(payment, again));
       expect(found.filter(({ outcome }) => outcome === 'paid')).toHaveLength(1);
       expect(found.filter(({ outcome }) => outcome === 'already_completed')).toHaveLength(19);
     });
 
     test("callbacks, queries, failures and the push's answer pay once, in any order", async () => {
       for (let round = 0; round < 5; round += 1) {
-        const placed = await place(await newProduct(2));
+        const placed = await placeForBoth();
         const { payment } = await begin(placed);
-        const checkout_request_id = checkoutRequest();
-        const again = { receipt: receipt(), checkout_request_id };
-        await times<unknown>(16, (index) => {
+        const checkout_request_id = newCheckoutRequestId();
+        const again = { receipt: newReceipt(), checkout_request_id };
+        await concurrently<unknown>(16, (index) => {
           if (index % 4 === 0) return recordPush(payment, { checkout_request_id });
           if (index % 4 === 1) return settle(payment, again);
           if (index % 4 === 2) return settle(payment, { ...failed, checkout_request_id });
-          return settle(payment, {
-            source: 'query',
-            received_cents: null,
-            receipt: null,
-            checkout_request_id,
-          });
+          return settle(payment, { ...byQuery, checkout_request_id });
         });
-        expect(await state(placed)).toMatchObject({ money: 'paid', payments: ['completed'], stock: 0 });
+        expect(await stateOf(placed)).toMatchObject({
+          money: 'paid',
+          payments: ['prompt completed'],
+          stock: 0,
+        });
         await expectBalancedBooks(database);
       }
     });
 
     test('one receipt reported for two orders pays one of them', async () => {
-      const other = await place(product, 1);
+      const other = await place(product, { quantity: 1 });
       const attempts = [await prompt(order), await prompt(other)];
-      const again = { receipt: receipt() };
-      const found = await times(10, (index) => settle(attempts[index % 2] as Payment, again));
-      const paidOrders = [await state(), await state(other)].filter(({ money }) => money === 'paid');
+      const again = { receipt: newReceipt() };
+      const found = await concurrently(10, (index) => settle(attempts[index % 2] as Payment, again));
+      const paidOrders = [await stateOf(order), await stateOf(other)].filter(({ money }) => money === 'paid');
       expect(paidOrders).toHaveLength(1);
       expect(found.filter(({ outcome }) => outcome === 'receipt_replayed')).toHaveLength(5);
     });
 
     test('concurrent processes release the stock of expired orders once', async () => {
       const orders = [order];
-      for (let index = 0; index < 30; index += 1) orders.push(await place(await newProduct(2)));
-      for (const placed of orders) await runOut(placed);
-      const counts = await times(8, () => expire());
+      for (let index = 0; index < 30; index += 1) orders.push(await placeForBoth());
+      for (const placed of orders) await endPaymentTime(placed);
+      const counts = await concurrently(8, () => expireReservations());
       expect(counts.reduce((sum, count) => sum + count, 0)).toBe(31);
       expect(await stockOf(database, product)).toBe(5);
     });
 
     test('an order is either paid or cancelled when its payment and its expiry are concurrent', async () => {
       for (let round = 0; round < 10; round += 1) {
-        const placed = await place(await newProduct(2));
+        const placed = await placeForBoth();
         const payment = await prompt(placed);
         await settle(payment, failed);
-        await runOut(placed);
-        await times(6, (index) => (index % 2 === 0 ? expire() : settle(payment)).then(() => null));
+        await endPaymentTime(placed);
+        await concurrently(6, (index) =>
+          (index % 2 === 0 ? expireReservations() : settle(payment)).then(() => null),
+        );
         // In either order, the payment is recorded and the stock is sold.
-        expect(await state(placed)).toMatchObject({ order: 'processing', money: 'paid', stock: 0 });
+        expect(await stateOf(placed)).toMatchObject({ status: 'processing', money: 'paid', stock: 0 });
         await expectBalancedBooks(database);
       }
     });
 
     test('a new payment and the expiry of the reservation do not conflict', async () => {
       for (let round = 0; round < 10; round += 1) {
-        const placed = await place(await newProduct(2));
-        await runOut(placed);
-        const [begun] = await Promise.allSettled([begin(placed), expire(), expire()]);
-        const { order: status, stock } = await state(placed);
+        const placed = await placeForBoth();
+        await endPaymentTime(placed);
+        const [begun] = await Promise.allSettled([begin(placed), expireReservations(), expireReservations()]);
+        const { status, stock } = await stateOf(placed);
         expect([status, stock]).toEqual(begun.status === 'fulfilled' ? ['pending', 0] : ['cancelled', 2]);
       }
     });
 
     test('assigning a delivery does not conflict with the payment that creates it', async () => {
       for (let round = 0; round < 20; round += 1) {
-        const placed = await place(await newProduct(2));
+        const placed = await placeForBoth();
         const payment = await prompt(placed);
         const assign = () =>
           asRole(database, people.staff, (session) =>
@@ -1007,15 +893,15 @@ describe.each(testDatabases())('on %s', (kind) => {
           );
         // One of them would fail with a deadlock.
         await Promise.all([assign(), settle(payment), assign(), settle(payment), assign()]);
-        expect(await state(placed)).toMatchObject({ money: 'paid', deliveries: 1 });
+        expect(await stateOf(placed)).toMatchObject({ money: 'paid', deliveries: 1 });
       }
     });
 
     test('due payments are leased to one caller, and to no other for a while', async () => {
-      for (let index = 0; index < 3; index += 1) await prompt(await place(await newProduct(2)));
+      for (let index = 0; index < 3; index += 1) await prompt(await placeForBoth());
       await database.query(`update public.payments set next_query_at = now() where status = 'processing'`);
       await forgetLastQuery();
-      const leases = await times(10, () => leaseAtOnce(2));
+      const leases = await concurrently(10, () => leaseAtOnce(2));
       // The twelve seconds may have ended in between, so that a second caller leased others.
       const given = leases.flat().map(({ id }) => id);
       expect(new Set(given).size).toBe(given.length);

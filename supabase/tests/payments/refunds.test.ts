@@ -1,38 +1,26 @@
 // Refunds: once, of the full amount, above the limit by two staff members, and never repeated on an uncertain result.
-import { randomBytes } from 'node:crypto';
-import type { Database } from '@jani-juice/backend/database';
-import { asRole, type Claims, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Database as Types } from '../../types.ts';
+import { type Claims, testDatabases } from '@jani-juice/backend/testing';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import {
-  call,
-  callProcedure,
   expectRefusal,
   initialStock,
   makeProduct,
-  openShopDatabase,
-  orderForm,
   type PlacedOrder,
   people,
   secondStepPassed,
-  stockOf,
 } from '../shop-database.ts';
+import {
+  byQuery,
+  concurrently,
+  newConversationId,
+  newReceipt,
+  type Payment,
+  type Refund,
+  settleAll,
+  setUpShop,
+} from '../steps.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
 
-type Payment = Types['public']['Tables']['payments']['Row'];
-type Refund = Types['public']['Tables']['refunds']['Row'];
-interface Settled {
-  outcome: string;
-  refund: Refund;
-}
-interface Work {
-  work: 'send' | 'query';
-  refund: Refund;
-  secret: string;
-}
-
-const receipt = () => `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
-const conversation = () => `AG_${randomBytes(8).toString('hex')}`;
 /** Price in cents: one unit is below the limit of KES 1,000, two are above it. */
 const dear = 190_100;
 const cheap = 95_100;
@@ -49,121 +37,37 @@ function drawing(seed: number): (below: number) => number {
 }
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const shop = setUpShop(kind);
+  const { database, callAs, asStaff, asService, queryAs, readRow, readColumn, place, setStatus } = shop;
+  const { stateOf, eventsOf, prompt, settle, pay, receive, confirm, requestRefund, approveRefund } = shop;
+  const { withdrawRefund, noteRefundByHand, leaseRefunds, recordReversalPush, settleReversal } = shop;
+  const { completeRefund } = shop;
   let product: string;
   let order: PlacedOrder;
   let paid: Payment;
 
-  beforeAll(async () => {
-    database = await openShopDatabase(kind);
-  });
-  afterAll(() => database.close());
   beforeEach(async () => {
     await database.execute(`delete from private.rate_limits`);
     product = await makeProduct(database, 5);
-    order = await place(1);
-    paid = await pay();
+    await placeAndPay();
   });
   afterEach(() => expectBalancedBooks(database));
 
-  const as = async <Answer>(
-    who: Claims,
-    procedure: string,
-    given: Record<string, unknown>,
-  ): Promise<Answer> => {
-    return asRole(database, who, (session) => callProcedure<Answer>(session, procedure, given));
-  };
-  const service = <Answer>(procedure: string, given: Record<string, unknown>) =>
-    call<Answer>(database, 'service', procedure, given);
-
-  const place = (quantity: number) =>
-    call<PlacedOrder>(database, 'visitor', 'place_order', {
-      ...orderForm(product),
-      quantity,
-      expected_total: quantity === 1 ? cheap : dear,
-    });
-  async function prompt(placed = order): Promise<Payment> {
-    const { payment } = await service<{ payment: Payment }>('begin_payment', {
-      order_id: placed.id,
-      tracking_number: placed.tracking_number,
-      phone: '0712345678',
-      callback_secret: randomBytes(32).toString('hex'),
-    });
-    return service<Payment>('record_push', {
-      payment_id: payment.id,
-      body: '{}',
-      checkout_request_id: `ws_CO_${randomBytes(8).toString('hex')}`,
-    });
+  async function placeAndPay(quantity = 1): Promise<void> {
+    order = await place(product, { quantity });
+    paid = (await pay(order)).payment;
   }
-  async function callback(payment: Payment, code: string | null = receipt()): Promise<Payment> {
-    const { payment: settled } = await service<{ payment: Payment }>('settle_payment', {
-      payment_id: payment.id,
-      source: code ? 'callback' : 'query',
-      body: '{}',
-      result: 'succeeded',
-      result_code: '0',
-      received_cents: code ? payment.charge_cents : null,
-      receipt: code,
-      checkout_request_id: payment.checkout_request_id,
-    });
-    return settled;
-  }
-  const pay = async (placed = order) => callback(await prompt(placed));
-  const setStatus = (status: string, placed = order) =>
-    asRole(database, first, (session) =>
-      session.query(`update public.orders set status = $2 where id = $1`, [placed.id, status]),
-    );
-  const request = (payment = paid, who = first) =>
-    as<Refund>(who, 'request_refund', { payment_id: payment.id, reason: 'Customer cancelled' });
-  const approve = (refund: Refund, who = second) =>
-    as<Refund>(who, 'approve_refund', { refund_id: refund.id });
-  const withdraw = (refund: Refund, who = first) =>
-    as<Refund>(who, 'withdraw_refund', { refund_id: refund.id });
-  const byHand = (code: string, payment = paid) =>
-    as<Refund>(first, 'note_refund_by_hand', {
-      payment_id: payment.id,
-      refund_receipt: code,
-      reason: 'Sent by hand',
-    });
-
-  const lease = async (): Promise<Work[]> =>
-    (
-      await asRole(database, people.service, (session) =>
-        session.query<{ leased: Work }>(
-          `select to_jsonb(leased) as leased from public.lease_refunds(50) as leased`,
-        ),
-      )
-    ).rows.map(({ leased }) => leased);
+  const cancel = () => setStatus(order, 'cancelled');
   /** The leased work for one refund. */
-  const workOf = async (refund: Refund) => (await lease()).filter((work) => work.refund.id === refund.id);
-  const pushed = (refund: Refund, answer: Record<string, unknown> = {}) =>
-    service<Refund>('record_reversal_push', {
-      refund_id: refund.id,
-      body: '{}',
-      conversation_id: conversation(),
-      originator_conversation_id: conversation(),
-      ...answer,
-    });
+  const workOf = async ({ id }: Refund) => (await leaseRefunds()).filter(({ refund }) => refund.id === id);
   const lost = { conversation_id: null, originator_conversation_id: null };
-  const result = (refund: Refund, change: Record<string, unknown> = {}) =>
-    service<Settled>('settle_reversal', {
-      refund_id: refund.id,
-      source: 'reversal_result',
-      body: '{"raw":true}',
-      result: 'succeeded',
-      result_code: '0',
-      refund_receipt: receipt(),
-      refund_cents: refund.refund_cents,
-      originator_conversation_id: refund.originator_conversation_id,
-      ...change,
-    });
   const failed = { result: 'failed', result_code: '1', refund_receipt: null, refund_cents: null };
-  const settleByStatus = (refund: Refund, outcome: string) =>
-    service<Settled>('settle_reversal', {
-      refund_id: refund.id,
+  const settleByStatus = ({ id }: Refund, result: string) =>
+    asService<{ outcome: string; refund: Refund }>('settle_reversal', {
+      refund_id: id,
       source: 'status_result',
       body: '{}',
-      result: outcome,
+      result,
       result_code: '0',
     });
   const later = (refund: Refund, minutes: number) =>
@@ -172,68 +76,42 @@ describe.each(testDatabases())('on %s', (kind) => {
        where id = $1`,
       [refund.id, minutes],
     );
-  /** A refund of a cancelled order that was sent to M-PESA. */
-  async function sent(answer: Record<string, unknown> = {}): Promise<Refund> {
-    await setStatus('cancelled');
-    const refund = await request();
+  /** A refund of the cancelled order that was sent to M-PESA. */
+  async function sendRefund(answer?: Record<string, unknown>): Promise<Refund> {
+    await cancel();
+    const refund = await requestRefund(paid);
     expect(await workOf(refund)).toMatchObject([{ work: 'send' }]);
-    return pushed(refund, answer);
+    return recordReversalPush(refund, answer);
   }
-
-  async function state(placed = order) {
-    const { rows } = await database.query<{
-      order: string;
-      money: string;
-      payments: string[];
-      refunds: string[];
-    }>(
-      `select o.status as order, o.payment_status as money,
-         (select json_agg(p.status || case when p.refunded_at is null then '' else ', sent back' end order by p.created_at)
-          from public.payments as p where p.order_id = o.id) as payments,
-         coalesce((select json_agg(r.method || ' ' || r.status order by r.created_at)
-          from public.refunds as r join public.payments as p on p.id = r.payment_id where p.order_id = o.id), '[]') as refunds
-       from public.orders as o where o.id = $1`,
-      [placed.id],
+  const refundEvents = async () => (await eventsOf(order)).filter((line) => line.includes(' refund'));
+  const customerMessages = () =>
+    readColumn(
+      `select event_key from public.outbox_messages where order_id = $1 and kind = 'order_refunded' and channel = 'mail'`,
+      [order.id],
     );
-    return { ...rows[0], stock: await stockOf(database, product) };
-  }
-  const events = async (placed = order) =>
-    (
-      await database.query<{ line: string }>(
-        `select actor || ' ' || kind as line from public.order_events where order_id = $1 and kind like 'refund%' order by id`,
-        [placed.id],
-      )
-    ).rows.map(({ line }) => line);
-  const customerMessages = async (placed = order) =>
-    (
-      await database.query<{ event_key: string }>(
-        `select event_key from public.outbox_messages where order_id = $1 and kind = 'order_refunded' and channel = 'mail'`,
-        [placed.id],
-      )
-    ).rows.map(({ event_key }) => event_key);
 
   describe('requesting a refund', () => {
     test('up to the limit needs no approval, and updates order, stock, timeline and customer', async () => {
-      const refund = await sent();
+      const refund = await sendRefund();
       expect(refund).toMatchObject({
         status: 'sent',
         refund_cents: cheap,
         needs_approval: false,
         receipt: paid.receipt,
       });
-      const back = receipt();
-      expect(await result(refund, { refund_receipt: back })).toMatchObject({
+      const back = newReceipt();
+      expect(await settleReversal(refund, { refund_receipt: back })).toMatchObject({
         outcome: 'completed',
         refund: { status: 'completed', refund_receipt: back },
       });
-      expect(await state()).toEqual({
-        order: 'cancelled',
+      expect(await stateOf(order)).toMatchObject({
+        status: 'cancelled',
         money: 'refunded',
-        payments: ['completed, sent back'],
+        payments: ['prompt completed, sent back'],
         refunds: ['reversal completed'],
         stock: 5,
       });
-      expect(await events()).toEqual([
+      expect(await refundEvents()).toEqual([
         'staff refund_requested',
         'shop refund_sent',
         'mpesa refund_completed',
@@ -242,32 +120,30 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('above the limit needs the approval of another staff member', async () => {
-      order = await place(2);
-      paid = await pay();
-      await setStatus('cancelled');
-      const refund = await request();
+      await placeAndPay(2);
+      await cancel();
+      const refund = await requestRefund(paid);
       expect(refund).toMatchObject({ status: 'requested', needs_approval: true, refund_cents: dear });
       expect(await workOf(refund)).toEqual([]);
-      await expectRefusal(approve(refund, first), 403, 'second_member_needed');
-      await expectRefusal(approve(refund, people.service), 403, 'staff_only');
-      await expectRefusal(approve(refund, people['half-way staff']), 403, 'staff_only');
+      await expectRefusal(approveRefund(refund, first), 403, 'second_member_needed');
+      await expectRefusal(approveRefund(refund, people.service), 403, 'staff_only');
+      await expectRefusal(approveRefund(refund, people['half-way staff']), 403, 'staff_only');
       await expect(
         database.query(
           `update public.refunds set status = 'approved', approved_by = requested_by where id = $1`,
           [refund.id],
         ),
       ).rejects.toMatchObject({ code: '23514' });
-      expect(await approve(refund)).toMatchObject({ status: 'approved', approved_by: second.sub });
+      expect(await approveRefund(refund)).toMatchObject({ status: 'approved', approved_by: second.sub });
       expect(await workOf(refund)).toMatchObject([{ work: 'send' }]);
-      await result(await pushed(refund));
-      expect(await state()).toMatchObject({ money: 'refunded' });
+      await settleReversal(await recordReversalPush(refund));
+      expect(await stateOf(order)).toMatchObject({ money: 'refunded' });
     });
 
     test('above the limit is mailed to the other staff, until it is approved', async () => {
-      order = await place(2);
-      paid = await pay();
-      await setStatus('cancelled');
-      const refund = await request();
+      await placeAndPay(2);
+      await cancel();
+      const refund = await requestRefund(paid);
       const { rows } = await database.query<{ recipient: string; id: string }>(
         `select id, recipient from public.outbox_messages
          where kind = 'refund_to_approve' and event_key = $1 and status = 'waiting'`,
@@ -275,10 +151,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
       expect(rows.length).toBeGreaterThan(0);
       expect(rows.map(({ recipient }) => recipient)).not.toContain(refund.requested_by_email);
-      const approvers = [await as<string | string[]>(first, 'refund_approvers', {})].flat();
+      const approvers = [await asStaff<string | string[]>('refund_approvers', {})].flat();
       expect(approvers.sort()).toEqual(rows.map(({ recipient }) => recipient).sort());
 
-      await approve(refund);
+      await approveRefund(refund);
       // A message that is no longer true is not sent.
       for (const { id } of rows) {
         const { rows: queued } = await database.query<{ lease: string }>(
@@ -286,7 +162,7 @@ describe.each(testDatabases())('on %s', (kind) => {
           [id],
         );
         expect(
-          await service('begin_message', {
+          await asService('begin_message', {
             message_id: id,
             lease: queued[0]?.lease,
             body: 'x',
@@ -302,34 +178,31 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('of exactly the limit needs no approval, and of one shilling more does', async () => {
-      await setStatus('cancelled');
+      await cancel();
       const setLimit = (cents: number) =>
         database.query('update public.store_settings set refund_approval_above = $1', [cents]);
       try {
         await setLimit(cheap - 100);
-        const above = await request();
+        const above = await requestRefund(paid);
         expect(above).toMatchObject({ needs_approval: true, status: 'requested' });
-        await withdraw(above);
+        await withdrawRefund(above);
         await setLimit(cheap);
-        expect(await request()).toMatchObject({ needs_approval: false, status: 'approved' });
+        expect(await requestRefund(paid)).toMatchObject({ needs_approval: false, status: 'approved' });
       } finally {
         await setLimit(100_000);
       }
     });
 
     test('a raised limit applies after a day, and staff see who raised it', async () => {
-      order = await place(2);
-      paid = await pay();
-      await setStatus('cancelled');
-      await asRole(database, first, (session) =>
-        session.query('update public.store_settings set refund_approval_above = 500000'),
-      );
+      await placeAndPay(2);
+      await cancel();
+      await queryAs(first, 'update public.store_settings set refund_approval_above = 500000');
       for (const who of [first, second]) {
-        const refund = await request(paid, who);
+        const refund = await requestRefund(paid, { by: who });
         expect(refund).toMatchObject({ needs_approval: true, status: 'requested' });
-        await withdraw(refund);
+        await withdrawRefund(refund);
       }
-      expect(await as(second, 'payment_health', {})).toMatchObject({
+      expect(await callAs(second, 'payment_health', {})).toMatchObject({
         limit_raise: {
           raised_by_email: 'staff@jani.example',
           raised_from: 100_000,
@@ -340,159 +213,145 @@ describe.each(testDatabases())('on %s', (kind) => {
       await database.query(
         `update private.refund_limit_raises set raised_at = raised_at - interval '25 hours'`,
       );
-      const refund = await request(paid, second);
+      const refund = await requestRefund(paid, { by: second });
       expect(refund).toMatchObject({ needs_approval: false, status: 'approved' });
-      await withdraw(refund);
+      await withdrawRefund(refund);
       await database.query('delete from private.refund_limit_raises');
       await database.query('update public.store_settings set refund_approval_above = 100000');
     });
 
     test('is rejected for a paid order that will be delivered, and for an unanswered prompt', async () => {
-      await expectRefusal(request(), 409, 'nothing_to_send_back');
-      const open = await place(1);
-      await expectRefusal(request(await prompt(open)), 409, 'nothing_to_send_back');
+      await expectRefusal(requestRefund(paid), 409, 'nothing_to_send_back');
+      const open = await place(product);
+      await expectRefusal(requestRefund(await prompt(open)), 409, 'nothing_to_send_back');
     });
 
     test('requires the receipt and a reason', async () => {
-      order = await place(1);
-      paid = await callback(await prompt(), null);
-      await setStatus('cancelled');
-      await expectRefusal(request(), 409, 'receipt_unknown');
+      order = await place(product);
+      paid = (await settle(await prompt(order), byQuery)).payment;
+      await cancel();
+      await expectRefusal(requestRefund(paid), 409, 'receipt_unknown');
       await expectRefusal(
-        as(first, 'request_refund', { payment_id: (await pay(await place(1))).id, reason: ' ' }),
+        asStaff('request_refund', { payment_id: (await pay(await place(product))).payment.id, reason: ' ' }),
         409,
         'nothing_to_send_back',
       );
-      paid = await callback(paid);
+      await settle(paid);
       await expectRefusal(
-        as(first, 'request_refund', { payment_id: paid.id, reason: ' ' }),
+        asStaff('request_refund', { payment_id: paid.id, reason: ' ' }),
         400,
         'reason_invalid',
       );
     });
 
     test('twenty times concurrently creates one', async () => {
-      await setStatus('cancelled');
-      const answers = await Promise.allSettled(
-        Array.from({ length: 20 }, (_, index) => request(paid, index % 2 ? first : second)),
-      );
+      await cancel();
+      const answers = await settleAll(20, (index) => requestRefund(paid, { by: index % 2 ? first : second }));
       expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
-      expect(await state()).toMatchObject({ refunds: ['reversal approved'] });
+      expect(await stateOf(order)).toMatchObject({ refunds: ['reversal approved'] });
     });
 
     test('can be withdrawn and requested again, but not withdrawn once sent to M-PESA', async () => {
-      await setStatus('cancelled');
-      await withdraw(await request(), second);
-      const again = await request();
+      await cancel();
+      await withdrawRefund(await requestRefund(paid), second);
+      const again = await requestRefund(paid);
       await workOf(again);
-      await expectRefusal(withdraw(again), 409, 'refund_changed');
-      await pushed(again);
-      await result(again);
+      await expectRefusal(withdrawRefund(again), 409, 'refund_changed');
+      await recordReversalPush(again);
+      await settleReversal(again);
     });
   });
 
   describe('an order with a refund', () => {
     test('can be neither reopened nor recorded as refunded again', async () => {
-      await setStatus('cancelled');
-      const refund = await request();
-      await expectRefusal(setStatus('processing'), 409, 'refund_under_way');
+      await cancel();
+      const refund = await requestRefund(paid);
+      await expectRefusal(setStatus(order, 'processing'), 409, 'refund_under_way');
       await expectRefusal(
-        as(first, 'resolve_paid_order', { order_id: order.id, resolution: 'refunded' }),
+        asStaff('resolve_paid_order', { order_id: order.id, resolution: 'refunded' }),
         409,
         'refund_by_receipt',
       );
-      await expectRefusal(byHand(receipt()), 409, 'refund_exists');
-      await withdraw(refund);
-      await setStatus('processing');
-      expect(await state()).toMatchObject({ order: 'processing', money: 'paid', stock: 4 });
+      await expectRefusal(noteRefundByHand(paid), 409, 'refund_exists');
+      await withdrawRefund(refund);
+      await setStatus(order, 'processing');
+      expect(await stateOf(order)).toMatchObject({ status: 'processing', money: 'paid', stock: 4 });
     });
 
     test('in review cannot be delivered', async () => {
-      order = await place(1);
-      const late = await prompt();
+      order = await place(product);
+      const late = await prompt(order);
       await database.query(
         `update public.orders set reserved_until = null, status = 'cancelled' where id = $1`,
         [order.id],
       );
       await database.query(`update public.products set stock_quantity = 0 where id = $1`, [product]);
       initialStock(database).set(product, 1);
-      paid = await callback(late);
-      expect(await state()).toMatchObject({ money: 'needs_review' });
-      const refund = await request();
+      paid = (await settle(late)).payment;
+      expect(await stateOf(order)).toMatchObject({ money: 'needs_review' });
+      const refund = await requestRefund(paid);
       await database.query(`update public.products set stock_quantity = 4 where id = $1`, [product]);
       initialStock(database).set(product, 5);
       await expectRefusal(
-        as(first, 'resolve_paid_order', { order_id: order.id, resolution: 'deliver' }),
+        asStaff('resolve_paid_order', { order_id: order.id, resolution: 'deliver' }),
         409,
         'refund_under_way',
       );
-      await workOf(refund);
-      await result(await pushed(refund));
-      expect(await state()).toMatchObject({ order: 'cancelled', money: 'refunded', stock: 4 });
+      await completeRefund(refund);
+      expect(await stateOf(order)).toMatchObject({ status: 'cancelled', money: 'refunded', stock: 4 });
     });
 
     test('with another amount cannot be handed over', async () => {
-      order = await place(1);
-      const { payment } = await as<{ payment: Payment }>(first, 'confirm_till_payment', {
-        order_id: order.id,
-        receipt: receipt(),
-        received_cents: 90_000,
-      });
-      const refund = await request(payment);
+      order = await place(product);
+      const { payment } = await confirm(order, newReceipt(), { received_cents: 90_000 });
+      const refund = await requestRefund(payment);
       for (const status of ['processing', 'shipped', 'out_for_delivery', 'delivered']) {
-        await expectRefusal(setStatus(status), 409, 'refund_under_way');
+        await expectRefusal(setStatus(order, status), 409, 'refund_under_way');
       }
-      await setStatus('cancelled');
-      await withdraw(refund);
-      await setStatus('processing');
+      await cancel();
+      await withdrawRefund(refund);
+      await setStatus(order, 'processing');
     });
 
     test('is either delivered or refunded when both are requested concurrently', async () => {
-      await setStatus('cancelled');
-      const [requested, taken] = await Promise.allSettled([request(), setStatus('processing')]);
+      await cancel();
+      const [requested, taken] = await Promise.allSettled([
+        requestRefund(paid),
+        setStatus(order, 'processing'),
+      ]);
       expect([requested.status, taken.status].filter((word) => word === 'fulfilled')).toHaveLength(1);
-      expect(await state()).toMatchObject(
+      expect(await stateOf(order)).toMatchObject(
         requested.status === 'fulfilled'
-          ? { order: 'cancelled', refunds: ['reversal approved'] }
-          : { order: 'processing', refunds: [] },
+          ? { status: 'cancelled', refunds: ['reversal approved'] }
+          : { status: 'processing', refunds: [] },
       );
     });
   });
 
   describe('a second payment of an order', () => {
     test('is refunded without changing the order, and the customer is notified', async () => {
-      order = await place(1);
-      const open = await prompt();
-      await as(first, 'confirm_till_payment', {
-        order_id: order.id,
-        receipt: receipt(),
-        received_cents: cheap,
-      });
-      const twice = await callback(open);
+      order = await place(product);
+      const open = await prompt(order);
+      await confirm(order);
+      const { payment: twice } = await settle(open);
       expect(twice).toMatchObject({ status: 'completed', needs_refund: true });
-      const refund = await request(twice);
-      await workOf(refund);
-      await result(await pushed(refund));
-      expect(await state()).toMatchObject({ order: 'processing', money: 'paid', stock: 3 });
+      const refund = await requestRefund(twice);
+      await completeRefund(refund);
+      expect(await stateOf(order)).toMatchObject({ status: 'processing', money: 'paid', stock: 3 });
       expect(await customerMessages()).toEqual([refund.id]);
     });
 
     test('that is matched to a prompt after its refund is reported once, with its amount and receipts', async () => {
-      order = await place(1);
-      const open = await prompt();
-      const [code, back] = [receipt(), receipt()];
-      const confirm = (typed: string) =>
-        as<{ payment: Payment }>(first, 'confirm_till_payment', {
-          order_id: order.id,
-          receipt: typed,
-          received_cents: cheap,
-        });
-      await confirm(receipt());
-      const { payment: twice } = await confirm(code);
-      const refund = await request(twice);
-      await workOf(refund);
-      await result(await pushed(refund), { refund_receipt: back });
-      expect(await callback(open, code)).toMatchObject({ id: open.id, receipt: code, needs_refund: true });
+      order = await place(product);
+      const open = await prompt(order);
+      const [code, back] = [newReceipt(), newReceipt()];
+      await confirm(order);
+      const { payment: twice } = await confirm(order, code);
+      const refund = await requestRefund(twice);
+      await completeRefund(refund, { refund_receipt: back });
+      expect(await settle(open, { receipt: code })).toMatchObject({
+        payment: { id: open.id, receipt: code, needs_refund: true },
+      });
       expect(await customerMessages()).toEqual([refund.id]);
       const { rows } = await database.query<{ facts: unknown }>(
         `select private.message_facts(order_id, kind, event_key) -> 'payment' as facts
@@ -505,22 +364,17 @@ describe.each(testDatabases())('on %s', (kind) => {
     test.each([true, false])(
       'entered by hand and then matched to a prompt still has its refund (sent: %s)',
       async (isSent) => {
-        order = await place(1);
-        const open = await prompt();
-        const code = receipt();
-        const { payment } = await as<{ payment: Payment }>(first, 'confirm_till_payment', {
-          order_id: order.id,
-          receipt: code,
-          received_cents: cheap,
-        });
-        await setStatus('cancelled');
-        await withdraw(await request(payment));
+        order = await place(product);
+        const open = await prompt(order);
+        const code = newReceipt();
+        const { payment } = await confirm(order, code);
+        await cancel();
+        await withdrawRefund(await requestRefund(payment));
         if (isSent) {
-          const refund = await request(payment);
-          await workOf(refund);
-          await result(await pushed(refund));
+          const refund = await requestRefund(payment);
+          await completeRefund(refund);
         }
-        await callback(open, code);
+        await settle(open, { receipt: code });
         const { rows } = await database.query<{ receipt: string; status: string }>(
           `select p.receipt, r.status from public.refunds as r join public.payments as p on p.id = r.payment_id
            where p.order_id = $1 order by r.created_at`,
@@ -530,22 +384,23 @@ describe.each(testDatabases())('on %s', (kind) => {
           { receipt: code, status: 'withdrawn' },
           ...(isSent ? [{ receipt: code, status: 'completed' }] : []),
         ]);
-        expect(await state()).toMatchObject({ order: 'cancelled', money: isSent ? 'refunded' : 'paid' });
+        expect(await stateOf(order)).toMatchObject({
+          status: 'cancelled',
+          money: isSent ? 'refunded' : 'paid',
+        });
       },
     );
   });
 
   describe('a result of M-PESA', () => {
     test('counts once, even if repeated and from several sources', async () => {
-      const refund = await sent();
-      const back = receipt();
-      const answers = await Promise.all(
-        Array.from({ length: 20 }, (_, index) =>
-          result(
-            refund,
-            index % 2 ? { refund_receipt: back } : { refund_receipt: back, source: 'status_result' },
-          ),
-        ),
+      const refund = await sendRefund();
+      const back = newReceipt();
+      const answers = await concurrently(20, (index) =>
+        settleReversal(refund, {
+          refund_receipt: back,
+          source: index % 2 ? 'reversal_result' : 'status_result',
+        }),
       );
       const outcomes = answers.map(({ outcome }) => outcome);
       expect(outcomes.filter((word) => word === 'completed')).toHaveLength(1);
@@ -555,60 +410,63 @@ describe.each(testDatabases())('on %s', (kind) => {
         [refund.id],
       );
       expect(rows).toHaveLength(20);
-      expect(await events()).toHaveLength(3);
+      expect(await refundEvents()).toHaveLength(3);
     });
 
     test('counts before the request is answered', async () => {
-      await setStatus('cancelled');
-      const refund = await request();
+      await cancel();
+      const refund = await requestRefund(paid);
       await workOf(refund);
-      await result(refund);
-      expect(await pushed(refund)).toMatchObject({ status: 'completed', next_check_at: null });
+      await settleReversal(refund);
+      expect(await recordReversalPush(refund)).toMatchObject({ status: 'completed', next_check_at: null });
     });
 
     test('of a failure allows another request; a later success still counts', async () => {
-      const refund = await sent();
-      expect(await result(refund, failed)).toMatchObject({ outcome: 'failed', refund: { status: 'failed' } });
-      expect(await state()).toMatchObject({ order: 'cancelled', money: 'paid' });
-      const again = await request();
-      expect(await result(refund)).toMatchObject({ outcome: 'completed' });
-      expect(await state()).toMatchObject({
+      const refund = await sendRefund();
+      expect(await settleReversal(refund, failed)).toMatchObject({
+        outcome: 'failed',
+        refund: { status: 'failed' },
+      });
+      expect(await stateOf(order)).toMatchObject({ status: 'cancelled', money: 'paid' });
+      const again = await requestRefund(paid);
+      expect(await settleReversal(refund)).toMatchObject({ outcome: 'completed' });
+      expect(await stateOf(order)).toMatchObject({
         money: 'refunded',
         refunds: ['reversal completed', 'reversal withdrawn'],
       });
       expect(await workOf(again)).toEqual([]);
-      expect(await result(refund, failed)).toMatchObject({ outcome: 'superseded' });
-      expect(await state()).toMatchObject({ money: 'refunded' });
+      expect(await settleReversal(refund, failed)).toMatchObject({ outcome: 'superseded' });
+      expect(await stateOf(order)).toMatchObject({ money: 'refunded' });
     });
 
     test('of a success after the order was reopened returns its units to stock', async () => {
-      const refund = await sent();
-      await result(refund, failed);
-      await setStatus('processing');
-      expect(await state()).toMatchObject({ order: 'processing', stock: 4 });
-      await result(refund);
-      expect(await state()).toMatchObject({ order: 'cancelled', money: 'refunded', stock: 5 });
+      const refund = await sendRefund();
+      await settleReversal(refund, failed);
+      await setStatus(order, 'processing');
+      expect(await stateOf(order)).toMatchObject({ status: 'processing', stock: 4 });
+      await settleReversal(refund);
+      expect(await stateOf(order)).toMatchObject({ status: 'cancelled', money: 'refunded', stock: 5 });
     });
 
     test('of a success after a refund by hand is recorded as a double refund', async () => {
-      const refund = await sent();
-      await result(refund, failed);
-      await byHand(receipt());
-      const twice = receipt();
+      const refund = await sendRefund();
+      await settleReversal(refund, failed);
+      await noteRefundByHand(paid);
+      const twice = newReceipt();
       for (const _ of [1, 2]) {
-        expect(await result(refund, { refund_receipt: twice })).toMatchObject({
+        expect(await settleReversal(refund, { refund_receipt: twice })).toMatchObject({
           outcome: 'sent_twice',
           refund: { status: 'failed', refund_receipt: twice, sent_twice_at: expect.any(String) },
         });
       }
-      expect((await events()).filter((line) => line === 'mpesa refund_sent_twice')).toHaveLength(1);
-      expect(await state()).toMatchObject({ money: 'refunded' });
+      expect((await refundEvents()).filter((line) => line === 'mpesa refund_sent_twice')).toHaveLength(1);
+      expect(await stateOf(order)).toMatchObject({ money: 'refunded' });
       const waiting = () =>
-        as<Record<string, number>>(first, 'payment_health', {}).then((health) => health.refunds_sent_twice);
+        asStaff<Record<string, number>>('payment_health', {}).then((health) => health.refunds_sent_twice);
       expect(await waiting()).toBe(1);
 
       // Listed until a staff member resolves it with a note.
-      const seen = (note: string) => as(second, 'acknowledge_sent_twice', { refund_id: refund.id, note });
+      const seen = (note: string) => callAs(second, 'acknowledge_sent_twice', { refund_id: refund.id, note });
       await expectRefusal(seen('x'), 400, 'reason_invalid');
       expect(await seen(' She paid it back to the till ')).toMatchObject({
         status: 'failed',
@@ -617,85 +475,96 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
       await expectRefusal(seen('Again'), 409, 'refund_changed');
       expect(await waiting()).toBe(0);
-      expect((await events()).filter((line) => line.endsWith('refund_sent_twice_seen'))).toHaveLength(1);
+      expect((await refundEvents()).filter((line) => line.endsWith('refund_sent_twice_seen'))).toHaveLength(
+        1,
+      );
     });
 
     test('of a single refund cannot be resolved as a double one', async () => {
-      const refund = await sent();
+      const refund = await sendRefund();
       await expectRefusal(
-        as(first, 'acknowledge_sent_twice', { refund_id: refund.id, note: 'Dealt with' }),
+        asStaff('acknowledge_sent_twice', { refund_id: refund.id, note: 'Dealt with' }),
         409,
         'refund_changed',
       );
     });
 
     test('with the receipt of a received payment, or another amount, does not complete the refund', async () => {
-      const refund = await sent();
-      const other = await pay(await place(1));
-      for (const code of [paid.receipt, other.receipt]) {
-        expect(await result(refund, { refund_receipt: code, source: 'status_result' })).toMatchObject({
-          outcome: 'receipt_of_payment',
-          refund: { status: 'sent', refund_receipt: null },
-        });
+      const refund = await sendRefund();
+      const other = await pay(await place(product));
+      for (const code of [paid.receipt, other.payment.receipt]) {
+        expect(await settleReversal(refund, { refund_receipt: code, source: 'status_result' })).toMatchObject(
+          {
+            outcome: 'receipt_of_payment',
+            refund: { status: 'sent', refund_receipt: null },
+          },
+        );
       }
       for (const cents of [null, cheap - 100]) {
-        expect(await result(refund, { source: 'status_result', refund_cents: cents })).toMatchObject({
+        expect(await settleReversal(refund, { source: 'status_result', refund_cents: cents })).toMatchObject({
           outcome: 'pending',
           refund: { status: 'sent' },
         });
       }
-      expect(await state()).toMatchObject({ money: 'paid' });
-      expect(await result(refund, { source: 'status_result' })).toMatchObject({ outcome: 'completed' });
+      expect(await stateOf(order)).toMatchObject({ money: 'paid' });
+      expect(await settleReversal(refund, { source: 'status_result' })).toMatchObject({
+        outcome: 'completed',
+      });
     });
 
     test('about another request, in another amount, or under a receipt of another refund completes nothing', async () => {
-      const done = await sent();
-      const back = receipt();
-      await result(done, { refund_receipt: back });
-      order = await place(1);
-      paid = await pay();
-      const refund = await sent();
-      expect(await result(refund, { originator_conversation_id: conversation() })).toMatchObject({
-        outcome: 'other_request',
+      const done = await sendRefund();
+      const back = newReceipt();
+      await settleReversal(done, { refund_receipt: back });
+      await placeAndPay();
+      const refund = await sendRefund();
+      expect(await settleReversal(refund, { originator_conversation_id: newConversationId() })).toMatchObject(
+        {
+          outcome: 'other_request',
+        },
+      );
+      expect(await settleReversal(refund, { refund_receipt: back })).toMatchObject({
+        outcome: 'receipt_replayed',
       });
-      expect(await result(refund, { refund_receipt: back })).toMatchObject({ outcome: 'receipt_replayed' });
       for (const cents of [0, 1, -cheap, cheap * 100]) {
-        expect(await result(refund, { refund_cents: cents })).toMatchObject({
+        expect(await settleReversal(refund, { refund_cents: cents })).toMatchObject({
           outcome: 'wrong_amount',
           refund: { status: 'unknown' },
         });
       }
-      expect(await state()).toMatchObject({ money: 'paid' });
-      expect(await result(refund)).toMatchObject({ outcome: 'completed' });
+      expect(await stateOf(order)).toMatchObject({ money: 'paid' });
+      expect(await settleReversal(refund)).toMatchObject({ outcome: 'completed' });
     });
 
     test('about an unsent refund completes nothing', async () => {
-      order = await place(2);
-      paid = await pay();
-      await setStatus('cancelled');
-      const refund = await request();
-      expect(await result(refund)).toMatchObject({ outcome: 'not_sent', refund: { status: 'requested' } });
-      await withdraw(refund);
+      await placeAndPay(2);
+      await cancel();
+      const refund = await requestRefund(paid);
+      expect(await settleReversal(refund)).toMatchObject({
+        outcome: 'not_sent',
+        refund: { status: 'requested' },
+      });
+      await withdrawRefund(refund);
     });
   });
 
   describe('when it is unknown whether it was sent', () => {
     test('it is queried, and never sent again', async () => {
-      const refund = await sent(lost);
+      const refund = await sendRefund(lost);
       expect(refund).toMatchObject({ status: 'unknown' });
       expect(await workOf(refund)).toEqual([]);
       await later(refund, 2);
       expect(await workOf(refund)).toMatchObject([{ work: 'query' }]);
       expect(await workOf(refund)).toEqual([]);
-      await expectRefusal(request(), 409, 'refund_exists');
-      await expectRefusal(withdraw(refund), 409, 'refund_changed');
+      await expectRefusal(requestRefund(paid), 409, 'refund_exists');
+      await expectRefusal(withdrawRefund(refund), 409, 'refund_changed');
       expect(await settleByStatus(refund, 'pending')).toMatchObject({ outcome: 'pending' });
       expect(await settleByStatus(refund, 'succeeded')).toMatchObject({ outcome: 'completed' });
-      expect(await state()).toMatchObject({ money: 'refunded' });
+      expect(await stateOf(order)).toMatchObject({ money: 'refunded' });
     });
 
     test('it fails only after a while when M-PESA still reports the payment as completed', async () => {
-      const refund = await sent(lost);
+      const refund = await sendRefund(lost);
       expect(await settleByStatus(refund, 'not_reversed')).toMatchObject({
         outcome: 'pending',
         refund: { status: 'unknown' },
@@ -705,21 +574,21 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('it does not fail by that status when M-PESA accepted the request', async () => {
-      const refund = await sent();
+      const refund = await sendRefund();
       await later(refund, 60);
       expect(await settleByStatus(refund, 'not_reversed')).toMatchObject({ outcome: 'pending' });
-      expect(await state()).toMatchObject({ money: 'paid' });
+      expect(await stateOf(order)).toMatchObject({ money: 'paid' });
       expect(await settleByStatus(refund, 'succeeded')).toMatchObject({ outcome: 'completed' });
     });
 
     test('a refund interrupted between leasing and sending is queried by one of several processes', async () => {
-      await setStatus('cancelled');
-      const refund = await request();
-      const leases = (await Promise.all(Array.from({ length: 8 }, () => workOf(refund)))).flat();
+      await cancel();
+      const refund = await requestRefund(paid);
+      const leases = (await concurrently(8, () => workOf(refund))).flat();
       expect(leases).toMatchObject([{ work: 'send' }]);
       expect(await workOf(refund)).toEqual([]);
       await later(refund, 3);
-      const leased = (await Promise.all(Array.from({ length: 8 }, () => workOf(refund)))).flat();
+      const leased = (await concurrently(8, () => workOf(refund))).flat();
       expect(leased).toMatchObject([
         { work: 'query', secret: leases[0]?.secret, refund: { status: 'unknown' } },
       ]);
@@ -727,18 +596,17 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('"already reversed" completes only with the status of the payment', async () => {
-      const refused = await sent({ ...lost, refusal_code: 'R000001', refusal_description: 'already' });
+      const refused = await sendRefund({ ...lost, refusal_code: 'R000001', refusal_description: 'already' });
       expect(refused).toMatchObject({ status: 'unknown', result_code: 'R000001' });
       expect(await workOf(refused)).toMatchObject([{ work: 'query' }]);
       await later(refused, 60);
       expect(await settleByStatus(refused, 'not_reversed')).toMatchObject({ outcome: 'pending' });
       expect(await settleByStatus(refused, 'succeeded')).toMatchObject({ outcome: 'completed' });
 
-      order = await place(1);
-      paid = await pay();
-      const refund = await sent();
+      await placeAndPay();
+      const refund = await sendRefund();
       expect(
-        await result(refund, { ...failed, result: 'already_reversed', result_code: 'R000001' }),
+        await settleReversal(refund, { ...failed, result: 'already_reversed', result_code: 'R000001' }),
       ).toMatchObject({
         outcome: 'already_reversed',
       });
@@ -746,166 +614,148 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('a staff member resolves it with the receipt of M-PESA’s portal', async () => {
-      const found = await sent(lost);
-      await expectRefusal(
-        as(first, 'close_unknown_refund', { refund_id: found.id }),
-        409,
-        'refund_too_fresh',
-      );
-      const back = receipt();
+      const found = await sendRefund(lost);
+      await expectRefusal(asStaff('close_unknown_refund', { refund_id: found.id }), 409, 'refund_too_fresh');
+      const back = newReceipt();
       expect(
-        await as(first, 'close_unknown_refund', { refund_id: found.id, refund_receipt: back }),
+        await asStaff('close_unknown_refund', { refund_id: found.id, refund_receipt: back }),
       ).toMatchObject({
         status: 'completed',
         refund_receipt: back,
       });
-      expect(await state()).toMatchObject({ money: 'refunded' });
+      expect(await stateOf(order)).toMatchObject({ money: 'refunded' });
 
-      order = await place(1);
-      paid = await pay();
-      const none = await sent(lost);
+      await placeAndPay();
+      const none = await sendRefund(lost);
       await later(none, 31);
-      expect(await as(first, 'close_unknown_refund', { refund_id: none.id })).toMatchObject({
+      expect(await asStaff('close_unknown_refund', { refund_id: none.id })).toMatchObject({
         status: 'failed',
       });
-      await expectRefusal(as(first, 'close_unknown_refund', { refund_id: none.id }), 409, 'refund_changed');
+      await expectRefusal(asStaff('close_unknown_refund', { refund_id: none.id }), 409, 'refund_changed');
     });
   });
 
   describe('by hand', () => {
     test('is recorded with its receipt, once', async () => {
-      await setStatus('cancelled');
-      const back = receipt();
-      const noted = await byHand(` ${back.toLowerCase()} `);
+      await cancel();
+      const back = newReceipt();
+      const noted = await noteRefundByHand(paid, ` ${back.toLowerCase()} `);
       expect(noted).toMatchObject({ method: 'by_hand', status: 'completed', refund_receipt: back });
-      expect(await byHand(back)).toMatchObject({ id: noted.id });
-      expect(await state()).toMatchObject({
+      expect(await noteRefundByHand(paid, back)).toMatchObject({ id: noted.id });
+      expect(await stateOf(order)).toMatchObject({
         money: 'refunded',
-        payments: ['completed, sent back'],
+        payments: ['prompt completed, sent back'],
         stock: 5,
       });
-      expect(await events()).toEqual(['staff refund_completed']);
-      await expectRefusal(byHand(receipt()), 409, 'refund_exists');
+      expect(await refundEvents()).toEqual(['staff refund_completed']);
+      await expectRefusal(noteRefundByHand(paid), 409, 'refund_exists');
     });
 
     test('rejects the receipt of a received payment, and that of another refund', async () => {
-      await setStatus('cancelled');
-      await expectRefusal(byHand(paid.receipt ?? ''), 409, 'receipt_of_payment');
-      await expectRefusal(byHand('no'), 400, 'receipt_invalid');
-      const back = receipt();
-      await byHand(back);
-      order = await place(1);
-      paid = await pay();
-      await setStatus('cancelled');
-      await expectRefusal(byHand(back), 409, 'refund_receipt_used');
+      await cancel();
+      await expectRefusal(noteRefundByHand(paid, paid.receipt ?? ''), 409, 'receipt_of_payment');
+      await expectRefusal(noteRefundByHand(paid, 'no'), 400, 'receipt_invalid');
+      const back = newReceipt();
+      await noteRefundByHand(paid, back);
+      await placeAndPay();
+      await cancel();
+      await expectRefusal(noteRefundByHand(paid, back), 409, 'refund_receipt_used');
     });
 
     test('is recorded once by ten concurrent staff members', async () => {
-      await setStatus('cancelled');
-      const answers = await Promise.allSettled(Array.from({ length: 10 }, () => byHand(receipt())));
+      await cancel();
+      const answers = await settleAll(10, () => noteRefundByHand(paid));
       expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
-      expect(await state()).toMatchObject({ refunds: ['by_hand completed'] });
+      expect(await stateOf(order)).toMatchObject({ refunds: ['by_hand completed'] });
     });
 
     test('cannot be recorded by changing the order, without receipt and second staff member', async () => {
-      order = await place(2);
-      paid = await pay();
-      await setStatus('cancelled');
+      await placeAndPay(2);
+      await cancel();
       for (const who of [first, second, people.service]) {
         await expectRefusal(
-          as(who, 'resolve_paid_order', { order_id: order.id, resolution: 'refunded' }),
+          callAs(who, 'resolve_paid_order', { order_id: order.id, resolution: 'refunded' }),
           409,
           'refund_by_receipt',
         );
       }
-      expect(await state()).toMatchObject({ money: 'paid', refunds: [] });
-      expect(await request()).toMatchObject({ needs_approval: true });
+      expect(await stateOf(order)).toMatchObject({ money: 'paid', refunds: [] });
+      expect(await requestRefund(paid)).toMatchObject({ needs_approval: true });
     });
   });
 
   describe('a payment without an order', () => {
-    const receiveFromStatement = async (code: string, cents: number, reference = 'who knows') =>
-      service('receive_mpesa_transaction', {
-        source: 'statement',
-        receipt: code,
-        received_cents: cents,
-        reference,
-      });
-    const ask = (code: string) =>
-      as<Refund>(first, 'request_refund', {
-        receipt: code,
-        reason: 'Unknown payment',
-        // Other tests leave prompts of this amount open.
-        is_sure: true,
-      });
-
-    const history = async (code: string) =>
-      (
-        await database.query<{ line: string }>(
-          `select kind || ' ' || note as line from public.reconciliation_events where receipt = $1 order by id`,
-          [code],
-        )
-      ).rows.map((row) => row.line);
+    const unmatched = (code: string, received_cents = cheap) =>
+      receive('who knows', code, { source: 'statement', received_cents });
+    const historyOf = (code: string) =>
+      readColumn(
+        `select kind || ' ' || note from public.reconciliation_events where receipt = $1 order by id`,
+        [code],
+      );
 
     test('is refunded by its receipt, once', async () => {
-      const code = receipt();
-      await receiveFromStatement(code, cheap);
-      const requests = await Promise.allSettled([ask(code), ask(code), ask(code)]);
+      const code = newReceipt();
+      await unmatched(code);
+      const requests = await Promise.allSettled([
+        requestRefund(code),
+        requestRefund(code),
+        requestRefund(code),
+      ]);
       expect(requests.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
-      const [{ work, refund } = { work: '', refund: {} as Refund }] = (await lease()).filter(
+      const [{ work, refund } = { work: '', refund: {} as Refund }] = (await leaseRefunds()).filter(
         (leased) => leased.refund.receipt === code,
       );
       expect([work, refund.refund_cents]).toEqual(['send', cheap]);
-      expect(await result(await pushed(refund))).toMatchObject({ outcome: 'completed' });
-      await expectRefusal(ask(code), 409, 'refund_exists');
+      expect(await settleReversal(await recordReversalPush(refund))).toMatchObject({ outcome: 'completed' });
+      await expectRefusal(requestRefund(code), 409, 'refund_exists');
     });
 
     test('above the limit needs another staff member', async () => {
-      const code = receipt();
-      await receiveFromStatement(code, dear);
-      const refund = await ask(code);
+      const code = newReceipt();
+      await unmatched(code, dear);
+      const refund = await requestRefund(code);
       expect(refund).toMatchObject({ status: 'requested', needs_approval: true });
-      await expectRefusal(approve(refund, first), 403, 'second_member_needed');
-      expect(await approve(refund)).toMatchObject({ status: 'approved' });
-      await withdraw(refund);
+      await expectRefusal(approveRefund(refund, first), 403, 'second_member_needed');
+      expect(await approveRefund(refund)).toMatchObject({ status: 'approved' });
+      await withdrawRefund(refund);
     });
 
     test('that is matched to an order before its refund was sent is not refunded', async () => {
-      const code = receipt();
-      await receiveFromStatement(code, cheap);
-      await ask(code);
-      order = await place(1);
-      await callback(await prompt(), code);
-      expect(await state()).toMatchObject({ money: 'paid', refunds: ['reversal withdrawn'] });
-      expect((await lease()).filter(({ refund }) => refund.receipt === code)).toEqual([]);
+      const code = newReceipt();
+      await unmatched(code);
+      await requestRefund(code);
+      order = await place(product);
+      await settle(await prompt(order), { receipt: code });
+      expect(await stateOf(order)).toMatchObject({ money: 'paid', refunds: ['reversal withdrawn'] });
+      expect((await leaseRefunds()).filter(({ refund }) => refund.receipt === code)).toEqual([]);
     });
 
     test('that is matched to an order after its refund was sent is refunded, and pays nothing', async () => {
-      const code = receipt();
-      await receiveFromStatement(code, cheap);
-      const refund = await ask(code);
-      order = await place(1);
-      const payment = await prompt();
+      const code = newReceipt();
+      await unmatched(code);
+      const refund = await requestRefund(code);
+      order = await place(product);
+      const payment = await prompt(order);
       await workOf(refund);
-      await callback(payment, code);
-      expect(await state()).toMatchObject({ money: 'unpaid', refunds: ['reversal sending'] });
-      await result(await pushed(refund));
-      expect(await state()).toMatchObject({
-        order: 'pending',
+      await settle(payment, { receipt: code });
+      expect(await stateOf(order)).toMatchObject({ money: 'unpaid', refunds: ['reversal sending'] });
+      await settleReversal(await recordReversalPush(refund));
+      expect(await stateOf(order)).toMatchObject({
+        status: 'pending',
         money: 'unpaid',
         refunds: ['reversal completed'],
       });
     });
 
     test('is open again after a withdrawn refund, which its history shows', async () => {
-      const code = receipt();
-      await receiveFromStatement(code, cheap);
-      const failing = await ask(code);
+      const code = newReceipt();
+      await unmatched(code);
+      const failing = await requestRefund(code);
       await workOf(failing);
-      await result(failing, failed);
-      const refund = await ask(code);
-      await as(first, 'withdraw_refund', { refund_id: refund.id });
-      expect(await history(code)).toEqual([
+      await settleReversal(failing, failed);
+      const refund = await requestRefund(code);
+      await withdrawRefund(refund);
+      expect(await historyOf(code)).toEqual([
         expect.stringMatching(/^refund /),
         expect.stringMatching(/^reopened The refund failed/),
         expect.stringMatching(/^refund /),
@@ -914,57 +764,39 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('can be refunded by hand, and pays no order', async () => {
-      const code = receipt();
-      await receiveFromStatement(code, cheap);
-      const back = receipt();
-      const note = () =>
-        as<Refund>(first, 'note_refund_by_hand', {
-          receipt: code,
-          refund_receipt: back,
-          reason: 'By hand',
-          is_sure: true,
-        });
+      const code = newReceipt();
+      await unmatched(code);
+      const back = newReceipt();
+      const note = () => noteRefundByHand(code, back);
       const noted = await note();
       expect(noted).toMatchObject({ status: 'completed', refund_cents: cheap });
       expect(await note()).toMatchObject({ id: noted.id });
-      expect(await history(code)).toEqual([`refund By hand, receipt ${back}: By hand`]);
-      await expectRefusal(ask(paid.receipt ?? ''), 404, 'payment_not_found');
-      await receiveFromStatement(paid.receipt ?? '', cheap);
-      await expectRefusal(ask(paid.receipt ?? ''), 409, 'nothing_to_send_back');
+      expect(await historyOf(code)).toEqual([`refund By hand, receipt ${back}: Sent by hand`]);
+      await expectRefusal(requestRefund(paid.receipt ?? ''), 404, 'payment_not_found');
+      await unmatched(paid.receipt ?? '');
+      await expectRefusal(requestRefund(paid.receipt ?? ''), 409, 'nothing_to_send_back');
     });
 
     test('refunds no more than the amount that M-PESA reported after the request', async () => {
-      order = await place(1);
-      const code = receipt();
-      const { payment } = await as<{ payment: Payment }>(first, 'confirm_till_payment', {
-        order_id: order.id,
-        receipt: code,
-        received_cents: cheap,
-      });
-      await setStatus('cancelled');
-      const refund = await request(payment);
-      await receiveFromStatement(code, 5_000, order.tracking_number);
+      order = await place(product);
+      const code = newReceipt();
+      const { payment } = await confirm(order, code);
+      await cancel();
+      const refund = await requestRefund(payment);
+      await receive(order, code, { source: 'statement', received_cents: 5_000 });
       expect(await workOf(refund)).toEqual([]);
-      expect(await state()).toMatchObject({ refunds: ['reversal withdrawn'] });
-      expect(await events()).toContain('shop refund_withdrawn');
-      await expectRefusal(request(payment), 409, 'amount_differs');
+      expect(await stateOf(order)).toMatchObject({ refunds: ['reversal withdrawn'] });
+      expect(await refundEvents()).toContain('shop refund_withdrawn');
+      await expectRefusal(requestRefund(payment), 409, 'amount_differs');
     });
 
     test('refunds no more than the amount that M-PESA reported, even if staff entered more', async () => {
-      order = await place(1);
-      const code = receipt();
-      await as(first, 'confirm_till_payment', { order_id: order.id, receipt: code, received_cents: cheap });
-      await setStatus('cancelled');
-      await receiveFromStatement(code, 5_000);
-      const { rows } = await database.query<{ id: string }>(
-        'select id from public.payments where receipt = $1',
-        [code],
-      );
-      await expectRefusal(
-        as(first, 'request_refund', { payment_id: rows[0]?.id, reason: 'Customer cancelled' }),
-        409,
-        'amount_differs',
-      );
+      order = await place(product);
+      const code = newReceipt();
+      const { payment } = await confirm(order, code);
+      await cancel();
+      await unmatched(code, 5_000);
+      await expectRefusal(requestRefund(payment), 409, 'amount_differs');
     });
   });
 
@@ -974,9 +806,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       const draw = drawing(seed);
       const orders: { order: PlacedOrder; payment: Payment }[] = [];
       for (let count = 0; count < 5; count += 1) {
-        const placed = await place(1 + (count % 2));
-        const payment = await pay(placed);
-        await setStatus('cancelled', placed);
+        const placed = await place(product, { quantity: 1 + (count % 2) });
+        const { payment } = await pay(placed);
+        await setStatus(placed, 'cancelled');
         orders.push({ order: placed, payment });
       }
       // Reversals by M-PESA, by receipt, and requests without a result.
@@ -984,15 +816,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       const handed = new Set<string>();
       const pendingResults: { refund: Refund; isDone: boolean }[] = [];
       const one = () => orders[draw(orders.length)] as (typeof orders)[number];
-      const refundOf = async (payment: Payment) =>
-        (
-          await database.query<{ row: Refund }>(
-            `select to_jsonb(r) as row from public.refunds as r where payment_id = $1 order by created_at desc limit 1`,
-            [payment.id],
-          )
-        ).rows[0]?.row;
+      const newestRefund = ({ id }: Payment) =>
+        readRow<Refund>(
+          'select * from public.refunds where payment_id = $1 order by created_at desc limit 1',
+          [id],
+        );
       const send = async () => {
-        for (const { work, refund } of await lease()) {
+        for (const { work, refund } of await leaseRefunds()) {
           if (work !== 'send') continue;
           const code = refund.receipt ?? '';
           const fate = draw(4);
@@ -1001,52 +831,50 @@ describe.each(testDatabases())('on %s', (kind) => {
           if (fate < 3) pendingResults.push({ refund, isDone });
           // The shop may be killed before it records the answer.
           if (draw(5) === 0) continue;
-          if (fate === 3) await pushed(refund, { ...lost, refusal_code: '400.002.02' });
-          else await pushed(refund, fate === 2 ? lost : {});
+          if (fate === 3) await recordReversalPush(refund, { ...lost, refusal_code: '400.002.02' });
+          else await recordReversalPush(refund, fate === 2 ? lost : {});
         }
       };
       const deliverResult = async () => {
         const [next] = pendingResults.splice(draw(pendingResults.length), 1);
         if (!next) return;
         const { refund, isDone } = next;
-        const back = receipt();
+        const back = newReceipt();
         const change = isDone
           ? { refund_receipt: back }
           : { ...failed, result: 'already_reversed', result_code: 'R000001' };
         await Promise.all([
-          result(refund, { ...change, originator_conversation_id: null }),
-          result(refund, { ...change, originator_conversation_id: null }),
+          settleReversal(refund, { ...change, originator_conversation_id: null }),
+          settleReversal(refund, { ...change, originator_conversation_id: null }),
         ]);
       };
       const acts: (() => Promise<unknown>)[] = [
-        () => request(one().payment, draw(2) ? first : second),
+        () => requestRefund(one().payment, { by: draw(2) ? first : second }),
         async () => {
-          const refund = await refundOf(one().payment);
-          if (refund) await approve(refund, draw(2) ? first : second);
+          const refund = await newestRefund(one().payment);
+          if (refund) await approveRefund(refund, draw(2) ? first : second);
         },
         async () => {
-          const refund = await refundOf(one().payment);
-          if (refund && draw(3) === 0) await withdraw(refund);
+          const refund = await newestRefund(one().payment);
+          if (refund && draw(3) === 0) await withdrawRefund(refund);
         },
         async () => {
           const { payment } = one();
           // Else all could go back by hand first, and M-PESA would have nothing to do.
           if (draw(4) === 0 && reversed.size > 0) {
-            await byHand(receipt(), payment);
+            await noteRefundByHand(payment);
             expect(reversed, 'nothing goes back by hand that M-PESA has sent').not.toContain(payment.receipt);
             handed.add(payment.receipt ?? '');
           }
         },
-        async () => setStatus(draw(2) ? 'processing' : 'cancelled', one().order),
+        async () => setStatus(one().order, draw(2) ? 'processing' : 'cancelled'),
         send,
         send,
         deliverResult,
         deliverResult,
       ];
       for (let round = 0; round < 25 || (reversed.size === 0 && round < 100); round += 1) {
-        const done = await Promise.allSettled(
-          Array.from({ length: 8 }, () => (acts[draw(acts.length)] as () => Promise<unknown>)()),
-        );
+        const done = await settleAll(8, () => (acts[draw(acts.length)] as () => Promise<unknown>)());
         for (const outcome of done) {
           // A rejection is expected; any other error, such as a deadlock, is not.
           if (outcome.status === 'rejected')
@@ -1058,9 +886,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       await database.query(
         `update public.refunds set sent_at = sent_at - interval '1 hour' where status = 'sending'`,
       );
-      await lease();
+      await leaseRefunds();
       for (const { payment } of orders) {
-        const refund = await refundOf(payment);
+        const refund = await newestRefund(payment);
         if (refund?.status === 'unknown') {
           await settleByStatus(refund, reversed.has(payment.receipt ?? '') ? 'succeeded' : 'not_reversed');
         }
@@ -1082,36 +910,36 @@ describe.each(testDatabases())('on %s', (kind) => {
   );
 
   test('only staff request, approve, withdraw and annotate; only the secret key sends', async () => {
-    await setStatus('cancelled');
+    await cancel();
     for (const who of [people.customer, people['former staff'], people['half-way staff']]) {
-      await expectRefusal(request(paid, who), 403, 'staff_only');
+      await expectRefusal(requestRefund(paid, { by: who }), 403, 'staff_only');
     }
-    const refund = await request();
+    const refund = await requestRefund(paid);
     for (const [procedure, given] of [
       ['lease_refunds', {}],
       ['settle_reversal', { refund_id: refund.id, source: 'reversal_result', body: '', result: 'succeeded' }],
       ['record_reversal_push', { refund_id: refund.id, body: '' }],
     ] as const) {
-      await expect(as(first, procedure, given)).rejects.toMatchObject({ code: '42501' });
+      await expect(callAs(first, procedure, given)).rejects.toMatchObject({ code: '42501' });
     }
   });
 
   // Positive controls: the invariants of refunds can fail.
-  const refundOf = (cents: string) =>
+  const insertRefund = (cents: string) =>
     `insert into public.refunds (payment_id, receipt, refund_cents, reason, method, status)
      select id, receipt, ${cents}, 'wrong', 'by_hand', 'completed' from public.payments where id = $1`;
   const markRefunded = 'update public.payments set refunded_at = now() where id = $1';
   test.each([
     ['a payment is refunded if and only if its refund is completed', [markRefunded]],
-    ['a payment is refunded if and only if its refund is completed', [refundOf('charge_cents')]],
-    ['a payment is refunded once, up to its amount', [refundOf('charge_cents + 100')]],
+    ['a payment is refunded if and only if its refund is completed', [insertRefund('charge_cents')]],
+    ['a payment is refunded once, up to its amount', [insertRefund('charge_cents + 100')]],
     [
       'an order is refunded if and only if its own money was refunded',
-      [refundOf('charge_cents'), markRefunded],
+      [insertRefund('charge_cents'), markRefunded],
     ],
     [
       'a refund by M-PESA is completed by M-PESA or by staff',
-      [refundOf('charge_cents'), `update public.refunds set method = 'reversal' where payment_id = $1`],
+      [insertRefund('charge_cents'), `update public.refunds set method = 'reversal' where payment_id = $1`],
     ],
   ])('the invariant that %s can fail', async (invariant, statements) => {
     await expectBalancedBooks(database);

@@ -1,20 +1,12 @@
 // Decisions of staff about money for an order: finding its order, taking an assignment back, an amount that differs from the charge,
 // change, and receipts that M-PESA has not reported.
-import { createHash, randomBytes } from 'node:crypto';
-import { type Database, DatabaseError } from '@jani-juice/backend/database';
-import { asRole, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { createHash } from 'node:crypto';
+import { DatabaseError } from '@jani-juice/backend/database';
+import { testDatabases } from '@jani-juice/backend/testing';
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { isExhaustive } from '../../../scripts/test-depth.ts';
-import {
-  call,
-  expectRefusal,
-  makeProduct,
-  openShopDatabase,
-  orderForm,
-  type PlacedOrder,
-  people,
-  stockOf,
-} from '../shop-database.ts';
+import { expectRefusal, makeProduct, type PlacedOrder, stockOf } from '../shop-database.ts';
+import { newReceipt, setUpShop } from '../steps.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
 
 interface Suggestion {
@@ -28,20 +20,20 @@ interface Suggestion {
   is_certain: boolean;
 }
 
-const receipt = () => `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
 const charge = 95_100;
 const hashOf = (number: string) => createHash('sha256').update(number).digest('hex');
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const shop = setUpShop(kind);
+  const { database, asStaff, asService, queryAs, readRows, readRow, readColumn, readValue, place } = shop;
+  const { expireReservations, expire, setStatus, stateOf, prompt, receive, confirm, correct, assign } = shop;
+  const { reconciliationRow, requestRefund, withdrawRefund, noteRefundByHand } = shop;
   let product: string;
   let order: PlacedOrder;
 
   beforeAll(async () => {
-    database = await openShopDatabase(kind);
     product = await makeProduct(database, 1000);
   });
-  afterAll(() => database.close());
   beforeEach(async () => {
     await database.execute(
       'delete from public.statement_pulls where true; delete from private.mpesa_registrations where true',
@@ -50,79 +42,29 @@ describe.each(testDatabases())('on %s', (kind) => {
     await database.execute(
       `update public.orders set created_at = created_at - interval '10 days' where true`,
     );
-    order = await place();
+    order = await place(product);
   });
   afterEach(() => expectBalancedBooks(database));
 
-  const place = (change: Record<string, unknown> = {}) =>
-    call<PlacedOrder>(database, 'visitor', 'place_order', { ...orderForm(product), ...change });
-  const receive = (code: string, change: Record<string, unknown> = {}) =>
-    call<{ outcome: string; payment: { id: string } | null }>(
-      database,
-      'service',
-      'receive_mpesa_transaction',
-      {
-        source: 'confirmation',
-        receipt: code,
-        received_cents: charge,
-        reference: 'juice',
-        ...change,
-      },
-    );
-  const staff = <Answer>(procedure: string, given: Record<string, unknown>) =>
-    call<Answer>(database, 'staff', procedure, given);
-  const assign = (code: string, to = order) =>
-    staff<{ outcome: string; payment_id: string }>('resolve_difference', {
-      decision: 'give',
-      receipt: code,
-      order_id: to.id,
-    });
   const takeBack = (payment_id: string, note?: string) =>
-    staff<string>('take_back_payment', { payment_id, note: note ?? null });
-  const confirm = (code: string, change: Record<string, unknown> = {}) =>
-    staff<{ outcome: string; payment: { id: string; receipt: string } }>('confirm_till_payment', {
-      order_id: order.id,
-      receipt: code,
-      received_cents: charge,
-      ...change,
-    });
+    asStaff<string>('take_back_payment', { payment_id, note: note ?? null });
+  /** Money without an order's number, which staff assign to the order. */
+  const receiveAndAssign = async (change: Record<string, unknown> = {}) => {
+    const code = newReceipt();
+    await receive('juice', code, change);
+    const { payment_id } = await assign(order, code);
+    return { code, payment_id };
+  };
+  const resolveReview = (decision: string, seen_cents: number, change: Record<string, unknown> = {}) =>
+    asStaff('resolve_review', { order_id: order.id, decision, seen_cents, ...change });
   const suggest = async (code: string, search = '') =>
-    (
-      await asRole(database, people.staff, (session) =>
-        session.query<Suggestion>('select * from public.suggest_orders($1, $2)', [code, search]),
-      )
-    ).rows;
-  const stateOf = async ({ id }: PlacedOrder = order) =>
-    (
-      await database.query<Record<string, unknown>>(
-        `select o.status, o.payment_status as money, o.reserved_until is not null as reserved,
-           exists (select from public.deliveries as d where d.order_id = o.id) as delivery,
-           (select count(*)::integer from public.payments as p where p.order_id = o.id and p.status = 'completed') as payments
-         from public.orders as o where o.id = $1`,
-        [id],
-      )
-    ).rows[0];
-  const transaction = async (code: string) =>
-    (
-      await database.query<Record<string, unknown>>(
-        'select payment_id, resolution from public.mpesa_transactions where receipt = $1',
-        [code],
-      )
-    ).rows[0];
-  const rowOf = async (id: string) =>
-    (
-      await staff<{ rows: Record<string, unknown>[] }>('reconciliation_day', {
-        day: new Date(Date.now() + 3 * 3_600_000).toISOString().slice(0, 10),
-      })
-    ).rows.find((row) => row.id === id);
-  const messages = async ({ id }: PlacedOrder = order) =>
-    (
-      await database.query<{ line: string }>(
-        `select kind || ' ' || status as line from public.outbox_messages
-         where order_id = $1 and channel = 'text' order by created_at, kind`,
-        [id],
-      )
-    ).rows.map(({ line }) => line);
+    (await queryAs<Suggestion>('staff', 'select * from public.suggest_orders($1, $2)', [code, search])).rows;
+  const textMessages = () =>
+    readColumn(
+      `select kind || ' ' || status from public.outbox_messages
+       where order_id = $1 and channel = 'text' order by created_at, kind`,
+      [order.id],
+    );
   const sendMessages = () =>
     database.query(
       `update public.outbox_messages set status = 'sent', attempts = 1, next_attempt_at = null where status = 'waiting'`,
@@ -163,9 +105,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('is certain if amount and digits fit one order alone', async () => {
-      const other = await place({ customer_phone: '0722000111', customer_name: 'Jane Wanjiku' });
-      const code = receipt();
-      await receive(code, { payer_phone: '2547*****111', payer_name: 'JANE W' });
+      const other = await place(product, { customer_phone: '0722000111', customer_name: 'Jane Wanjiku' });
+      const code = newReceipt();
+      await receive('juice', code, { payer_phone: '2547*****111', payer_name: 'JANE W' });
       const [first, second] = await suggest(code);
       expect(first).toMatchObject({
         id: other.id,
@@ -180,15 +122,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('is not certain if the digits fit two orders, or the reference names another', async () => {
-      const code = receipt();
-      const other = await place({ customer_phone: '0799999678' });
-      await receive(code, { payer_phone: '2547*****678' });
+      const code = newReceipt();
+      const other = await place(product, { customer_phone: '0799999678' });
+      await receive('juice', code, { payer_phone: '2547*****678' });
       expect((await suggest(code)).map(({ is_certain }) => is_certain)).toEqual([false, false]);
 
-      const [named, also] = [receipt(), await place({ customer_phone: '0722000333' })];
-      await receive(named, {
+      const [named, also] = [newReceipt(), await place(product, { customer_phone: '0722000333' })];
+      await receive(`${order.tracking_number} ${other.tracking_number}`, named, {
         payer_phone: '2547*****333',
-        reference: `${order.tracking_number} ${other.tracking_number}`,
       });
       expect((await suggest(named)).find(({ id }) => id === also.id)).toMatchObject({
         phone_match: 'digits',
@@ -197,22 +138,22 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('is among the suggestions when the reference names it, however old it is', async () => {
-      const old = await place();
+      const old = await place(product);
       await database.query(`update public.orders set created_at = now() - interval '9 days' where id = $1`, [
         old.id,
       ]);
-      for (let index = 0; index < 6; index += 1) await place();
-      const code = receipt();
-      await receive(code, { reference: `${old.tracking_number} JANE`, received_cents: charge - 100 });
+      for (let index = 0; index < 6; index += 1) await place(product);
+      const code = newReceipt();
+      await receive(`${old.tracking_number} JANE`, code, { received_cents: charge - 100 });
       const [first, ...others] = await suggest(code);
       expect(first).toMatchObject({ id: old.id, is_named: true, fits_amount: false });
       expect(others.length).toBeLessThan(5);
     });
 
     test('is found by a search with the same hints', async () => {
-      const other = await place({ customer_phone: '0722000444', customer_name: 'Achieng Otieno' });
-      const code = receipt();
-      await receive(code, { payer_phone: '254 7** *** 444', received_cents: 50_000 });
+      const other = await place(product, { customer_phone: '0722000444', customer_name: 'Achieng Otieno' });
+      const code = newReceipt();
+      await receive('juice', code, { payer_phone: '254 7** *** 444', received_cents: 50_000 });
       expect(await suggest(code, 'achieng')).toMatchObject([
         { id: other.id, phone_match: 'digits', fits_amount: false, is_certain: false },
       ]);
@@ -222,68 +163,79 @@ describe.each(testDatabases())('on %s', (kind) => {
   describe('an assignment that is taken back', () => {
     test('leaves the order unpaid with a new time for payment, and the money unassigned, and can be assigned again', async () => {
       const before = await stockOf(database, product);
-      const other = await place();
-      const code = receipt();
-      await receive(code);
-      const { payment_id } = await assign(code);
-      expect(await stateOf()).toMatchObject({ status: 'processing', money: 'paid', delivery: true });
+      const other = await place(product);
+      const { code, payment_id } = await receiveAndAssign();
+      expect(await stateOf(order)).toMatchObject({ status: 'processing', money: 'paid', deliveries: 1 });
       expect(await takeBack(payment_id, 'Wrong customer')).toBe('unpaid');
-      expect(await stateOf()).toEqual({
+      expect(await stateOf(order)).toMatchObject({
         status: 'pending',
         money: 'unpaid',
-        reserved: true,
-        delivery: false,
-        payments: 0,
+        is_reserved: true,
+        deliveries: 0,
+        payments: [],
       });
       expect(await stockOf(database, product)).toBe(before - 1);
-      expect(await transaction(code)).toEqual({ payment_id: null, resolution: null });
-      expect(await rowOf(code)).toMatchObject({ kind: 'missing_here', is_open: true });
-      expect(await assign(code, other)).toMatchObject({ outcome: 'paid' });
-      const { rows } = await database.query<{ line: string }>(
-        `select concat_ws(' ', kind, note, actor_email) as line from public.reconciliation_events where receipt = $1 order by id`,
-        [code],
-      );
-      expect(rows.map(({ line }) => line)).toEqual([
+      expect(
+        await readRow('select payment_id, resolution from public.mpesa_transactions where receipt = $1', [
+          code,
+        ]),
+      ).toEqual({ payment_id: null, resolution: null });
+      expect(await reconciliationRow(code)).toMatchObject({ kind: 'missing_here', is_open: true });
+      expect(await assign(other, code)).toMatchObject({ outcome: 'paid' });
+      expect(
+        await readColumn(
+          `select concat_ws(' ', kind, note, actor_email) from public.reconciliation_events where receipt = $1 order by id`,
+          [code],
+        ),
+      ).toEqual([
         'given staff@jani.example',
         'taken_back Wrong customer staff@jani.example',
         'given staff@jani.example',
       ]);
       // The same money, reported again, stays where it is.
-      expect((await receive(code, { source: 'statement' })).outcome).toBe('already_completed');
+      expect((await receive('juice', code, { source: 'statement' })).outcome).toBe('already_completed');
     });
 
     test('leaves an order cancelled, and its units in stock, whose time had passed before', async () => {
-      await database.query(
-        `update public.orders set expires_at = now() - interval '1 minute', reserved_until = now() - interval '1 minute' where id = $1`,
-        [order.id],
-      );
-      await call(database, 'service', 'expire_reservations');
-      const code = receipt();
-      await receive(code);
+      await expire(order);
+      const code = newReceipt();
+      await receive('juice', code);
       const before = await stockOf(database, product);
-      const { payment_id } = await assign(code);
+      const { payment_id } = await assign(order, code);
       expect(await takeBack(payment_id)).toBe('unpaid');
-      expect(await stateOf()).toMatchObject({ status: 'cancelled', money: 'unpaid', reserved: false });
+      expect(await stateOf(order)).toMatchObject({
+        status: 'cancelled',
+        money: 'unpaid',
+        is_reserved: false,
+      });
       expect(await stockOf(database, product)).toBe(before);
     });
 
     test('leaves an order under review that has another part, and an order paid that has other money', async () => {
-      const [part, rest, extra] = [receipt(), receipt(), receipt()];
-      await receive(part, { received_cents: 40_000 });
-      await receive(rest, { received_cents: charge - 40_000 });
-      await assign(part);
-      const second = await assign(rest);
-      expect(await stateOf()).toMatchObject({ money: 'paid' });
+      const [part, rest, extra] = [newReceipt(), newReceipt(), newReceipt()];
+      await receive('juice', part, { received_cents: 40_000 });
+      await receive('juice', rest, { received_cents: charge - 40_000 });
+      await assign(order, part);
+      const second = await assign(order, rest);
+      expect(await stateOf(order)).toMatchObject({ money: 'paid' });
       expect(await takeBack(second.payment_id)).toBe('needs_review');
-      expect(await stateOf()).toMatchObject({ money: 'needs_review', delivery: false, payments: 1 });
+      expect(await stateOf(order)).toMatchObject({
+        money: 'needs_review',
+        deliveries: 0,
+        payments: ['till completed'],
+      });
 
-      const paidTwice = await place();
-      const wrong = receipt();
-      await receive(wrong);
-      const { payment_id } = await assign(wrong, paidTwice);
-      await receive(extra, { reference: paidTwice.tracking_number });
+      const paidTwice = await place(product);
+      const wrong = newReceipt();
+      await receive('juice', wrong);
+      const { payment_id } = await assign(paidTwice, wrong);
+      await receive(paidTwice, extra);
       expect(await takeBack(payment_id)).toBe('paid');
-      expect(await stateOf(paidTwice)).toMatchObject({ money: 'paid', delivery: true, payments: 1 });
+      expect(await stateOf(paidTwice)).toMatchObject({
+        money: 'paid',
+        deliveries: 1,
+        payments: ['till completed'],
+      });
       const { rows } = await database.query<{ needs_refund: boolean }>(
         `select needs_refund from public.payments where order_id = $1`,
         [paidTwice.id],
@@ -292,14 +244,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('withdraws an unsent refund of other money, which pays the order', async () => {
-      const wrong = receipt();
-      await receive(wrong);
-      const { payment_id } = await assign(wrong);
-      const { payment } = await receive(receipt(), { reference: order.tracking_number });
-      const refund = await staff<{ id: string }>('request_refund', {
-        payment_id: payment?.id,
-        reason: 'Paid twice',
-      });
+      const { payment_id } = await receiveAndAssign();
+      const { payment } = await receive(order);
+      const refund = await requestRefund(payment);
       expect(await takeBack(payment_id)).toBe('paid');
       const { rows } = await database.query(
         'select r.status, p.needs_refund from public.refunds as r join public.payments as p on p.id = r.payment_id where r.id = $1',
@@ -309,32 +256,13 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('a receipt that staff corrected after a withdrawn refund is joined with its prompt', async () => {
-      const begun = await call<{ payment: { id: string } }>(database, 'service', 'begin_payment', {
-        order_id: order.id,
-        tracking_number: order.tracking_number,
-        phone: '0712345678',
-        callback_secret: randomBytes(16).toString('hex'),
-      });
-      await call(database, 'service', 'record_push', {
-        payment_id: begun.payment.id,
-        body: '{}',
-        checkout_request_id: receipt(),
-      });
-      const [wrong, right] = [receipt(), receipt()];
-      const { payment } = await confirm(wrong, { received_cents: charge + 1000 });
-      const refund = await staff<{ id: string }>('request_refund', {
-        payment_id: payment.id,
-        reason: 'Too much',
-      });
-      await staff('withdraw_refund', { refund_id: refund.id });
-      await receive(right);
-      await staff('correct_till_payment', {
-        payment_id: payment.id,
-        seen_receipt: wrong,
-        seen_cents: charge + 1000,
-        receipt: right,
-        received_cents: charge,
-      });
+      await prompt(order);
+      const [wrong, right] = [newReceipt(), newReceipt()];
+      const { payment } = await confirm(order, wrong, { received_cents: charge + 1000 });
+      const refund = await requestRefund(payment);
+      await withdrawRefund(refund);
+      await receive('juice', right);
+      await correct(payment, { receipt: right, received_cents: charge });
       const { rows } = await database.query(
         'select p.receipt, p.method, r.receipt as refunded from public.payments as p join public.refunds as r on r.payment_id = p.id where p.order_id = $1',
         [order.id],
@@ -343,27 +271,23 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('leaves an order unpaid whose only money was of another amount', async () => {
-      const code = receipt();
-      await receive(code, { received_cents: 40_000 });
-      const { payment_id } = await assign(code);
+      const { payment_id } = await receiveAndAssign({ received_cents: 40_000 });
       expect(await takeBack(payment_id)).toBe('unpaid');
-      expect(await stateOf()).toMatchObject({ status: 'pending', money: 'unpaid', reserved: true });
+      expect(await stateOf(order)).toMatchObject({ status: 'pending', money: 'unpaid', is_reserved: true });
     });
 
     test('takes back a receipt that staff typed for the wrong order', async () => {
-      const { payment } = await confirm(receipt());
+      const { payment } = await confirm(order);
       expect(await takeBack(payment.id)).toBe('unpaid');
-      expect(await stateOf()).toMatchObject({ payments: 0 });
+      expect(await stateOf(order)).toMatchObject({ payments: [] });
     });
 
     test('keeps a refund that was withdrawn with its money, and none of a receipt that only staff typed', async () => {
-      const code = receipt();
-      await receive(code, { received_cents: charge + 1000 });
-      const { payment_id } = await assign(code);
-      const typed = await confirm(receipt(), { order_id: (await place()).id, received_cents: charge + 1000 });
+      const { code, payment_id } = await receiveAndAssign({ received_cents: charge + 1000 });
+      const typed = await confirm(await place(product), newReceipt(), { received_cents: charge + 1000 });
       for (const id of [payment_id, typed.payment.id]) {
-        const refund = await staff<{ id: string }>('request_refund', { payment_id: id, reason: 'Too much' });
-        await staff('withdraw_refund', { refund_id: refund.id });
+        const refund = await requestRefund({ id });
+        await withdrawRefund(refund);
         expect(await takeBack(id)).toBe('unpaid');
       }
       const { rows } = await database.query(
@@ -372,39 +296,32 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
       expect(rows).toEqual([{ status: 'withdrawn', payment_id: null, transaction_receipt: code }]);
       // It goes with the money to its next order.
-      expect(await assign(code)).toMatchObject({ outcome: 'paid_needs_review' });
+      expect(await assign(order, code)).toMatchObject({ outcome: 'paid_needs_review' });
     });
 
     test('withdraws the message about the payment, or corrects it once it was sent, and the next payment is reported again', async () => {
-      const code = receipt();
-      await receive(code);
-      const first = await assign(code);
-      expect(await messages()).toEqual(['order_paid waiting']);
+      const code = newReceipt();
+      await receive('juice', code);
+      const first = await assign(order, code);
+      expect(await textMessages()).toEqual(['order_paid waiting']);
       await takeBack(first.payment_id);
-      expect(await messages()).toEqual([]);
-      const second = await assign(code);
+      expect(await textMessages()).toEqual([]);
+      const second = await assign(order, code);
       await sendMessages();
       await takeBack(second.payment_id);
-      expect(await messages()).toEqual(['order_paid sent', 'order_payment_corrected waiting']);
+      expect(await textMessages()).toEqual(['order_paid sent', 'order_payment_corrected waiting']);
       await sendMessages();
-      await assign(code);
-      expect(await messages()).toEqual([
+      await assign(order, code);
+      expect(await textMessages()).toEqual([
         'order_paid sent',
         'order_payment_corrected sent',
         'order_paid waiting',
       ]);
     });
 
-    const set = (status: string) =>
-      staff('set_order_status', {
-        order_id: order.id,
-        status,
-        expected_status: 'processing',
-        expected_payment_status: 'paid',
-      });
     test.each([
-      ['the order was shipped', () => set('shipped'), 409, 'order_left'],
-      ['the order was delivered', () => set('delivered'), 409, 'order_left'],
+      ['the order was shipped', () => setStatus(order, 'shipped'), 409, 'order_left'],
+      ['the order was delivered', () => setStatus(order, 'delivered'), 409, 'order_left'],
       [
         'the rider has it',
         () =>
@@ -417,8 +334,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       [
         'its money is being sent back',
         async (payment_id: string) => {
-          await set('cancelled');
-          await staff('request_refund', { payment_id, reason: 'Cancelled' });
+          await setStatus(order, 'cancelled');
+          await requestRefund({ id: payment_id });
         },
         409,
         'refund_exists',
@@ -426,84 +343,78 @@ describe.each(testDatabases())('on %s', (kind) => {
       [
         'change was noted',
         (payment_id: string) =>
-          staff('note_change', { payment_id, kind: 'credit', amount_cents: 100, note: 'Next order' }),
+          asStaff('note_change', { payment_id, kind: 'credit', amount_cents: 100, note: 'Next order' }),
         409,
         'change_noted',
       ],
     ])('is refused once %s', async (_, happens, status, code) => {
-      const money = receipt();
-      await receive(money);
-      const { payment_id } = await assign(money);
+      const { payment_id } = await receiveAndAssign();
       await happens(payment_id);
       await expectRefusal(takeBack(payment_id), status, code);
-      expect(await stateOf()).toMatchObject({ money: 'paid', payments: 1 });
+      expect(await stateOf(order)).toMatchObject({ money: 'paid', payments: ['till completed'] });
     });
 
     test('is refused for money that its payer assigned by the reference', async () => {
-      const { payment } = await receive(receipt(), { reference: order.tracking_number });
-      await expectRefusal(takeBack(payment?.id ?? ''), 409, 'not_assigned_by_staff');
-      const code = receipt();
-      const other = await place();
-      const typed = await confirm(code, { order_id: other.id });
-      await receive(code, { reference: other.tracking_number });
+      const { payment } = await receive(order);
+      await expectRefusal(takeBack(payment.id), 409, 'not_assigned_by_staff');
+      const code = newReceipt();
+      const other = await place(product);
+      const typed = await confirm(other, code);
+      await receive(other, code);
       await expectRefusal(takeBack(typed.payment.id), 409, 'named_by_payer');
       await expectRefusal(takeBack('5a000000-0000-4000-8000-00000000ffff'), 404, 'payment_not_found');
     });
   });
 
   describe('an amount that differs from the charge', () => {
-    const come = async (cents: number) => {
-      const code = receipt();
-      await receive(code, { received_cents: cents });
-      const { payment_id } = await assign(code);
-      return { code, payment_id };
-    };
-    const decide = (decision: string, seen_cents: number, change: Record<string, unknown> = {}) =>
-      staff('resolve_review', { order_id: order.id, decision, seen_cents, ...change });
-    const changes = async (payment_id: string) =>
-      (
-        await database.query<{ line: string }>(
-          `select kind || ' ' || amount_cents as line from public.change_notes where payment_id = $1 order by noted_at`,
-          [payment_id],
-        )
-      ).rows.map(({ line }) => line);
+    const changes = (payment_id: string) =>
+      readColumn(
+        `select kind || ' ' || amount_cents as line from public.change_notes where payment_id = $1 order by noted_at`,
+        [payment_id],
+      );
 
     test.each([
       ['deliver', charge - 20_000, []],
       ['deliver_with_credit', charge + 20_000, ['credit 20000']],
       ['deliver_and_return', charge + 20_000, ['to_return 20000']],
     ])('%s decides the difference and the order in one step', async (decision, cents, noted) => {
-      const { code, payment_id } = await come(cents);
-      expect(await rowOf(code)).toMatchObject({ kind: 'wrong_amount', is_open: true });
-      await decide(decision, cents);
-      expect(await stateOf()).toMatchObject({ status: 'processing', money: 'paid', delivery: true });
-      expect(await rowOf(code)).toMatchObject({ is_open: false });
+      const { code, payment_id } = await receiveAndAssign({ received_cents: cents });
+      expect(await reconciliationRow(code)).toMatchObject({ kind: 'wrong_amount', is_open: true });
+      await resolveReview(decision, cents);
+      expect(await stateOf(order)).toMatchObject({ status: 'processing', money: 'paid', deliveries: 1 });
+      expect(await reconciliationRow(code)).toMatchObject({ is_open: false });
       expect(await changes(payment_id)).toEqual(noted);
     });
 
     test('cancel_and_refund sends all of it back, and ends the order with it', async () => {
-      const { code, payment_id } = await come(charge + 20_000);
-      await decide('cancel_and_refund', charge + 20_000, { note: 'Not in stock' });
-      expect(await rowOf(code)).toMatchObject({ is_open: false, refund_status: expect.any(String) });
-      expect(await stateOf()).toMatchObject({ money: 'needs_review' });
-      await expectRefusal(decide('deliver_with_credit', charge + 20_000), 409, 'nothing_to_resolve');
+      const { code, payment_id } = await receiveAndAssign({ received_cents: charge + 20_000 });
+      await resolveReview('cancel_and_refund', charge + 20_000, { note: 'Not in stock' });
+      expect(await reconciliationRow(code)).toMatchObject({
+        is_open: false,
+        refund_status: expect.any(String),
+      });
+      expect(await stateOf(order)).toMatchObject({ money: 'needs_review' });
+      await expectRefusal(resolveReview('deliver_with_credit', charge + 20_000), 409, 'nothing_to_resolve');
       expect(await changes(payment_id)).toEqual([]);
     });
 
     test('deliver assigns money under the order’s number and forgives the rest', async () => {
-      const code = receipt();
-      await receive(code, { reference: order.tracking_number, received_cents: charge - 10_000 });
-      expect(await rowOf(code)).toMatchObject({ kind: 'wrong_amount', order_waiting_cents: charge - 10_000 });
-      await decide('deliver', charge - 10_000, { receipt: code });
-      expect(await stateOf()).toMatchObject({ money: 'paid' });
-      expect(await rowOf(code)).toMatchObject({ is_open: false });
+      const code = newReceipt();
+      await receive(order, code, { received_cents: charge - 10_000 });
+      expect(await reconciliationRow(code)).toMatchObject({
+        kind: 'wrong_amount',
+        order_waiting_cents: charge - 10_000,
+      });
+      await resolveReview('deliver', charge - 10_000, { receipt: code });
+      expect(await stateOf(order)).toMatchObject({ money: 'paid' });
+      expect(await reconciliationRow(code)).toMatchObject({ is_open: false });
     });
 
     test('parts that add up to the charge are no difference', async () => {
-      const first = await come(40_000);
-      const second = await come(charge - 40_000);
+      const first = await receiveAndAssign({ received_cents: 40_000 });
+      const second = await receiveAndAssign({ received_cents: charge - 40_000 });
       for (const { code } of [first, second]) {
-        expect(await rowOf(code)).toMatchObject({
+        expect(await reconciliationRow(code)).toMatchObject({
           kind: 'matched',
           is_open: false,
           order_booked_cents: charge,
@@ -517,30 +428,34 @@ describe.each(testDatabases())('on %s', (kind) => {
       ['deliver_and_return', charge - 20_000, 400, 'decision_unknown'],
       ['keep', charge - 20_000, 400, 'decision_unknown'],
     ])('%s of %i cents is refused', async (decision, cents, status, code) => {
-      await come(cents);
-      await expectRefusal(decide(decision, cents), status, code);
-      expect(await stateOf()).toMatchObject({ money: 'needs_review' });
+      await receiveAndAssign({ received_cents: cents });
+      await expectRefusal(resolveReview(decision, cents), status, code);
+      expect(await stateOf(order)).toMatchObject({ money: 'needs_review' });
     });
 
     test('is not decided by staff who saw another amount, twice, or by accepting the money alone', async () => {
-      const { code } = await come(charge - 20_000);
-      await expectRefusal(decide('deliver', charge), 409, 'order_changed');
+      const { code } = await receiveAndAssign({ received_cents: charge - 20_000 });
+      await expectRefusal(resolveReview('deliver', charge), 409, 'order_changed');
       await expectRefusal(
-        staff('resolve_difference', { decision: 'accept', receipt: code }),
+        asStaff('resolve_difference', { decision: 'accept', receipt: code }),
         409,
         'decide_order',
       );
-      await decide('deliver', charge - 20_000);
-      await expectRefusal(decide('deliver', charge - 20_000), 409, 'nothing_to_resolve');
+      await resolveReview('deliver', charge - 20_000);
+      await expectRefusal(resolveReview('deliver', charge - 20_000), 409, 'nothing_to_resolve');
     });
 
     test('a second payment that the shop keeps is owed as credit', async () => {
-      await receive(receipt(), { reference: order.tracking_number });
-      const twice = receipt();
-      const { payment } = await receive(twice, { reference: order.tracking_number });
-      await staff('resolve_difference', { decision: 'accept', receipt: twice });
-      expect(await changes(payment?.id ?? '')).toEqual([`credit ${charge}`]);
-      expect(await rowOf(twice)).toMatchObject({ is_open: false, owed_cents: charge, returned_cents: 0 });
+      await receive(order);
+      const twice = newReceipt();
+      const { payment } = await receive(order, twice);
+      await asStaff('resolve_difference', { decision: 'accept', receipt: twice });
+      expect(await changes(payment.id)).toEqual([`credit ${charge}`]);
+      expect(await reconciliationRow(twice)).toMatchObject({
+        is_open: false,
+        owed_cents: charge,
+        returned_cents: 0,
+      });
     });
   });
 
@@ -550,34 +465,21 @@ describe.each(testDatabases())('on %s', (kind) => {
       kind_: string,
       amount_cents: number,
       change: Record<string, unknown> = {},
-    ) => staff('note_change', { payment_id, kind: kind_, amount_cents, ...change });
+    ) => asStaff('note_change', { payment_id, kind: kind_, amount_cents, ...change });
 
     test('that went back in part lowers what is owed and what the books have, and the rest can be refunded by hand', async () => {
-      const code = receipt();
-      const { payment } = await receive(code, { reference: order.tracking_number });
-      const id = payment?.id ?? '';
+      const code = newReceipt();
+      const { payment } = await receive(order, code);
+      const id = payment.id;
       await note(id, 'to_return', 20_000);
-      expect(await rowOf(code)).toMatchObject({ owed_cents: 20_000, returned_cents: 0 });
-      const back = receipt();
+      expect(await reconciliationRow(code)).toMatchObject({ owed_cents: 20_000, returned_cents: 0 });
+      const back = newReceipt();
       await note(id, 'returned', 20_000, { receipt: back.toLowerCase(), note: 'From the portal' });
-      expect(await rowOf(code)).toMatchObject({ owed_cents: 0, returned_cents: 20_000 });
+      expect(await reconciliationRow(code)).toMatchObject({ owed_cents: 0, returned_cents: 20_000 });
       await expectRefusal(note(id, 'returned', 100, { receipt: back }), 409, 'refund_receipt_used');
-      await staff('set_order_status', {
-        order_id: order.id,
-        status: 'cancelled',
-        expected_status: 'processing',
-        expected_payment_status: 'paid',
-      });
-      await expectRefusal(
-        staff('request_refund', { payment_id: id, reason: 'Cancelled' }),
-        409,
-        'partly_returned',
-      );
-      const refund = await staff<{ refund_cents: number }>('note_refund_by_hand', {
-        payment_id: id,
-        refund_receipt: receipt(),
-        reason: 'The rest',
-      });
+      await setStatus(order, 'cancelled');
+      await expectRefusal(requestRefund(payment), 409, 'partly_returned');
+      const refund = await noteRefundByHand(payment);
       expect(refund.refund_cents).toBe(charge - 20_000);
       await expectRefusal(note(id, 'returned', 100), 409, 'refund_exists');
     });
@@ -594,24 +496,24 @@ describe.each(testDatabases())('on %s', (kind) => {
     ] as const)(
       '%s %i after %j is refused: never more than came',
       async (kind_, cents, earlier, status, code) => {
-        const { payment } = await receive(receipt(), { reference: order.tracking_number });
-        const id = payment?.id ?? '';
+        const { payment } = await receive(order);
+        const id = payment.id;
         for (const [earlierKind, earlierCents] of earlier) await note(id, earlierKind, earlierCents);
         await expectRefusal(note(id, kind_, cents), status, code);
       },
     );
 
     test('of more than staff typed books all that M-PESA reported, so that the figures lose only what went back', async () => {
-      const figures = () => staff<{ received: number }>('dashboard_figures', {});
+      const figures = () => asStaff<{ received: number }>('dashboard_figures', {});
       const { received } = await figures();
-      const code = receipt();
-      const { payment } = await confirm(code);
-      await receive(code, { received_cents: charge + 50_000 });
+      const code = newReceipt();
+      const { payment } = await confirm(order, code);
+      await receive('juice', code, { received_cents: charge + 50_000 });
       await note(payment.id, 'returned', 20_000);
       expect((await figures()).received - received).toBe(charge + 30_000);
       await note(payment.id, 'credit', 30_000);
       expect((await figures()).received - received).toBe(charge + 30_000);
-      expect(await rowOf(code)).toMatchObject({
+      expect(await reconciliationRow(code)).toMatchObject({
         our_cents: charge + 50_000,
         is_open: false,
         owed_cents: 10_000,
@@ -626,18 +528,11 @@ describe.each(testDatabases())('on %s', (kind) => {
     ])(
       'an accepted shortfall: %s, typed %i, then %i: the order is %s',
       async (how, typed, then, payment_status, booked) => {
-        const code = receipt();
-        const { payment } = await confirm(code, { received_cents: typed });
-        await staff('resolve_review', { order_id: order.id, decision: 'deliver', seen_cents: typed });
-        if (how === 'M-PESA reports') await receive(code, { received_cents: then });
-        else
-          await staff('correct_till_payment', {
-            payment_id: payment.id,
-            seen_receipt: code,
-            seen_cents: typed,
-            receipt: code,
-            received_cents: then,
-          });
+        const code = newReceipt();
+        const { payment } = await confirm(order, code, { received_cents: typed });
+        await resolveReview('deliver', typed);
+        if (how === 'M-PESA reports') await receive('juice', code, { received_cents: then });
+        else await correct(payment, { received_cents: then });
         const { rows } = await database.query(
           `select o.payment_status, p.charge_cents from public.orders as o join public.payments as p on p.order_id = o.id where o.id = $1`,
           [order.id],
@@ -647,46 +542,27 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
 
     test('keeps the amount that it was decided by', async () => {
-      const code = receipt();
-      const { payment } = await confirm(code, { received_cents: charge + 10_000 });
-      await staff('resolve_review', {
-        order_id: order.id,
-        decision: 'deliver_with_credit',
-        seen_cents: charge + 10_000,
-      });
-      await expectRefusal(
-        staff('correct_till_payment', {
-          payment_id: payment.id,
-          seen_receipt: code,
-          seen_cents: charge + 10_000,
-          receipt: code,
-          received_cents: charge,
-        }),
-        409,
-        'change_noted',
-      );
+      const code = newReceipt();
+      const { payment } = await confirm(order, code, { received_cents: charge + 10_000 });
+      await resolveReview('deliver_with_credit', charge + 10_000);
+      await expectRefusal(correct(payment, { received_cents: charge }), 409, 'change_noted');
     });
 
     test('that is to be returned keeps the details of its customer', async () => {
-      const code = receipt();
-      const { payment } = await receive(code, { reference: order.tracking_number });
-      const reason = async () =>
-        (
-          await database.query<{ reason: string | null }>(
-            'select private.unsettled_money_reason($1) as reason',
-            [order.id],
-          )
-        ).rows[0]?.reason;
+      const code = newReceipt();
+      const { payment } = await receive(order, code);
+      const reason = () =>
+        readValue<string | null>('select private.unsettled_money_reason($1) as reason', [order.id]);
       expect(await reason()).toBeNull();
-      await note(payment?.id ?? '', 'to_return', 20_000);
+      await note(payment.id, 'to_return', 20_000);
       expect(await reason()).toBe('Change is owed to its customer');
-      await note(payment?.id ?? '', 'returned', 20_000);
+      await note(payment.id, 'returned', 20_000);
       expect(await reason()).toBeNull();
     });
 
     test('notes are never changed', async () => {
-      const { payment } = await receive(receipt(), { reference: order.tracking_number });
-      await note(payment?.id ?? '', 'credit', 100);
+      const { payment } = await receive(order);
+      await note(payment.id, 'credit', 100);
       for (const statement of [
         'update public.change_notes set amount_cents = 200 where true',
         'delete from public.change_notes where true',
@@ -697,25 +573,20 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('a typed receipt', () => {
-    const register = (what: string) => call(database, 'service', 'record_mpesa_registration', { kind: what });
+    const register = (what: string) => asService('record_mpesa_registration', { kind: what });
     const cover = () =>
       database.query(
         `insert into public.statement_pulls (window_from, window_to, outcome, leased_until, finished_at)
          values (now() - interval '1 day', now() + interval '1 hour', 'complete', now(), now())`,
       );
-    const check = (code: string) =>
-      staff<{ state: string; reported_cents: number | null; order_number: string | null }>(
-        'check_typed_receipt',
-        {
-          order_id: order.id,
-          receipt: code,
-        },
-      );
+    const check = (receipt: string) =>
+      asStaff<{ order_number: string | null }>('check_typed_receipt', { order_id: order.id, receipt });
 
     test.each([
-      ['confirmations are registered', () => register('till'), 'not_reported'],
+      ['confirmations are registered', 'not_reported', () => register('till')],
       [
         'complete statements cover the time since the order',
+        'not_reported',
         async () => {
           await database.query(
             `update public.orders set created_at = now() - interval '2 hours' where id = $1`,
@@ -723,42 +594,44 @@ describe.each(testDatabases())('on %s', (kind) => {
           );
           await cover();
         },
-        'not_reported',
       ],
-      ['nothing is registered', () => Promise.resolve(), 'unknown'],
-      ['the order is younger than the statement', () => cover(), 'unknown'],
-    ])('that M-PESA has not reported, when %s, is: %s', async (_, happens, state) => {
-      const code = receipt();
+      ['nothing is registered', 'unknown', () => Promise.resolve()],
+      ['the order is younger than the statement', 'unknown', () => cover()],
+    ])('that M-PESA has not reported, when %s, is: %s', async (_, state, happens) => {
+      const code = newReceipt();
       await happens();
       expect(await check(code)).toMatchObject({ state, reported_cents: null });
       if (state === 'unknown') {
-        expect(await confirm(code)).toMatchObject({ outcome: 'paid' });
+        expect(await confirm(order, code)).toMatchObject({ outcome: 'paid' });
         return;
       }
-      await expectRefusal(confirm(code), 409, 'receipt_not_reported');
-      const { payment } = await confirm(code, { although_not_reported: true });
-      expect(await rowOf(payment.id)).toMatchObject({ order_id: order.id, confirmed_by: expect.any(String) });
-      expect((await rowOf(payment.id))?.kind).toMatch(/^(typed|missing_there)$/);
-      await receive(code);
-      expect(await rowOf(code)).toMatchObject({ kind: 'matched' });
+      await expectRefusal(confirm(order, code), 409, 'receipt_not_reported');
+      const { payment } = await confirm(order, code, { although_not_reported: true });
+      expect(await reconciliationRow(payment.id)).toMatchObject({
+        order_id: order.id,
+        confirmed_by: expect.any(String),
+      });
+      expect((await reconciliationRow(payment.id))?.kind).toMatch(/^(typed|missing_there)$/);
+      await receive('juice', code);
+      expect(await reconciliationRow(code)).toMatchObject({ kind: 'matched' });
     });
 
     test('stays typed, not confirmed, until M-PESA reports it', async () => {
       await register('till');
-      const { payment } = await confirm(receipt(), { although_not_reported: true });
-      expect(await rowOf(payment.id)).toMatchObject({ kind: 'typed', is_open: true });
+      const { payment } = await confirm(order, newReceipt(), { although_not_reported: true });
+      expect(await reconciliationRow(payment.id)).toMatchObject({ kind: 'typed', is_open: true });
     });
 
     test('is reported with M-PESA’s amount, and with the order that it paid', async () => {
       await register('till');
-      const code = receipt();
-      await receive(code, { received_cents: 90_000 });
+      const code = newReceipt();
+      await receive('juice', code, { received_cents: 90_000 });
       expect(await check(code)).toMatchObject({
         state: 'reported',
         reported_cents: 90_000,
         order_number: null,
       });
-      await assign(code);
+      await assign(order, code);
       expect((await check(code)).order_number).toMatch(/^ORD-/);
       await expectRefusal(check('123'), 400, 'receipt_invalid');
     });
@@ -770,72 +643,62 @@ describe.each(testDatabases())('on %s', (kind) => {
       seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
       return Math.floor((seed / 2_147_483_648) * count);
     };
-    const orders = [order, await place(), await place()];
+    const orders = [order, await place(product), await place(product)];
     const money: string[] = [];
-    const payments = async () =>
-      (
-        await database.query<{ id: string; order_id: string }>(
-          `select id, order_id from public.payments where order_id = any ($1::uuid[]) and status = 'completed' order by created_at, id`,
-          [`{${orders.map(({ id }) => id).join(',')}}`],
-        )
-      ).rows;
+    const payments = () =>
+      readRows<{ id: string; order_id: string }>(
+        `select id, order_id from public.payments where order_id = any ($1::uuid[]) and status = 'completed' order by created_at, id`,
+        [`{${orders.map(({ id }) => id).join(',')}}`],
+      );
     const came = async (id: string) =>
-      (
-        await database.query<{ cents: number }>(
-          `select coalesce(sum(charge_cents), 0)::integer as cents from public.payments
+      (await readValue<number>(
+        `select coalesce(sum(charge_cents), 0)::integer as cents from public.payments
            where order_id = $1 and status = 'completed' and not needs_refund`,
-          [id],
-        )
-      ).rows[0]?.cents ?? 0;
+        [id],
+      )) ?? 0;
     const any = <T>(list: readonly T[]) => list[pick(list.length)];
     const amounts = [charge, charge, charge - 10_000, 10_000, charge + 10_000];
     const actions: (() => Promise<unknown>)[] = [
       async () => {
-        const code = receipt();
+        const code = newReceipt();
         money.push(code);
-        await receive(code, {
+        await receive(any(['juice', any(orders)?.tracking_number]) ?? '', code, {
           received_cents: any(amounts),
-          reference: any(['juice', any(orders)?.tracking_number]),
         });
       },
-      async () => assign(any(money) ?? '', any(orders)),
-      async () => confirm(receipt(), { order_id: any(orders)?.id, received_cents: any(amounts) }),
+      async () => assign(any(orders) ?? order, any(money) ?? ''),
+      async () => confirm(any(orders) ?? order, newReceipt(), { received_cents: any(amounts) }),
       async () => takeBack(any(await payments())?.id ?? order.id),
       async () => takeBack(any(await payments())?.id ?? order.id),
       async () => {
         const one = any(orders) ?? order;
-        await staff('resolve_review', {
+        await asStaff('resolve_review', {
           order_id: one.id,
           decision: any(['deliver', 'deliver_with_credit', 'deliver_and_return', 'cancel_and_refund']),
           seen_cents: await came(one.id),
         });
       },
       async () =>
-        staff('note_change', {
+        asStaff('note_change', {
           payment_id: any(await payments())?.id,
           kind: any(['credit', 'to_return', 'returned']),
           amount_cents: any([100, 10_000, charge - 100]),
         }),
-      async () =>
-        staff('note_refund_by_hand', {
-          payment_id: any(await payments())?.id,
-          refund_receipt: receipt(),
-          reason: 'Sent back',
-        }),
-      async () => staff('request_refund', { payment_id: any(await payments())?.id, reason: 'Sent back' }),
+      async () => noteRefundByHand(any(await payments()) ?? order),
+      async () => requestRefund(any(await payments()) ?? order),
       async () => {
         const { rows } = await database.query(
           `update public.orders set expires_at = now() - interval '1 minute', reserved_until = case when reserved_until is not null then now() - interval '1 minute' end
            where id = $1 and payment_status = 'unpaid' and expires_at is not null returning id`,
           [any(orders)?.id],
         );
-        if (rows.length > 0) await call(database, 'service', 'expire_reservations');
+        if (rows.length > 0) await expireReservations();
       },
       async () => {
-        const one = any(orders);
+        const one = any(orders) ?? order;
         const now = await stateOf(one);
-        await staff('set_order_status', {
-          order_id: one?.id,
+        await asStaff('set_order_status', {
+          order_id: one.id,
           status: any(['processing', 'shipped', 'cancelled', 'pending']),
           expected_status: now?.status,
           expected_payment_status: now?.money,

@@ -8,7 +8,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { shopMigrations } from '../../../scripts/shop-migrations.ts';
 import { describeCatalogue } from '../database/database-catalogue.ts';
 import { expectBalancedBooks } from '../payments/balanced-books.ts';
-import { call, orderForm, type PlacedOrder } from '../shop-database.ts';
+import type { PlacedOrder } from '../shop-database.ts';
+import { type Steps, shopSteps } from '../steps.ts';
 import { initialUnits } from './fill-shop.ts';
 import { findLostObjects } from './lost-objects.ts';
 import { listFixtures, openFixture } from './open-fixture.ts';
@@ -75,10 +76,7 @@ describe.each(testDatabases().flatMap((kind) => fixtures.map((commit) => ({ kind
   ({ kind, commit }) => {
     let database: Database;
     let before: { books: Record<string, number>; orders: Record<string, unknown>[] };
-    const service = <Answer>(procedure: string, given: Record<string, unknown>) =>
-      call<Answer>(database, 'service', procedure, given);
-    const first = async <Row>(query: string, values: unknown[] = []) =>
-      (await database.query<Row & Record<string, unknown>>(query, values)).rows[0] as Row;
+    let shop: Steps;
 
     const correctedOrders = () =>
       before.orders.map((order) => {
@@ -88,6 +86,7 @@ describe.each(testDatabases().flatMap((kind) => fixtures.map((commit) => ({ kind
 
     beforeAll(async () => {
       database = await openFixture(kind, commit);
+      shop = shopSteps(database);
       before = { books: await readBooks(database), orders: await readOrders(database) };
       await migrate(database, shopMigrations);
     });
@@ -113,11 +112,13 @@ describe.each(testDatabases().flatMap((kind) => fixtures.map((commit) => ({ kind
 
     test('keeps texts and limits that the owner changed', async () => {
       expect(
-        await first(
+        await shop.readRow(
           `select body from public.message_templates where kind = 'order_payment_held' and channel = 'text'`,
         ),
       ).toEqual({ body: '{shop}: {paid} received. Karibu! {link}' });
-      expect(await first(`select allowed::integer from private.limits where name = 'place_order'`)).toEqual({
+      expect(
+        await shop.readRow(`select allowed::integer from private.limits where name = 'place_order'`),
+      ).toEqual({
         allowed: 77,
       });
     });
@@ -142,49 +143,25 @@ describe.each(testDatabases().flatMap((kind) => fixtures.map((commit) => ({ kind
     });
 
     test('sells: an earlier order and a new one are paid, and an earlier payment is taken back', async () => {
-      const staff = <Answer>(procedure: string, given: Record<string, unknown>) =>
-        call<Answer>(database, 'staff', procedure, given);
-      const typed = await first<{ id: string }>(
+      const typed = await shop.readValue(
         `select p.id from public.payments as p join public.orders as o on o.id = p.order_id where o.customer_name = 'typed'`,
       );
-      expect(await staff('take_back_payment', { payment_id: typed.id })).toBe('unpaid');
-      await staff('resume_prompts', {});
+      expect(await shop.asStaff('take_back_payment', { payment_id: typed })).toBe('unpaid');
+      await shop.asStaff('resume_prompts');
       // The order waits as it did when the database was stored.
       await database.query(
         `update public.orders set expires_at = now() + interval '15 minutes', expiry_limit = now() + interval '30 minutes',
            reserved_until = case when reserved_until is not null then now() + interval '15 minutes' end
          where customer_name = 'open'`,
       );
-      const earlier = await first<PlacedOrder>(
+      const earlier = await shop.readRows<PlacedOrder>(
         `select id, tracking_number from public.orders where customer_name = 'open'`,
       );
+      expect(earlier).toHaveLength(1);
       const [product = ''] = (await unitsOf(database)).keys();
-      const next = await call<PlacedOrder>(
-        database,
-        'visitor',
-        'place_order',
-        orderForm(product),
-        '10.9.9.9',
-      );
-      for (const [index, { id, tracking_number }] of [earlier, next].entries()) {
-        const { payment } = await service<{ payment: { id: string } }>('begin_payment', {
-          order_id: id,
-          tracking_number,
-          phone: `071234567${index}`,
-          callback_secret: `${index}`.repeat(32),
-        });
-        await service('settle_payment', {
-          payment_id: payment.id,
-          source: 'callback',
-          body: '{}',
-          result: 'succeeded',
-          result_code: '0',
-          received_cents: 95_100,
-          receipt: `UKL7UPDAT${index}`,
-        });
-        expect(await first('select payment_status from public.orders where id = $1', [id])).toEqual({
-          payment_status: 'paid',
-        });
+      for (const order of [...earlier, await shop.place(product, { address: '10.9.9.9' })]) {
+        await shop.settle((await shop.begin(order)).payment);
+        expect(await shop.stateOf(order)).toMatchObject({ money: 'paid' });
       }
       await expectBalancedBooks(database, { stock: await unitsOf(database) });
     });
