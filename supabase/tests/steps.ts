@@ -61,6 +61,14 @@ export const failed = { result: 'failed', result_code: '1032', received_cents: n
 /** Changes of `settle`: the answer to a query, which contains neither amount nor receipt. */
 export const byQuery = { source: 'query', received_cents: null, receipt: null };
 
+/** Changes of `settleReversal`: M-PESA did not reverse the payment. */
+export const reversalFailed = {
+  result: 'failed',
+  result_code: '11',
+  refund_receipt: null,
+  refund_cents: null,
+};
+
 /** Runs work several times concurrently. */
 export const concurrently = <Result>(count: number, work: (index: number) => Promise<Result>) =>
   Promise.all(Array.from({ length: count }, (_, index) => work(index)));
@@ -135,10 +143,13 @@ export function shopSteps(database: Database) {
     }: { quantity?: number; by?: Caller; address?: string | undefined } & Arguments = {},
   ) => callAs<PlacedOrder>(by, 'place_order', { ...orderForm(product, quantity), ...form }, address);
 
-  /** What the storefront shows of an order. Without proof it is masked. */
+  /**
+   * What the storefront shows of an order. Without proof it is masked.
+   * @param proof `access_key` or `phone_last_four`
+   */
   const track = <Answer = Arguments>(
     { tracking_number }: Pick<PlacedOrder, 'tracking_number'>,
-    proof: { access_key?: string | undefined; phone_last_four?: string } = {},
+    proof: Arguments = {},
     address?: string,
   ) => asVisitor<Answer>('track_order', { tracking_number, ...proof }, address);
 

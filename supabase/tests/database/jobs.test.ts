@@ -1,21 +1,15 @@
 // Claims of jobs by processes. A hosted project bills every call of the payment function.
-
-import type { Database } from '@jani-juice/backend/database';
 import { testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { call, openShopDatabase } from '../shop-database.ts';
+import { describe, expect, test } from 'vitest';
+import { setUpShop } from '../steps.ts';
 
 const actions = ['query-open', 'send-refunds', 'take-up-till', 'pull-statement'] as const;
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
-  beforeAll(async () => {
-    database = await openShopDatabase(kind);
-  });
-  afterAll(() => database.close());
+  const { database, asService, expireReservations } = setUpShop(kind);
 
-  const claim = (action: string) => call<boolean>(database, 'service', 'claim_payment_job', { action });
-  const claimDueJobs = () => call<string[]>(database, 'service', 'claim_due_jobs');
+  const claim = (action: string) => asService<boolean>('claim_payment_job', { action });
+  const claimDueJobs = () => asService<string[]>('claim_due_jobs');
   /** Three processes claim concurrently. */
   const claims = async (action: string) => {
     const answers = await Promise.all([claim(action), claim(action), claim(action)]);
@@ -65,7 +59,7 @@ describe.each(testDatabases())('on %s', (kind) => {
        select id, '254712345678', 1100, 'processing', 'ws_CO_1', now() - interval '1 second' from public.orders`,
     );
     expect(await isDue('query-open')).toBe(true);
-    const elsewhere = await call<string[]>(database, 'service', 'claim_due_jobs', { busy: ['query-open'] });
+    const elsewhere = await asService<string[]>('claim_due_jobs', { busy: ['query-open'] });
     expect(elsewhere, 'left to other processes').not.toContain('query-open');
     expect(await claims('query-open')).toBe(await windows('jobs', 'query-open'));
     const { rows } = await database.query(
@@ -89,9 +83,9 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('pulls a registered statement every half hour', async () => {
-    await call(database, 'service', 'record_mpesa_registration', { kind: 'statement' });
+    await asService('record_mpesa_registration', { kind: 'statement' });
     expect(await isDue('pull-statement')).toBe(true);
-    const leased = await call<{ id: number }>(database, 'service', 'lease_statement_pull');
+    const leased = await asService<{ id: number }>('lease_statement_pull');
     expect(await isDue('pull-statement')).toBe(false);
     await database.query(
       `update public.statement_pulls set outcome = 'complete', finished_at = now() - interval '31 minutes' where id = $1`,
@@ -112,7 +106,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(answers.flat().filter((job) => job === 'expire-reservations')).toHaveLength(
       (await windows('jobs', 'expire-reservations')) ?? 0,
     );
-    expect(await call(database, 'service', 'expire_reservations')).toBe(1);
+    expect(await expireReservations()).toBe(1);
     expect(await isDue('expire-reservations')).toBe(false);
   });
 

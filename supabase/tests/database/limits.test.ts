@@ -1,14 +1,13 @@
 // Limits per network: the networks of a call, their allowances, and refusals that do not roll back their counters.
 import { createHash, randomUUID } from 'node:crypto';
-import type { Database } from '@jani-juice/backend/database';
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { call, expectRefusal, openShopDatabase, people } from '../shop-database.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { expectRefusal, people } from '../shop-database.ts';
+import { concurrently, settleAll, setUpShop } from '../steps.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const { database, asVisitor, asService, readRows } = setUpShop(kind);
   beforeAll(async () => {
-    database = await openShopDatabase(kind);
     await database.execute(`
       -- No window ends during the tests.
       insert into private.limits (name, allowed, within) values ('three calls', 3, '1000 days');
@@ -40,10 +39,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       grant execute on all functions in schema public to anon;
     `);
   });
-  afterAll(() => database.close());
 
   const count = (address: string | undefined, subject = '') =>
-    call<boolean>(database, 'visitor', 'call_limited', { limit_name: 'three calls', subject }, address);
+    asVisitor<boolean>('call_limited', { limit_name: 'three calls', subject }, address);
   const repeat = async (times: number, work: () => Promise<boolean>) => {
     const answers: boolean[] = [];
     for (let time = 0; time < times; time += 1) answers.push(await work());
@@ -111,7 +109,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test("the shop's own servers send the IP address of their visitor", async () => {
     const named = { 'cf-connecting-ip': '203.0.113.7', 'x-visitor-address': '198.51.100.1' };
-    await call(database, 'service', 'register_storefront', {
+    await asService('register_storefront', {
       token_hash: createHash('sha256').update(token).digest('hex'),
     });
     expect(await networksOf('visitor', { ...named, 'x-visitor-token': token })).toBe('198.51.100.1');
@@ -123,12 +121,9 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('stores the tokens of the last five keys', async () => {
     for (let key = 0; key < 7; key += 1) {
-      await call(database, 'service', 'register_storefront', { token_hash: String(key).repeat(64) });
+      await asService('register_storefront', { token_hash: String(key).repeat(64) });
     }
-    const { rows } = await database.query<{ count: number }>(
-      'select count(*) from private.storefront_tokens',
-    );
-    expect(rows).toEqual([{ count: 5 }]);
+    expect(await readRows('select count(*) from private.storefront_tokens')).toEqual([{ count: 5 }]);
   });
 
   test('a call without an address belongs to the shop and is never limited', async () => {
@@ -139,9 +134,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('an unknown limit is an error, also for the shop itself', async () => {
-    await expect(
-      call(database, 'service', 'call_limited', { limit_name: 'no such limit' }),
-    ).rejects.toThrow();
+    await expect(asService('call_limited', { limit_name: 'no such limit' })).rejects.toThrow();
   });
 
   test('an address has its allowance, which does not limit another address of its /24', async () => {
@@ -149,7 +142,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await repeat(5, () => count('192.0.2.1'))).toEqual([true, true, true, false, false]);
     expect(await repeat(4, () => count('192.0.2.2'))).toEqual([true, true, true, false]);
     const within = (address: string) =>
-      call<boolean>(database, 'visitor', 'ask_limited', { limit_name: 'three calls' }, address);
+      asVisitor<boolean>('ask_limited', { limit_name: 'three calls' }, address);
     expect([await within('192.0.2.1'), await within('192.0.2.3')]).toEqual([false, true]);
   });
 
@@ -188,8 +181,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     await forget();
     await repeat(50, () => count('203.0.113.1'));
     expect(await count('203.0.113.2')).toBe(true);
-    const { rows } = await database.query(`select subject, hits from private.rate_limits order by subject`);
-    expect(rows).toEqual([
+    expect(await readRows(`select subject, hits from private.rate_limits order by subject`)).toEqual([
       { subject: '203.0.113.0/24', hits: 4 },
       { subject: '203.0.113.1', hits: 3 },
       { subject: '203.0.113.2', hits: 1 },
@@ -206,7 +198,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('a returned error rolls back the work but not the counter, and equals a raised one', async () => {
     await forget();
-    const fail = () => call(database, 'visitor', 'fail_counted', { status: 409 }, '192.0.2.1');
+    const fail = () => asVisitor('fail_counted', { status: 409 }, '192.0.2.1');
     for (let time = 0; time < 3; time += 1) {
       const error = await expectRefusal(fail(), 409, 'not_today');
       expect([error.message, error.hint]).toEqual(['Not today', '7']);
@@ -222,11 +214,11 @@ describe.each(testDatabases())('on %s', (kind) => {
       `insert into private.limits (name, allowed, within) values ('in a moment', 1, '1 second'), ('in a day', 1, '1 day')`,
     );
     for (const limit of ['in a moment', 'in a day']) {
-      await call(database, 'visitor', 'call_limited', { limit_name: limit }, '192.0.2.1');
+      await asVisitor('call_limited', { limit_name: limit }, '192.0.2.1');
     }
     await expect
       .poll(async () => {
-        await call(database, 'service', 'forget_old_rows');
+        await asService('forget_old_rows');
         const { rows } = await database.query<{ bucket: string }>(
           'select distinct bucket from private.rate_limits',
         );
@@ -302,9 +294,8 @@ describe.each(testDatabases())('on %s', (kind) => {
 });
 
 describe.runIf(testDatabases().includes('postgresql'))('concurrently on PostgreSQL', () => {
-  let database: Database;
+  const { database, asVisitor, track } = setUpShop('postgresql');
   beforeAll(async () => {
-    database = await openShopDatabase('postgresql');
     await database.execute(`
       insert into private.limits (name, allowed, within) values ('ten calls', 10, '1000 days');
       create function public.call_limited() returns boolean
@@ -312,13 +303,10 @@ describe.runIf(testDatabases().includes('postgresql'))('concurrently on PostgreS
       grant execute on function public.call_limited to anon;
     `);
   });
-  afterAll(() => database.close());
 
-  test('of 80 calls from 20 addresses of one network, exactly its allowance succeeds', async () => {
-    const answers = await Promise.all(
-      Array.from({ length: 160 }, (_, index) =>
-        call<boolean>(database, 'visitor', 'call_limited', {}, `192.0.2.${index % 20}`),
-      ),
+  test('of 160 calls from 20 addresses of one network, exactly its allowance succeeds', async () => {
+    const answers = await concurrently(160, (index) =>
+      asVisitor<boolean>('call_limited', {}, `192.0.2.${index % 20}`),
     );
     expect(answers.filter(Boolean)).toHaveLength(80);
   });
@@ -328,16 +316,8 @@ describe.runIf(testDatabases().includes('postgresql'))('concurrently on PostgreS
       update private.limits set allowed = 20, within = '1000 days' where name = 'digits';
       update private.limits set allowed = 1000 where name in ('order_lookups', 'orders_looked_up');
     `);
-    const outcomes = await Promise.allSettled(
-      Array.from({ length: 80 }, (_, index) =>
-        call(
-          database,
-          'visitor',
-          'track_order',
-          { tracking_number: `JJ-20260101-${1000 + index}`, phone_last_four: '1234' },
-          '198.51.100.7',
-        ),
-      ),
+    const outcomes = await settleAll(80, (index) =>
+      track({ tracking_number: `JJ-20260101-${1000 + index}` }, { phone_last_four: '1234' }, '198.51.100.7'),
     );
     expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(20);
   });

@@ -1,51 +1,36 @@
 // Concurrent work on the same orders, receipts, refunds and products never deadlocks: PostgreSQL would end one of the transactions
 // (40P01), and its work would have to be repeated.
-import { randomBytes, randomInt } from 'node:crypto';
-import { type Database, DatabaseError } from '@jani-juice/backend/database';
-import { asRole, type Claims, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { randomInt } from 'node:crypto';
+import { DatabaseError } from '@jani-juice/backend/database';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import { describe, expect, test } from 'vitest';
 import { isExhaustive } from '../../../scripts/test-depth.ts';
 import { expectBalancedBooks } from '../payments/balanced-books.ts';
 import {
-  call,
   makeProduct,
-  openShopDatabase,
-  orderForm,
   type PlacedOrder,
   people,
   secondStepPassed,
   untilOneQueryWaits,
 } from '../shop-database.ts';
+import { byQuery, newReceipt, reversalFailed, setUpShop } from '../steps.ts';
 
 const charge = 95_100;
-const receipt = () => `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
+const other = secondStepPassed;
 /** A deadlock needs several attempts: `npm run test:long` makes all of them. */
 const rounds = (exhaustive: number) => (isExhaustive ? exhaustive : exhaustive / 5);
 const pick = <Item>(items: readonly Item[]): Item => items[randomInt(items.length)] as Item;
 
 // PGlite has one connection, so nothing is concurrent.
 describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => {
-  let database: Database;
+  const shop = setUpShop('postgresql');
+  const { database, callAs, asStaff, asService, queryAs, readRows, place, endPaymentTime } = shop;
+  const { expireReservations, setStatus, recordPush, prompt, beginTest, settle, receive, confirm } = shop;
+  const { assign, requestRefund, approveRefund, withdrawRefund, leaseRefunds, settleReversal } = shop;
 
-  beforeAll(async () => {
-    database = await openShopDatabase('postgresql');
-  });
-  afterAll(() => database.close());
-
-  const service = <Answer>(procedure: string, given: Record<string, unknown> = {}) =>
-    call<Answer>(database, 'service', procedure, given);
-  const as = <Answer>(member: Claims, sql: string, parameters: unknown[]) =>
-    asRole(
-      database,
-      member,
-      async (session) => (await session.query<{ answer: Answer }>(sql, parameters)).rows[0]?.answer as Answer,
-    );
-  const staff = people.staff;
-  const other = secondStepPassed;
-
-  async function place(product: string): Promise<PlacedOrder> {
+  async function placeUnlimited(product: string): Promise<PlacedOrder> {
     await database.execute('delete from private.rate_limits');
-    return call<PlacedOrder>(database, 'visitor', 'place_order', { ...orderForm(product), quantity: 1 });
+    return place(product);
   }
   /** Runs all calls concurrently. Returns the errors of PostgreSQL; refusals of the shop are allowed. */
   async function atOnce(works: (() => Promise<unknown>)[]): Promise<string[]> {
@@ -76,8 +61,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
     await database.query('insert into public.categories (name) values ($1)', [names[0]]);
     const products: string[] = [];
     for (let number = 0; number < 12; number += 1) {
-      const product = await makeProduct(database, 100);
-      products.push(product);
+      products.push(await makeProduct(database, 100));
     }
     await database.query(
       `update public.products set category = $1 where id = any (string_to_array($2, ',')::uuid[])`,
@@ -87,7 +71,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
     for (let round = 0; round < rounds(40); round += 1) {
       const [from, to] = round % 2 === 0 ? names : names.toReversed();
       const orders: PlacedOrder[] = [];
-      for (const product of products) orders.push(await place(product));
+      for (const product of products) orders.push(await placeUnlimited(product));
       // In random order: reservations are released by their time of expiry.
       await database.query(
         `update public.orders set reserved_until = now() - random() * interval '1 hour', expires_at = now()
@@ -97,21 +81,12 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
       const paid = orders.slice(0, 4);
       ended.push(
         ...(await atOnce([
-          () => as(staff, 'update public.categories set name = $2 where name = $1', [from, to]),
-          () => service('expire_reservations'),
-          () => service('expire_reservations'),
-          ...paid.map(
-            (order) => () =>
-              service('receive_mpesa_transaction', {
-                source: 'confirmation',
-                receipt: receipt(),
-                received_cents: charge,
-                reference: order.tracking_number,
-                body: '{}',
-              }),
-          ),
-          ...products.slice(-3).map((product) => () => place(product)),
-          () => as(staff, `update public.orders set status = 'cancelled' where id = $1`, [paid[0]?.id]),
+          () => queryAs('staff', 'update public.categories set name = $2 where name = $1', [from, to]),
+          () => expireReservations(),
+          () => expireReservations(),
+          ...paid.map((order) => () => receive(order)),
+          ...products.slice(-3).map((product) => () => placeUnlimited(product)),
+          () => setStatus(paid[0] as PlacedOrder, 'cancelled'),
         ])),
       );
     }
@@ -123,105 +98,57 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
     const product = await makeProduct(database, 1_000);
     const ended: string[] = [];
     for (let round = 0; round < rounds(60); round += 1) {
-      const order = await place(product);
+      const order = await placeUnlimited(product);
       // Unmatched money for which staff have requested a refund.
-      const unknown = receipt();
+      const unknown = newReceipt();
       const cents = pick([charge, 190_000]);
-      const report = (source: string, reference: string, change: Record<string, unknown> = {}) =>
-        service('receive_mpesa_transaction', {
-          source,
-          receipt: unknown,
-          received_cents: cents,
-          reference,
-          body: '{}',
-          ...change,
-        });
-      await report('confirmation', '');
-      const strange = await as<{ id: string }>(
-        staff,
-        `select to_jsonb(public.request_refund('Unknown payer', receipt => $1, is_sure => true)) as answer`,
-        [unknown],
-      );
+      const reportMoney = (source: string, reference: string) =>
+        receive(reference, unknown, { source, received_cents: cents });
+      await reportMoney('confirmation', '');
+      const strange = await requestRefund(unknown);
       // An order with two receipts entered by staff. M-PESA reports a smaller amount for one of them.
-      const twice = await place(product);
-      const [first, second] = [receipt(), receipt()];
-      for (const code of [first, second]) {
-        await as(staff, 'select public.confirm_till_payment($1, $2, $3) as answer', [twice.id, code, charge]);
-      }
-      const payments = (
-        await database.query<{ id: string; receipt: string }>(
-          'select id, receipt from public.payments where order_id = $1 order by created_at',
-          [twice.id],
-        )
-      ).rows;
-      const double = payments.find((payment) => payment.receipt === second);
-      const refund = await as<{ id: string }>(
-        staff,
-        `select to_jsonb(public.request_refund('Paid twice', $1)) as answer`,
-        [double?.id],
-      );
+      const twice = await placeUnlimited(product);
+      await confirm(twice);
+      const { payment: double } = await confirm(twice);
+      const refund = await requestRefund(double);
       const isUnderWay = round % 2 === 0;
-      if (isUnderWay) await service('lease_refunds', { at_most: 100 });
+      if (isUnderWay) await leaseRefunds();
       if (round % 3 === 0) {
         await database.query(
           `update public.refunds set sent_at = now() - interval '3 minutes' where status = 'sending'`,
         );
       }
-      const settle = (refundId: string, outcome: string) => () =>
-        service('settle_reversal', {
-          refund_id: refundId,
-          source: 'reversal_result',
-          body: '{}',
-          result: outcome,
-          result_code: outcome === 'failed' ? '11' : '0',
-          ...(outcome === 'succeeded' ? { refund_receipt: receipt() } : {}),
-        });
-      await database.query(
-        'update public.orders set reserved_until = now(), expires_at = now() where id = $1',
-        [order.id],
-      );
+      await endPaymentTime(order);
       ended.push(
         ...(await atOnce([
-          () => report('statement', order.tracking_number),
-          () => report('confirmation', order.tracking_number),
-          () => as(staff, 'select public.withdraw_refund($1) as answer', [strange.id]),
-          () => as(other, 'select public.approve_refund($1) as answer', [strange.id]),
-          () => as(other, 'select public.withdraw_refund($1) as answer', [refund.id]),
-          () =>
-            as(staff, `select public.resolve_difference('give', $1, order_id => $2) as answer`, [
-              unknown,
-              order.id,
-            ]),
-          () =>
-            as(other, `select public.resolve_difference('refund', $1, is_sure => true) as answer`, [unknown]),
-          () => as(staff, `select public.request_refund('Paid twice', $1) as answer`, [double?.id]),
-          settle(strange.id, 'failed'),
-          settle(strange.id, 'succeeded'),
+          () => reportMoney('statement', order.tracking_number),
+          () => reportMoney('confirmation', order.tracking_number),
+          () => withdrawRefund(strange),
+          () => approveRefund(strange, other),
+          () => withdrawRefund(refund, other),
+          () => assign(order, unknown),
+          () => callAs(other, 'resolve_difference', { decision: 'refund', receipt: unknown, is_sure: true }),
+          () => requestRefund(double),
+          () => settleReversal(strange, reversalFailed),
+          () => settleReversal(strange),
           // M-PESA never refunds more than it received.
-          settle(refund.id, 'failed'),
-          () => service('lease_refunds', { at_most: 100 }),
-          () => service('lease_refunds', { at_most: 100 }),
-          () => service('expire_reservations'),
+          () => settleReversal(refund, reversalFailed),
+          () => leaseRefunds(),
+          () => leaseRefunds(),
+          () => expireReservations(),
+          () => receive(twice, double.receipt ?? '', { source: 'statement', received_cents: charge - 100 }),
+          () => setStatus(twice, 'cancelled'),
+          () => asStaff('resolve_paid_order', { order_id: twice.id, resolution: 'refunded' }),
+          () => confirm(order, unknown, { received_cents: cents }),
           () =>
-            service('receive_mpesa_transaction', {
-              source: 'statement',
-              receipt: second,
-              received_cents: charge - 100,
-              reference: twice.tracking_number,
-              body: '{}',
-            }),
-          () => as(staff, `update public.orders set status = 'cancelled' where id = $1`, [twice.id]),
-          () => as(staff, `select public.resolve_paid_order($1, 'refunded') as answer`, [twice.id]),
-          () =>
-            as(staff, 'select public.confirm_till_payment($1, $2, $3) as answer', [order.id, unknown, cents]),
-          () =>
-            as(
+            queryAs(
               other,
               'select public.take_back_payment(p.id) as answer from public.payments as p where p.receipt = $1',
               [unknown],
             ),
-          () => as(other, `select public.resolve_review($1, 'deliver', $2) as answer`, [order.id, cents]),
-          () => as(other, `select to_jsonb(public.note_change($1, 'returned', 100)) as answer`, [double?.id]),
+          () =>
+            callAs(other, 'resolve_review', { order_id: order.id, decision: 'deliver', seen_cents: cents }),
+          () => callAs(other, 'note_change', { payment_id: double.id, kind: 'returned', amount_cents: 100 }),
         ])),
       );
     }
@@ -233,73 +160,45 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
   }, 120_000);
 
   test('the late success of a refund waits for a second refund of the same payment that is being sent', async () => {
-    const unknown = receipt();
-    await service('receive_mpesa_transaction', {
-      source: 'confirmation',
-      receipt: unknown,
-      received_cents: charge,
-      reference: '',
-      body: '{}',
-    });
-    const request = () =>
-      as<{ id: string; status: string }>(
-        staff,
-        `select to_jsonb(public.request_refund('No order', receipt => $1, is_sure => true)) as answer`,
-        [unknown],
-      );
-    const settle = (refundId: string, result: string) =>
-      service<{ outcome: string }>('settle_reversal', {
-        refund_id: refundId,
-        source: 'reversal_result',
-        body: '{}',
-        result,
-        result_code: result === 'failed' ? '11' : '0',
-        ...(result === 'succeeded' ? { refund_receipt: receipt() } : {}),
-      });
-    const first = await request();
+    const unknown = newReceipt();
+    await receive('', unknown);
+    const first = await requestRefund(unknown);
     expect(first.status).toBe('approved');
-    await service('lease_refunds', { at_most: 100 });
-    expect(await settle(first.id, 'failed')).toMatchObject({ outcome: 'failed' });
-    const second = await request();
+    await leaseRefunds();
+    expect(await settleReversal(first, reversalFailed)).toMatchObject({ outcome: 'failed' });
+    const second = await requestRefund(unknown);
     let late: Promise<unknown> | undefined;
     await database.transaction(async (session) => {
       await session.query('select from public.lease_refunds(at_most => 100)');
-      late = settle(first.id, 'succeeded');
+      late = settleReversal(first);
       await untilOneQueryWaits(database);
     });
     expect(await late).toMatchObject({ outcome: 'sent_by_another' });
-    const { rows } = await database.query('select status from public.refunds where id = $1', [second.id]);
-    expect(rows).toEqual([{ status: 'sending' }]);
+    expect(await readRows('select status from public.refunds where id = $1', [second.id])).toEqual([
+      { status: 'sending' },
+    ]);
   });
 
   test('a payment that is being settled is not leased for a query', async () => {
     const product = await makeProduct(database, 10);
-    const { id: order_id, tracking_number } = await place(product);
-    const { payment } = await service<{ payment: { id: string } }>('begin_payment', {
-      order_id,
-      tracking_number,
-      phone: '0712345678',
-      callback_secret: randomBytes(32).toString('hex'),
-    });
-    const checkout = `ws_CO_${randomBytes(8).toString('hex')}`;
-    await service('record_push', { payment_id: payment.id, body: '{}', checkout_request_id: checkout });
+    const payment = await prompt(await placeUnlimited(product));
     await database.query('update public.payments set next_query_at = now() where id = $1', [payment.id]);
 
     let leasing: Promise<unknown> = Promise.resolve();
     await asRole(database, people.service, async (session) => {
       await session.query(
         `select public.settle_payment($1, 'callback', '{}', 'succeeded', '0', received_cents => ${charge}, receipt => $2)`,
-        [payment.id, receipt()],
+        [payment.id, newReceipt()],
       );
       let isOver = false;
-      leasing = service('lease_payment_queries', { at_most: 10, per_minute: 1000 }).finally(() => {
+      leasing = asService('lease_payment_queries', { at_most: 10, per_minute: 1000 }).finally(() => {
         isOver = true;
       });
       // The lease ends or waits for the settlement.
       for (;;) {
         const { rows } = await database.query<{ waits: boolean }>(
           `select exists (select from pg_stat_activity
-             where datname = current_database() and wait_event_type = 'Lock') as waits`,
+           where datname = current_database() and wait_event_type = 'Lock') as waits`,
         );
         if (isOver || rows[0]?.waits) break;
       }
@@ -316,42 +215,15 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
     const ended: string[] = [];
     for (let round = 0; round < rounds(40); round += 1) {
       await database.execute('delete from private.rate_limits');
-      const test = await service<{ id: string }>('begin_payment_test', {
-        phone: '0712345678',
-        callback_secret: randomBytes(32).toString('hex'),
-        requested_by: people.staff.sub,
-      });
-      const checkout = `ws_CO_${randomBytes(8).toString('hex')}`;
-      await service('record_push', { payment_id: test.id, body: '{}', checkout_request_id: checkout });
+      const test = await recordPush(await beginTest());
       // Only a query has reported it so far.
-      await service('settle_payment', {
-        payment_id: test.id,
-        source: 'query',
-        body: '{}',
-        result: 'succeeded',
-      });
-      const code = receipt();
+      await settle(test, byQuery);
+      const code = newReceipt();
       ended.push(
         ...(await atOnce([
-          () =>
-            service('settle_payment', {
-              payment_id: test.id,
-              source: 'callback',
-              body: '{}',
-              result: 'succeeded',
-              received_cents: 100,
-              receipt: code,
-              checkout_request_id: checkout,
-            }),
+          () => settle(test, { receipt: code }),
           ...['confirmation', 'statement'].map(
-            (source) => () =>
-              service('receive_mpesa_transaction', {
-                source,
-                receipt: code,
-                received_cents: 100,
-                reference: 'TEST',
-                body: '{}',
-              }),
+            (source) => () => receive('TEST', code, { source, received_cents: 100 }),
           ),
         ])),
       );

@@ -1,16 +1,10 @@
 // Metrics of the shop: their values, and access with the secret key only.
-
-import type { Database } from '@jani-juice/backend/database';
 import { testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openShopDatabase } from '../shop-database.ts';
+import { describe, expect, test } from 'vitest';
+import { setUpShop } from '../steps.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
-  beforeAll(async () => {
-    database = await openShopDatabase(kind);
-  });
-  afterAll(() => database.close());
+  const { database } = setUpShop(kind);
 
   const read = async (role = 'service_role') => {
     const { rows } = await database.transaction(

@@ -3,15 +3,9 @@
 import { randomUUID } from 'node:crypto';
 import { type Database, DatabaseError } from '@jani-juice/backend/database';
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import {
-  everyone,
-  openShopDatabase,
-  type Person,
-  people,
-  personIds,
-  secondStepPassed,
-} from '../shop-database.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { everyone, type Person, people, personIds, secondStepPassed } from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
 
 const all: Person[] = everyone;
 const signedIn: Person[] = ['customer', 'former staff', 'half-way staff', 'staff', 'service'];
@@ -595,9 +589,8 @@ async function succeeds(database: Database, person: Person, statement: string): 
 }
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const { database, queryAs, readRows } = setUpShop(kind);
   beforeAll(async () => {
-    database = await openShopDatabase(kind);
     await database.execute(`
       insert into auth.users (id, email) values ('${id(9)}', 'new@jani.example');
       insert into public.categories (id, name, is_active) values ('${id(1)}', 'Active', true), ('${id(2)}', 'Inactive', false);
@@ -662,7 +655,6 @@ describe.each(testDatabases())('on %s', (kind) => {
         ('${id(3)}', 'product-images', 'other/products/a.png'), ('${id(4)}', 'other', 'products/a.png');
     `);
   });
-  afterAll(() => database.close());
 
   describe.each([...matrix, ...storageMatrix])('$table, a row $row', (row) => {
     test.each(verbs)('%s', async (verb) => {
@@ -670,7 +662,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const can = allowedTo === 'no one' ? [] : allowedTo;
       if (allowedTo === 'no one') {
         // The statement is valid: it fails because of the person.
-        expect((await database.query(`explain ${statementFor(row)[verb]}`)).rows).not.toEqual([]);
+        expect(await readRows(`explain ${statementFor(row)[verb]}`)).not.toEqual([]);
       } else {
         expect(can.length, 'at least one person can (positive control)').toBeGreaterThan(0);
       }
@@ -697,9 +689,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('no statement deletes a row with a file, not even with the service role', async () => {
-    const attempt = asRole(database, people.service, (session) =>
-      session.query(`delete from storage.objects where id = '${id(1)}'`),
-    );
+    const attempt = queryAs('service', `delete from storage.objects where id = '${id(1)}'`);
     await expect(attempt).rejects.toMatchObject({
       code: '42501',
       message: expect.stringMatching(/Use the Storage API/),
@@ -812,10 +802,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     const seenBy = async (person: Person) => {
       const seen: string[] = [];
       for (const { table, columns } of readable) {
-        const { rows } = await asRole(database, people[person], (session) =>
-          session.query<{ row: string }>(
-            `select to_jsonb(shown)::text as row from (select ${columns} from ${table}) as shown`,
-          ),
+        const { rows } = await queryAs<{ row: string }>(
+          person,
+          `select to_jsonb(shown)::text as row from (select ${columns} from ${table}) as shown`,
         );
         seen.push(...rows.map(({ row }) => row));
       }
@@ -871,15 +860,12 @@ describe.each(testDatabases())('on %s', (kind) => {
         expect(await read(columns), `${person} ${columns}`).toBe(false);
       }
       if (person === 'staff') continue;
-      await expect(
-        asRole(database, people[person], (session) => session.query('select public.staff_settings()')),
-        `${person} asks`,
-      ).rejects.toThrow(person === 'visitor' ? /permission denied/ : /Only staff/);
+      await expect(queryAs(person, 'select public.staff_settings()'), `${person} asks`).rejects.toThrow(
+        person === 'visitor' ? /permission denied/ : /Only staff/,
+      );
     }
-    const { rows } = await asRole(database, people.staff, (session) =>
-      session.query('select (public.staff_settings()).*'),
-    );
-    expect(rows).toEqual((await database.query('select * from public.store_settings')).rows);
+    const { rows } = await queryAs('staff', 'select (public.staff_settings()).*');
+    expect(rows).toEqual(await readRows('select * from public.store_settings'));
   });
 
   test('no API role reads the private tables', async () => {
@@ -939,9 +925,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   test('only active staff count as staff', async () => {
     const found: Record<string, unknown> = {};
     for (const person of signedIn) {
-      const { rows } = await asRole(database, people[person], (session) =>
-        session.query<{ is_admin: boolean }>('select public.is_admin()'),
-      );
+      const { rows } = await queryAs<{ is_admin: boolean }>(person, 'select public.is_admin()');
       found[person] = rows[0]?.is_admin;
     }
     expect(found).toEqual({
@@ -954,8 +938,9 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('staff with a second factor count only once they have passed it', async () => {
-    const { rows } = await asRole(database, secondStepPassed, (session) =>
-      session.query('select public.is_admin(), exists (select from public.orders) as sees_orders'),
+    const { rows } = await queryAs(
+      secondStepPassed,
+      'select public.is_admin(), exists (select from public.orders) as sees_orders',
     );
     expect(rows).toEqual([{ is_admin: true, sees_orders: true }]);
   });

@@ -1,18 +1,9 @@
 // Limits and daily budgets of text messages and e-mails: unpaid orders cannot exhaust those of paying customers.
-import { randomUUID } from 'node:crypto';
-import type { Database } from '@jani-juice/backend/database';
-import { asRole, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { testDatabases } from '@jani-juice/backend/testing';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { isExhaustive } from '../../../scripts/test-depth.ts';
-import {
-  call,
-  expectRefusal,
-  makeProduct,
-  openShopDatabase,
-  orderForm,
-  type PlacedOrder,
-  people,
-} from '../shop-database.ts';
+import { expectRefusal, makeProduct, type PlacedOrder } from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
 
 interface Leased {
   id: string;
@@ -20,13 +11,12 @@ interface Leased {
 }
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const shop = setUpShop(kind);
+  const { database, callAs, asVisitor, asStaff, asService, queryAs, readRows, place, begin } = shop;
   let product: string;
   beforeAll(async () => {
-    database = await openShopDatabase(kind);
     product = await makeProduct(database, 100_000);
   });
-  afterAll(() => database.close());
   beforeEach(async () => {
     await database.execute(`
       delete from private.rate_limits;
@@ -40,47 +30,31 @@ describe.each(testDatabases())('on %s', (kind) => {
     database.query('update public.store_settings set texts_per_day = $1, mails_per_day = $2', [texts, mails]);
   let customers = 0;
   /** Places an order of a new customer, as the shop itself or from an IP address. */
-  const placeOrder = (address?: string): Promise<PlacedOrder> => {
+  const placeOrder = (address?: string) => {
     customers += 1;
-    const contact = {
+    return place(product, {
+      address,
       customer_phone: `07${String(customers).padStart(8, '0')}`,
       customer_email: `customer-${customers}@example.com`,
-    };
-    return call(database, 'visitor', 'place_order', { ...orderForm(product), ...contact }, address);
+    });
   };
-  const prompt = (order: PlacedOrder, address?: string) =>
-    call(
-      database,
-      'service',
-      'begin_payment',
-      {
-        order_id: order.id,
-        tracking_number: order.tracking_number,
-        phone: order.customer_phone,
-        callback_secret: randomUUID(),
-      },
-      address,
-    );
-  const pay = (order: PlacedOrder) =>
+  const promptOwnPhone = (order: PlacedOrder, address?: string) =>
+    begin(order, { phone: order.customer_phone, address });
+  const markPaid = (order: PlacedOrder) =>
     database.query(`update public.orders set payment_status = 'paid', status = 'processing' where id = $1`, [
       order.id,
     ]);
-  const lease = async (channel: string, at_most = 100): Promise<Leased[]> =>
-    (await database.query<Leased>('select * from public.lease_messages($1, $2)', [at_most, channel])).rows;
-  const begin = ({ id, lease: held }: Leased) =>
-    call<number | null>(database, 'service', 'begin_message', {
-      message_id: id,
-      lease: held,
-      body: 'Words',
-      subject: null,
-    });
+  const lease = (channel: string, at_most = 100): Promise<Leased[]> =>
+    readRows<Leased>('select * from public.lease_messages($1, $2)', [at_most, channel]);
+  const beginMessage = ({ id, lease: held }: Leased) =>
+    asService<number | null>('begin_message', { message_id: id, lease: held, body: 'Words', subject: null });
   const finish = ({ id }: Leased, attempt: number, outcome: string) =>
-    call<string | null>(database, 'service', 'finish_message', { message_id: id, attempt, outcome });
+    asService<string | null>('finish_message', { message_id: id, attempt, outcome });
   /** Sends every due message of a channel. Returns their number. */
   const sendDue = async (channel: string): Promise<number> => {
     let sent = 0;
     for (const message of await lease(channel)) {
-      const attempt = await begin(message);
+      const attempt = await beginMessage(message);
       if (attempt === null) continue;
       await finish(message, attempt, 'sent');
       sent += 1;
@@ -103,11 +77,10 @@ describe.each(testDatabases())('on %s', (kind) => {
     return rows.map(({ problem }) => problem);
   };
   const budgets = async () => {
-    const { rows } = await asRole(database, people.staff, (session) =>
-      session.query<Record<string, unknown>>(
-        `select channel, sent, sent_without_priority, per_day, over_budget::integer
-         from public.message_budgets() order by channel desc`,
-      ),
+    const { rows } = await queryAs<Record<string, unknown>>(
+      'staff',
+      `select channel, sent, sent_without_priority, per_day, over_budget::integer
+       from public.message_budgets() order by channel desc`,
     );
     return rows;
   };
@@ -134,7 +107,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await statuses('text')).toEqual({});
     expect(await statuses('mail')).toEqual({});
     // A prompt sends both.
-    await prompt(await placeOrder('203.0.113.7'), '203.0.113.7');
+    await promptOwnPhone(await placeOrder('203.0.113.7'), '203.0.113.7');
     expect(await sendDue('text')).toBe(1);
     expect(await sendDue('mail')).toBe(1);
   });
@@ -143,7 +116,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     let prompted = 0;
     for (let count = 0; count < 25; count += 1) {
       const order = await placeOrder();
-      await prompt(order, '198.51.100.7').then(
+      await promptOwnPhone(order, '198.51.100.7').then(
         () => {
           prompted += 1;
         },
@@ -154,7 +127,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await statuses('text')).toEqual({ waiting: 10, over_budget: prompted - 10 });
     expect((await statuses('mail')).waiting).toBe(Math.min(prompted, 20));
     expect(await problems('text')).toEqual(['Not sent: too many unpaid orders from one network today']);
-    await prompt(await placeOrder(), '203.0.113.7');
+    await promptOwnPhone(await placeOrder(), '203.0.113.7');
     expect((await statuses('text')).waiting).toBe(11);
   });
 
@@ -184,7 +157,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   test('unpaid orders of many networks use half of the budget, and paid orders still get their messages', async () => {
     await setBudgets(8, 1000);
     for (let network = 1; network <= 6; network += 1) {
-      await prompt(await placeOrder(), `198.51.${network}.7`);
+      await promptOwnPhone(await placeOrder(), `198.51.${network}.7`);
     }
     expect(await sendDue('text')).toBe(4);
     expect(await statuses('text')).toEqual({ sent: 4, over_budget: 2 });
@@ -194,7 +167,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     // The budget of mails is another one.
     expect(await sendDue('mail')).toBe(6);
 
-    for (let count = 0; count < 5; count += 1) await pay(await placeOrder());
+    for (let count = 0; count < 5; count += 1) await markPaid(await placeOrder());
     expect(await sendDue('text')).toBe(4);
     expect(await statuses('text')).toEqual({ sent: 8, over_budget: 3 });
     expect(await problems('text')).toContain("Not sent: today's budget of texts is used up");
@@ -208,15 +181,15 @@ describe.each(testDatabases())('on %s', (kind) => {
     await database.execute('delete from private.newsletter_mailed');
     await setBudgets(300, 25);
     for (const reader of ['one', 'two']) {
-      await call(database, 'visitor', 'subscribe_to_newsletter', { email: `${reader}@example.com` });
+      await asVisitor('subscribe_to_newsletter', { email: `${reader}@example.com` });
     }
     const refused = await expectRefusal(
-      call(database, 'visitor', 'subscribe_to_newsletter', { email: 'three@example.com' }),
+      asVisitor('subscribe_to_newsletter', { email: 'three@example.com' }),
       429,
       'too_many_subscriptions',
     );
     expect(refused.message).toMatch(/^Too many subscriptions today/);
-    await pay(await placeOrder());
+    await markPaid(await placeOrder());
     expect(await sendDue('mail')).toBe(3);
     expect(await budgets()).toMatchObject([{}, { channel: 'mail', sent: 3, sent_without_priority: 0 }]);
     const { rows } = await database.query(
@@ -231,9 +204,9 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('processes that begin messages concurrently stay within the budget', async () => {
     await setBudgets(5, 1000);
-    for (let count = 0; count < 12; count += 1) await pay(await placeOrder());
+    for (let count = 0; count < 12; count += 1) await markPaid(await placeOrder());
     const leased = await lease('text');
-    const attempts = await Promise.all(leased.map(begin));
+    const attempts = await Promise.all(leased.map(beginMessage));
     expect(attempts.filter((attempt) => attempt === 1)).toHaveLength(5);
     expect(attempts.filter((attempt) => attempt === null)).toHaveLength(7);
   });
@@ -242,10 +215,10 @@ describe.each(testDatabases())('on %s', (kind) => {
     'paid messages that begin concurrently do not wait for each other',
     async () => {
       await setBudgets(20, 1000);
-      for (let count = 0; count < 5; count += 1) await pay(await placeOrder());
+      for (let count = 0; count < 5; count += 1) await markPaid(await placeOrder());
       const [first, ...others] = await lease('text');
       // Only the first message of a day makes the others wait.
-      expect(first && (await begin(first))).toBe(1);
+      expect(first && (await beginMessage(first))).toBe(1);
       // Each transaction stays open until the last message has begun.
       const beginInTurn = ([next, ...rest]: Leased[]): Promise<void> =>
         database.transaction(async (session) => {
@@ -265,30 +238,30 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('messages of visitors that begin concurrently stay within their half', async () => {
     await setBudgets(8, 1000);
-    for (let count = 0; count < 8; count += 1) await prompt(await placeOrder());
-    const attempts = await Promise.all((await lease('text')).map(begin));
+    for (let count = 0; count < 8; count += 1) await promptOwnPhone(await placeOrder());
+    const attempts = await Promise.all((await lease('text')).map(beginMessage));
     expect(attempts.filter((attempt) => attempt === 1)).toHaveLength(4);
   });
 
   test('a budget that is lowered during the day counts what was sent before', async () => {
     await setBudgets(12, 1000);
-    for (let count = 0; count < 12; count += 1) await pay(await placeOrder());
+    for (let count = 0; count < 12; count += 1) await markPaid(await placeOrder());
     const leased = await lease('text');
-    await Promise.all(leased.slice(0, 6).map(begin));
+    await Promise.all(leased.slice(0, 6).map(beginMessage));
     await setBudgets(7, 1000);
     const attempts: (number | null)[] = [];
-    for (const message of leased.slice(6)) attempts.push(await begin(message));
+    for (const message of leased.slice(6)) attempts.push(await beginMessage(message));
     expect(attempts).toEqual([1, null, null, null, null, null]);
   });
 
   test('a budget of 0 sends nothing, and the next day has its own', async () => {
     await setBudgets(0, 1);
-    await pay(await placeOrder());
-    await pay(await placeOrder());
+    await markPaid(await placeOrder());
+    await markPaid(await placeOrder());
     expect(await sendDue('text')).toBe(0);
     expect(await sendDue('mail')).toBe(1);
     await database.query('update private.messages_sent set day = day - 1 where day is not null');
-    await pay(await placeOrder());
+    await markPaid(await placeOrder());
     expect(await sendDue('mail')).toBe(1);
   });
 
@@ -296,9 +269,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     const sent = async () => (await budgets())[1]?.sent;
     const counts: unknown[] = [];
     for (const outcome of ['sent', 'unsure', 'refused', 'failed']) {
-      await pay(await placeOrder());
+      await markPaid(await placeOrder());
       const [message] = await lease('mail');
-      const attempt = message ? await begin(message) : null;
+      const attempt = message ? await beginMessage(message) : null;
       if (!message || attempt === null) throw new Error('no message was begun');
       const before = await sent();
       await finish(message, attempt, outcome);
@@ -321,12 +294,12 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('staff can send messages that were over budget once there is budget again', async () => {
     await setBudgets(2, 1000);
-    for (let count = 0; count < 2; count += 1) await prompt(await placeOrder());
-    await pay(await placeOrder());
+    for (let count = 0; count < 2; count += 1) await promptOwnPhone(await placeOrder());
+    await markPaid(await placeOrder());
     expect(await sendDue('text')).toBe(2);
     const message_id = await overBudget('text');
     const refusal = await expectRefusal(
-      call(database, 'staff', 'send_message_again', { message_id }),
+      asStaff('send_message_again', { message_id }),
       409,
       'message_budget_used_up',
     );
@@ -335,7 +308,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
     expect(await statuses('text')).toEqual({ sent: 2, over_budget: 1 });
     await setBudgets(3, 1000);
-    await call(database, 'staff', 'send_message_again', { message_id });
+    await asStaff('send_message_again', { message_id });
     // The visitors' half is used up, but staff may use the whole budget.
     expect(await sendDue('text')).toBe(1);
     expect(await statuses('text')).toEqual({ sent: 3 });
@@ -344,8 +317,8 @@ describe.each(testDatabases())('on %s', (kind) => {
   test('a message whose kind is switched off, or whose day is over, is not sent', async () => {
     const [off, late, fine] = [await placeOrder(), await placeOrder(), await placeOrder()];
     await database.query(`update public.orders set payment_status = 'needs_review' where id = $1`, [off.id]);
-    await pay(late);
-    await pay(fine);
+    await markPaid(late);
+    await markPaid(fine);
     await database.query(
       `update public.outbox_messages set give_up_at = now() - interval '1 minute' where order_id = $1`,
       [late.id],
@@ -471,7 +444,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('only staff read the budgets', async () => {
-    await expectRefusal(call(database, 'customer', 'message_budgets'), 403, 'staff_only');
-    expect(await call(database, 'staff', 'message_budgets')).toBeTruthy();
+    await expectRefusal(callAs('customer', 'message_budgets'), 403, 'staff_only');
+    expect(await asStaff('message_budgets')).toBeTruthy();
   });
 });

@@ -1,8 +1,6 @@
 // Messages to customers: queued once in the transaction of their cause, which never fails because of them.
-import { randomUUID } from 'node:crypto';
-import type { Database } from '@jani-juice/backend/database';
-import { asRole, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { testDatabases } from '@jani-juice/backend/testing';
+import { beforeEach, describe, expect, test } from 'vitest';
 import {
   exampleFacts,
   type MessageFacts,
@@ -11,55 +9,37 @@ import {
   writeMessage,
 } from '../../../domain/customer-message.ts';
 import { textLength } from '../../../domain/text-message.ts';
-import {
-  call,
-  expectRefusal,
-  makeProduct,
-  openShopDatabase,
-  orderForm,
-  type PlacedOrder,
-  people,
-} from '../shop-database.ts';
+import { expectRefusal, makeProduct, type PlacedOrder } from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
-  beforeAll(async () => {
-    database = await openShopDatabase(kind);
-  });
-  afterAll(() => database.close());
+  const shop = setUpShop(kind);
+  const { database, callAs, asStaff, asService, queryAs, readRows, readColumn, place, expire, begin } = shop;
+  const { confirm } = shop;
   beforeEach(() => database.execute('delete from private.rate_limits'));
 
-  const placeOrder = async (form: Record<string, unknown> = {}): Promise<PlacedOrder> => {
-    const product = await makeProduct(database, 10);
-    return call<PlacedOrder>(database, 'visitor', 'place_order', { ...orderForm(product), ...form });
-  };
-  /** Starts an M-PESA prompt, after ending the one before. */
-  const prompt = async (order: PlacedOrder, phone: string = order.customer_phone): Promise<void> => {
+  const placeOrder = async (form: Record<string, unknown> = {}) =>
+    place(await makeProduct(database, 10), form);
+  /** Begins a payment, after ending the one before. */
+  const beginAgain = async (order: PlacedOrder, phone = order.customer_phone): Promise<void> => {
     await database.query(`update public.payments set status = 'failed' where order_id = $1`, [order.id]);
-    await call(database, 'service', 'begin_payment', {
-      order_id: order.id,
-      tracking_number: order.tracking_number,
-      phone,
-      callback_secret: randomUUID(),
-    });
+    await begin(order, { phone });
   };
   const set = (order: PlacedOrder, change: string) =>
     database.query(`update public.orders set ${change} where id = $1`, [order.id]);
   /** `kind channel recipient` of each message of an order, unordered. */
-  const messagesOf = async (order: PlacedOrder): Promise<string[]> => {
-    const { rows } = await database.query<{ line: string }>(
-      `select concat_ws(' ', m.kind, nullif(m.event_key, ''), m.channel, m.recipient) as line
+  const messagesOf = ({ id }: PlacedOrder) =>
+    readColumn(
+      `select concat_ws(' ', m.kind, nullif(m.event_key, ''), m.channel, m.recipient)
        from public.outbox_messages as m join private.outbox_queue as q on q.message_id = m.id
        where m.order_id = $1 and m.status = 'waiting' order by 1`,
-      [order.id],
+      [id],
     );
-    return rows.map((row) => row.line);
-  };
 
   test('an order that is only placed sends nothing', async () => {
     const order = await placeOrder();
     expect(await messagesOf(order)).toEqual([]);
-    await prompt(order);
+    await beginAgain(order);
     expect(await messagesOf(order)).toEqual([
       'order_received mail amina@example.com',
       'order_received text +254712345678',
@@ -68,16 +48,16 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('a second prompt for the same order sends nothing more', async () => {
     const order = await placeOrder();
-    await prompt(order);
-    await prompt(order);
+    await beginAgain(order);
+    await beginAgain(order);
     expect(await messagesOf(order)).toHaveLength(2);
   });
 
   test('a prompt to another phone sends no text until a prompt reaches the phone of the order', async () => {
     const order = await placeOrder();
-    await prompt(order, '0799999999');
+    await beginAgain(order, '0799999999');
     expect(await messagesOf(order)).toEqual(['order_received mail amina@example.com']);
-    await prompt(order);
+    await beginAgain(order);
     expect(await messagesOf(order)).toEqual([
       'order_received mail amina@example.com',
       'order_received text +254712345678',
@@ -86,11 +66,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('money paid to the till by hand sends the payment messages only', async () => {
     const order = await placeOrder();
-    await call(database, 'staff', 'confirm_till_payment', {
-      order_id: order.id,
-      receipt: 'UKL3AB12CD',
-      received_cents: order.charge_cents,
-    });
+    await confirm(order);
     expect(await messagesOf(order)).toEqual([
       'order_paid mail amina@example.com',
       'order_paid text +254712345678',
@@ -99,7 +75,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('each step of an order sends one email and one text, also when repeated', async () => {
     const order = await placeOrder();
-    await prompt(order);
+    await beginAgain(order);
     const both = (step: string) => [`${step} mail amina@example.com`, `${step} text +254712345678`];
     expect(await messagesOf(order)).toEqual(both('order_received'));
     await set(order, `payment_status = 'paid', status = 'processing'`);
@@ -122,7 +98,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const orders: PlacedOrder[] = [];
     const order = async (form: Record<string, unknown>, phone?: string) => {
       const placed = await placeOrder(form);
-      await prompt(placed, phone);
+      await beginAgain(placed, phone);
       orders.push(placed);
       return placed;
     };
@@ -156,12 +132,10 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test("deletes bodies of M-PESA's messages after the retention period, but not their outcome", async () => {
     await database.query(`update public.store_settings set payment_messages_months = 12`);
-    const words = async () =>
-      (
-        await database.query<{ body: string; source_address: string | null; age: string }>(
-          `select body, source_address, outcome as age from public.payment_messages where body <> 'other' order by id`,
-        )
-      ).rows;
+    const words = () =>
+      readRows<{ body: string; source_address: string | null; age: string }>(
+        `select body, source_address, outcome as age from public.payment_messages where body <> 'other' order by id`,
+      );
     await database.query(`update public.payment_messages set body = 'other'`);
     for (const [source, outcome, age] of [
       ['callback', 'paid', '13 months'],
@@ -184,7 +158,7 @@ describe.each(testDatabases())('on %s', (kind) => {
        values ('UKL0000OLD', 100, now() - interval '13 months', 'AMINA', '2547 ***** 126'),
               ('UKL0000NEW', 100, now() - interval '11 months', 'AMINA', '2547 ***** 126')`,
     );
-    await call(database, 'service', 'forget_old_rows');
+    await asService('forget_old_rows');
     const whole = { body: 'words of M-PESA', source_address: '196.201.212.69' };
     expect(await words()).toEqual([
       { body: '{}', source_address: null, age: 'paid' },
@@ -205,7 +179,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('deletes recipient and text of old messages, but not their state', async () => {
     const [old, young] = [await placeOrder(), await placeOrder()];
-    for (const order of [old, young]) await prompt(order);
+    for (const order of [old, young]) await beginAgain(order);
     await database.query(
       `update public.outbox_messages set status = 'sent', next_attempt_at = null, body = 'key'`,
     );
@@ -218,21 +192,20 @@ describe.each(testDatabases())('on %s', (kind) => {
        select bucket, 'x', ended - interval '10 minutes', 1, ended
        from (values ('old', now() - interval '1 second'), ('young', now() + interval '1 minute')) as counters (bucket, ended)`,
     );
-    expect(await call(database, 'service', 'forget_old_rows')).toBe(2);
-    expect(await call(database, 'service', 'forget_old_rows')).toBe(0);
-    const wordsOf = async ({ id: order }: PlacedOrder) =>
-      (
-        await database.query(
-          `select status, recipient <> '' as is_addressed, body from public.outbox_messages where order_id = $1`,
-          [order],
-        )
-      ).rows;
+    expect(await asService('forget_old_rows')).toBe(2);
+    expect(await asService('forget_old_rows')).toBe(0);
+    const wordsOf = ({ id: order }: PlacedOrder) =>
+      readRows(
+        `select status, recipient <> '' as is_addressed, body from public.outbox_messages where order_id = $1`,
+        [order],
+      );
     const gone = { status: 'sent', is_addressed: false, body: null };
     expect(await wordsOf(old)).toEqual([gone, gone]);
     const unchanged = { status: 'sent', is_addressed: true, body: 'key' };
     expect(await wordsOf(young)).toEqual([unchanged, unchanged]);
-    const { rows } = await database.query(`select bucket from private.rate_limits where subject = 'x'`);
-    expect(rows).toEqual([{ bucket: 'young' }]);
+    expect(await readRows(`select bucket from private.rate_limits where subject = 'x'`)).toEqual([
+      { bucket: 'young' },
+    ]);
   });
 
   test('reports a payment that needs review', async () => {
@@ -242,28 +215,25 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('an order that ends', () => {
-    const expire = async (order: PlacedOrder) => {
+    const endPaymentAndExpire = async (order: PlacedOrder) => {
       await database.query(
         `update public.payments set status = 'failed' where order_id = $1 and status <> 'completed'`,
         [order.id],
       );
-      await set(order, `expires_at = now(), reserved_until = now()`);
-      await call(database, 'service', 'expire_reservations');
+      await expire(order);
     };
     const endings = async (order: PlacedOrder) =>
       (await messagesOf(order)).filter((line) => /^order_(cancelled|expired)/.test(line));
-    const priorityOf = async (order: PlacedOrder) => {
-      const { rows } = await database.query<{ has_priority: boolean }>(
+    const priorityOf = ({ id }: PlacedOrder) =>
+      readColumn<boolean>(
         `select distinct has_priority from public.outbox_messages
          where order_id = $1 and kind in ('order_cancelled', 'order_expired')`,
-        [order.id],
+        [id],
       );
-      return rows.map(({ has_priority }) => has_priority);
-    };
 
     test('sends nothing when it expires without a prompt', async () => {
       const order = await placeOrder();
-      await expire(order);
+      await endPaymentAndExpire(order);
       expect(await messagesOf(order)).toEqual([]);
       const { rows } = await database.query('select status from public.orders where id = $1', [order.id]);
       expect(rows, 'it has expired').toEqual([{ status: 'cancelled' }]);
@@ -271,8 +241,8 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('sends an email and no text when it expires after a prompt, without priority', async () => {
       const order = await placeOrder();
-      await prompt(order);
-      await expire(order);
+      await beginAgain(order);
+      await endPaymentAndExpire(order);
       expect(await endings(order)).toEqual(['order_expired mail amina@example.com']);
       expect(await priorityOf(order)).toEqual([false]);
     });
@@ -407,12 +377,11 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   describe('a template', () => {
     const save = (body: string, subject: string | null = null) =>
-      asRole(database, people.staff, (session) =>
-        session.query(
-          `update public.message_templates set body = $1, subject = $2
-           where kind = 'order_paid' and channel = $3 returning updated_at`,
-          [body, subject, subject === null ? 'text' : 'mail'],
-        ),
+      queryAs(
+        'staff',
+        `update public.message_templates set body = $1, subject = $2
+         where kind = 'order_paid' and channel = $3 returning updated_at`,
+        [body, subject, subject === null ? 'text' : 'mail'],
       );
 
     test('may use every placeholder, and updates its date with every edit', async () => {
@@ -442,11 +411,10 @@ describe.each(testDatabases())('on %s', (kind) => {
   describe('for staff', () => {
     const find = async (given: Record<string, unknown>) => {
       const named = Object.keys(given).map((name, index) => `${name} => $${index + 1}`);
-      const { rows } = await asRole(database, people.staff, (session) =>
-        session.query<{ id: string; created_at: Date; recipient: string }>(
-          `select * from public.search_messages(${named.join(', ')})`,
-          Object.values(given),
-        ),
+      const { rows } = await queryAs<{ id: string; created_at: Date; recipient: string }>(
+        'staff',
+        `select * from public.search_messages(${named.join(', ')})`,
+        Object.values(given),
       );
       return rows;
     };
@@ -456,7 +424,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         customer_name: 'Zawadi 100% Otieno',
         customer_email: 'zawadi@example.com',
       });
-      await prompt(order);
+      await beginAgain(order);
       await database.query(
         `insert into public.outbox_messages
            (order_id, kind, event_key, channel, recipient, order_number, tracking_number, customer_name, created_at)
@@ -486,12 +454,12 @@ describe.each(testDatabases())('on %s', (kind) => {
         before_id: last?.id,
       });
       expect(new Set([...first, ...next].map(({ id }) => id)).size).toBe(120);
-      await expectRefusal(call(database, 'customer', 'search_messages'), 403, 'staff_only');
+      await expectRefusal(callAs('customer', 'search_messages'), 403, 'staff_only');
     });
 
     test('only failed and uncertain messages are resent, and the staff member is recorded', async () => {
       const order = await placeOrder();
-      await prompt(order);
+      await beginAgain(order);
       const { rows } = await database.query<{ id: string }>(
         `update public.outbox_messages set status = 'failed', next_attempt_at = null, give_up_at = now()
          where order_id = $1 and channel = 'mail' returning id`,
@@ -499,28 +467,16 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
       const message_id = rows[0]?.id;
       await database.query('delete from private.outbox_queue where message_id = $1', [message_id]);
-      await expectRefusal(
-        call(database, 'customer', 'send_message_again', { message_id }),
-        403,
-        'staff_only',
-      );
-      await call(database, 'staff', 'send_message_again', { message_id });
+      await expectRefusal(callAs('customer', 'send_message_again', { message_id }), 403, 'staff_only');
+      await asStaff('send_message_again', { message_id });
       const { rows: again } = await database.query(
         `select m.status, m.resent_by, m.give_up_at > now() + interval '23 hours' as has_a_day
          from public.outbox_messages as m join private.outbox_queue as q on q.message_id = m.id where m.id = $1`,
         [message_id],
       );
       expect(again).toEqual([{ status: 'waiting', resent_by: 'staff@jani.example', has_a_day: true }]);
-      await expectRefusal(
-        call(database, 'staff', 'send_message_again', { message_id }),
-        409,
-        'message_not_to_send_again',
-      );
-      await expectRefusal(
-        call(database, 'staff', 'send_message_again', { message_id: order.id }),
-        404,
-        'message_not_found',
-      );
+      await expectRefusal(asStaff('send_message_again', { message_id }), 409, 'message_not_to_send_again');
+      await expectRefusal(asStaff('send_message_again', { message_id: order.id }), 404, 'message_not_found');
     });
   });
 });

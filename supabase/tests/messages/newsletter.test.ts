@@ -1,16 +1,12 @@
 // The newsletter list: one link in an email subscribes an address, another unsubscribes it. Responses do not reveal subscribers.
-
-import type { Database, DatabaseError } from '@jani-juice/backend/database';
+import type { DatabaseError } from '@jani-juice/backend/database';
 import { testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { call, expectRefusal, openShopDatabase } from '../shop-database.ts';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { expectRefusal } from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
-  beforeAll(async () => {
-    database = await openShopDatabase(kind);
-  });
-  afterAll(() => database.close());
+  const { database, asVisitor, asService, readRows, readColumn } = setUpShop(kind);
   beforeEach(() =>
     database.execute(
       'delete from public.newsletter_subscriptions; delete from private.newsletter_mailed; delete from private.rate_limits',
@@ -18,31 +14,27 @@ describe.each(testDatabases())('on %s', (kind) => {
   );
 
   const subscribe = (email: string | null, address?: string) =>
-    call(database, 'visitor', 'subscribe_to_newsletter', { email }, address);
-  const subscriptions = async () =>
-    (
-      await database.query<{ id: string; email: string; is_confirmed: boolean }>(
-        `select id, email, confirmed_at is not null as is_confirmed
-         from public.newsletter_subscriptions order by created_at, email`,
-      )
-    ).rows;
+    asVisitor('subscribe_to_newsletter', { email }, address);
+  const subscriptions = () =>
+    readRows<{ id: string; email: string; is_confirmed: boolean }>(
+      `select id, email, confirmed_at is not null as is_confirmed
+       from public.newsletter_subscriptions order by created_at, email`,
+    );
   /** Recipients of queued emails. */
-  const mails = async () =>
-    (
-      await database.query<{ recipient: string }>(
-        `select m.recipient from public.outbox_messages as m
-         join private.outbox_queue as q on q.message_id = m.id and q.channel = 'mail'
-         where m.kind = 'newsletter_confirmation' and m.channel = 'mail' and m.status = 'waiting' order by m.recipient`,
-      )
-    ).rows.map(({ recipient }) => recipient);
+  const mails = () =>
+    readColumn(
+      `select m.recipient from public.outbox_messages as m
+       join private.outbox_queue as q on q.message_id = m.id and q.channel = 'mail'
+       where m.kind = 'newsletter_confirmation' and m.channel = 'mail' and m.status = 'waiting' order by m.recipient`,
+    );
   const tokensFor = async (email: string) => {
     const found = (await subscriptions()).find((subscription) => subscription.email === email);
-    return call<{ confirm: string; unsubscribe: string }>(database, 'service', 'issue_newsletter_tokens', {
+    return asService<{ confirm: string; unsubscribe: string }>('issue_newsletter_tokens', {
       subscription_id: found?.id,
     });
   };
   const use = (step: 'confirm_newsletter' | 'unsubscribe_from_newsletter', token: string | null) =>
-    call<boolean>(database, 'visitor', step, { token }, '203.0.113.8');
+    asVisitor<boolean>(step, { token }, '203.0.113.8');
   const letDaysPass = (days: number) =>
     database.query(`update private.newsletter_mailed set mailed_at = mailed_at - make_interval(days => $1)`, [
       String(days),

@@ -1,21 +1,19 @@
 // How many notifications an order costs: each transaction with one waits for the database's only queue of notifications.
-import { randomUUID } from 'node:crypto';
-import type { Database } from '@jani-juice/backend/database';
 import { testDatabases } from '@jani-juice/backend/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { call, makeProduct, openShopDatabase, orderForm, type PlacedOrder } from '../shop-database.ts';
+import { makeProduct } from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
 
 const channels = ['page_changes', 'realtime_changes', 'realtime_messages'];
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const { database, place, begin } = setUpShop(kind);
   let product: string;
   const received: string[] = [];
   let onStepEnd = () => {};
   const stops: (() => Promise<void>)[] = [];
 
   beforeAll(async () => {
-    database = await openShopDatabase(kind);
     product = await makeProduct(database, 1000);
     await database.query('select realtime.watch_tables()');
     for (const channel of channels) stops.push(await database.listen(channel, () => received.push(channel)));
@@ -23,7 +21,6 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
   afterAll(async () => {
     for (const stop of stops) await stop();
-    await database.close();
   });
 
   /** Number of notifications of a step. They arrive in the order of commits: the step's before those of its end. */
@@ -40,24 +37,14 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('placing an order causes none, and its payment at most five, three per transaction, however many rows change', async () => {
     // The first order of a product may change its page.
-    await call(database, 'visitor', 'place_order', orderForm(product));
-    let order: PlacedOrder | undefined;
+    const order = await place(product);
     const counts = {
-      placed: await notificationsOf(async () => {
-        order = await call<PlacedOrder>(database, 'visitor', 'place_order', orderForm(product));
-      }),
-      prompted: await notificationsOf(() =>
-        call(database, 'service', 'begin_payment', {
-          order_id: order?.id,
-          tracking_number: order?.tracking_number,
-          phone: order?.customer_phone,
-          callback_secret: randomUUID(),
-        }),
-      ),
+      placed: await notificationsOf(() => place(product)),
+      prompted: await notificationsOf(() => begin(order, { phone: order.customer_phone })),
       paid: await notificationsOf(() =>
         database.query(
           `update public.orders set payment_status = 'paid', status = 'processing' where id = $1`,
-          [order?.id],
+          [order.id],
         ),
       ),
     };

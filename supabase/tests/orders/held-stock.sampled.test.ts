@@ -1,5 +1,4 @@
 // Strangers try all day to hold a drink without paying. An honest buyer who comes at any time fails at most once, for minutes.
-
 import type { Database } from '@jani-juice/backend/database';
 import { testDatabases } from '@jani-juice/backend/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';

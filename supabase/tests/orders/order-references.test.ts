@@ -1,26 +1,15 @@
 // Texts that name an order: the database reads them as domain/tracking-number.ts does, for payments, customers and staff.
-import { randomBytes } from 'node:crypto';
-import type { Database } from '@jani-juice/backend/database';
 import { testDatabases } from '@jani-juice/backend/testing';
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { orderNumberExamples } from '../../../domain/order-number-examples.ts';
 import { accountReference, readOrderNumbers } from '../../../domain/tracking-number.ts';
-import {
-  call,
-  expectRefusal,
-  makeProduct,
-  openShopDatabase,
-  orderForm,
-  type PlacedOrder,
-} from '../shop-database.ts';
+import { expectRefusal, makeProduct, type PlacedOrder } from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
 
 interface Order extends PlacedOrder {
   order_number: string;
 }
-
-const receipt = () => `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
-const charge = 95_100;
 
 /** Spellings of an order's numbers, as payers, customers and staff write them. */
 const spellings: Record<string, (order: Order) => string> = {
@@ -40,36 +29,18 @@ const spellings: Record<string, (order: Order) => string> = {
 };
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const { database, asVisitor, asStaff, readValue, place, track, receive } = setUpShop(kind);
   let product: string;
   beforeAll(async () => {
-    database = await openShopDatabase(kind);
     product = await makeProduct(database, 1000);
     await database.query(`update private.limits set within = '1000 days' where true`);
   });
-  afterAll(() => database.close());
 
-  async function place(): Promise<Order> {
-    const order = await call<PlacedOrder>(database, 'visitor', 'place_order', orderForm(product));
-    const { rows } = await database.query<{ order_number: string }>(
-      'select order_number from public.orders where id = $1',
-      [order.id],
-    );
-    return { ...order, order_number: rows[0]?.order_number ?? '' };
+  async function placeNumbered(): Promise<Order> {
+    const order = await place(product);
+    const number = await readValue('select order_number from public.orders where id = $1', [order.id]);
+    return { ...order, order_number: number ?? '' };
   }
-  const receive = (reference: string, change: Record<string, unknown> = {}) =>
-    call<{ outcome: string; payment: { order_id: string } | null }>(
-      database,
-      'service',
-      'receive_mpesa_transaction',
-      {
-        source: 'confirmation',
-        receipt: receipt(),
-        received_cents: charge,
-        reference,
-        ...change,
-      },
-    );
   async function numbersIn(texts: readonly string[]): Promise<string[][]> {
     const { rows } = await database.query<{ numbers: string[][] }>(
       `select jsonb_agg(private.order_numbers_in(t.text) order by t.place) as numbers
@@ -143,16 +114,15 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test.each(Object.entries(spellings))('%s of a payer pays the order', async (_, spell) => {
-    const order = await place();
+    const order = await placeNumbered();
     const { outcome, payment } = await receive(spell(order));
     expect({ outcome, order: payment?.order_id }).toEqual({ outcome: 'paid', order: order.id });
   });
 
   test('money whose reference names two orders waits for staff, who see both', async () => {
-    const [one, other] = [await place(), await place()];
-    const code = receipt();
+    const [one, other] = [await placeNumbered(), await placeNumbered()];
     const reference = `${one.order_number} and ${accountReference(other.tracking_number)}`;
-    expect((await receive(reference, { receipt: code })).outcome).toBe('unmatched');
+    expect((await receive(reference)).outcome).toBe('unmatched');
     const { rows } = await database.query<{ both: boolean }>(
       `select count(*) = 2 as both from private.orders_named(private.order_numbers_in($1))`,
       [reference],
@@ -163,17 +133,14 @@ describe.each(testDatabases())('on %s', (kind) => {
   test.each(Object.entries(spellings))(
     'customers find their order by %s and the last digits of its phone',
     async (_, spell) => {
-      const order = await place();
-      const tracked = await call(database, 'visitor', 'track_order', {
-        tracking_number: spell(order),
-        phone_last_four: '5678',
-      });
+      const order = await placeNumbered();
+      const tracked = await track({ tracking_number: spell(order) }, { phone_last_four: '5678' });
       expect(tracked).toMatchObject({ id: order.id, tracking_number: order.tracking_number });
     },
   );
 
   test('an order number without proof shows the status alone, because the next ones are easily guessed', async () => {
-    const order = await place();
+    const order = await placeNumbered();
     const shown = {
       order_number: order.order_number,
       status: 'pending',
@@ -181,24 +148,18 @@ describe.each(testDatabases())('on %s', (kind) => {
       needs_digits: true,
     };
     for (const procedure of ['track_order', 'order_receipt']) {
-      expect(await call(database, 'visitor', procedure, { tracking_number: order.order_number })).toEqual(
-        shown,
-      );
-      expect(
-        await call(database, 'visitor', procedure, {
-          tracking_number: order.order_number,
-          phone_last_four: '0000',
-        }),
-      ).toEqual(shown);
+      const tracking_number = order.order_number;
+      expect(await asVisitor(procedure, { tracking_number })).toEqual(shown);
+      expect(await asVisitor(procedure, { tracking_number, phone_last_four: '0000' })).toEqual(shown);
     }
-    expect(await call(database, 'visitor', 'track_order', { tracking_number: 'ORD-999999' })).toBeNull();
+    expect(await track({ tracking_number: 'ORD-999999' })).toBeNull();
   });
 
   test('wrong digits count for an order, not for a spelling of its number', async () => {
-    const order = await place();
+    const order = await placeNumbered();
     const written = Object.values(spellings);
-    const guess = (number: string, address: string) =>
-      call(database, 'visitor', 'track_order', { tracking_number: number, phone_last_four: '0000' }, address);
+    const guess = (tracking_number: string, address: string) =>
+      track({ tracking_number }, { phone_last_four: '0000' }, address);
     for (let index = 0; index < 5; index += 1) {
       await guess((written[index * 2] ?? written[0])?.(order) ?? '', '203.0.113.7');
     }
@@ -206,8 +167,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test.each(Object.entries(spellings))('staff find an order by %s', async (_, spell) => {
-    const order = await place();
-    const found = await call<{ id: string }[]>(database, 'staff', 'count_orders', { search: spell(order) });
-    expect(found).toBe(1);
+    const order = await placeNumbered();
+    expect(await asStaff('count_orders', { search: spell(order) })).toBe(1);
   });
 });

@@ -1,10 +1,9 @@
 // Order search: literal parts of name, email address and number, newest first, in pages.
-
-import type { Database } from '@jani-juice/backend/database';
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Database as Types } from '../../types.ts';
-import { call, expectRefusal, openShopDatabase, type Person, people } from '../shop-database.ts';
+import { expectRefusal, type Person, people } from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
 
 type Order = Types['public']['Tables']['orders']['Row'];
 interface Search {
@@ -27,9 +26,8 @@ const named = [
 ] as const;
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const { database, callAs, asStaff, readRows } = setUpShop(kind);
   beforeAll(async () => {
-    database = await openShopDatabase(kind);
     await database.query(
       `insert into public.orders
          (order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee,
@@ -53,7 +51,6 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
     }
   }, 60_000);
-  afterAll(() => database.close());
 
   const search = (given: Search, person: Person = 'staff') =>
     asRole(database, people[person], async (session) => {
@@ -66,7 +63,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   const numbers = async (given: Search) =>
     (await search({ page_size: 5, ...given })).map((order) => order.order_number);
-  const count = (given: Search) => call<number>(database, 'staff', 'count_orders', { ...given });
+  const count = (given: Search) => asStaff<number>('count_orders', { ...given });
 
   test.each([
     ['part of a name', 'anjik', ['ORD-5001']],
@@ -168,7 +165,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   test('only staff can search and count', async () => {
     for (const person of ['customer', 'former staff', 'half-way staff'] as const) {
       await expectRefusal(search({ search: 'juice' }, person), 403, 'staff_only');
-      await expectRefusal(call(database, person, 'count_orders'), 403, 'staff_only');
+      await expectRefusal(callAs(person, 'count_orders'), 403, 'staff_only');
     }
     await expect(search({ search: 'juice' }, 'visitor')).rejects.toMatchObject({ code: '42501' });
     expect(await search({ search: 'juice' }, 'service')).toHaveLength(50);
@@ -180,7 +177,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         `select candidates from private.list_conditions(('orders', $1, null, null, null, null, null, null), false)`,
         [text],
       );
-      return (await database.query(rows[0]?.candidates ?? '')).rows.length;
+      return (await readRows(rows[0]?.candidates ?? '')).length;
     };
     expect(await candidatesOf('customer juice karen')).toBe(bulk);
     expect(await candidatesOf('customer juice karen starlight')).toBe(0);

@@ -1,48 +1,41 @@
 // Placing an order: a rejected call changes nothing, an accepted one takes effect once.
 import { randomUUID } from 'node:crypto';
-import type { Database } from '@jani-juice/backend/database';
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { isEmail } from '../../../domain/email.ts';
 import {
-  call,
   expectRefusal,
   makeProduct,
-  openShopDatabase,
   orderForm,
   type PlacedOrder,
   people,
   stockOf,
   untilOneQueryWaits,
 } from '../shop-database.ts';
+import { concurrently, settleAll, setUpShop } from '../steps.ts';
 
 const long = (length: number) => 'x'.repeat(length);
-const place = (database: Database, form: Record<string, unknown>, address?: string) =>
-  call<PlacedOrder>(database, 'visitor', 'place_order', form, address);
 
 /** All rows that an order could create, except the counters of limits, which include rejected calls. */
-async function everything(database: Database): Promise<unknown> {
-  const { rows } = await database.query(
-    `select (select count(*) from public.orders) as orders,
-            (select count(*) from public.order_items) as items,
-            (select count(*) from private.order_keys) as keys,
-            (select count(*) from public.payments) as payments,
-            (select count(*) from public.deliveries) as deliveries,
-            (select count(*) from realtime.messages) as messages,
-            (select jsonb_object_agg(id, stock_quantity) from public.products) as stock`,
-  );
-  return rows[0];
-}
+const everything = `
+  select (select count(*) from public.orders) as orders,
+         (select count(*) from public.order_items) as items,
+         (select count(*) from private.order_keys) as keys,
+         (select count(*) from public.payments) as payments,
+         (select count(*) from public.deliveries) as deliveries,
+         (select count(*) from realtime.messages) as messages,
+         (select jsonb_object_agg(id, stock_quantity) from public.products) as stock`;
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const { database, asVisitor, queryAs, readRows, readRow, readValue, place } = setUpShop(kind);
   let product: string;
   beforeAll(async () => {
-    database = await openShopDatabase(kind);
     product = await makeProduct(database, 5);
   });
-  afterAll(() => database.close());
+
+  const placeForm = (form: Record<string, unknown>, address?: string) =>
+    asVisitor<PlacedOrder>('place_order', form, address);
 
   test.each<[string, Record<string, unknown>, number, string]>([
     ['without an idempotency key', { idempotency_key: null }, 400, 'idempotency_key_missing'],
@@ -99,9 +92,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['without a total', { expected_total: null }, 409, 'total_changed'],
   ])('an order %s is rejected, changes nothing and counts', async (_, change, status, code) => {
     await database.query('delete from private.rate_limits');
-    const before = await everything(database);
-    await expectRefusal(place(database, { ...orderForm(product), ...change }, '192.0.2.9'), status, code);
-    expect(await everything(database)).toEqual(before);
+    const before = await readRow(everything);
+    await expectRefusal(place(product, { ...change, address: '192.0.2.9' }), status, code);
+    expect(await readRow(everything)).toEqual(before);
     const { rows } = await database.query(
       'select bucket, subject, hits from private.rate_limits order by subject',
     );
@@ -121,7 +114,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['note', 'delivery_notes', 'notes_too_long'],
   ])('a %s of a megabyte is rejected for its length', async (_, argument, code) => {
     const form = { ...orderForm(product), [argument]: 'a@b.'.repeat(250_000) };
-    await expectRefusal(place(database, form, '192.0.2.9'), 400, code);
+    await expectRefusal(placeForm(form, '192.0.2.9'), 400, code);
   });
 
   test.each([
@@ -142,8 +135,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['', false],
     [null, false],
   ])('accepts %j as an email address: %s', async (address, expected) => {
-    const { rows } = await database.query('select private.is_email($1) as found', [address]);
-    expect(rows).toEqual([{ found: expected }]);
+    expect(await readRows('select private.is_email($1) as found', [address])).toEqual([{ found: expected }]);
   });
 
   test('the database and the forms accept the same email addresses', async () => {
@@ -167,10 +159,10 @@ describe.each(testDatabases())('on %s', (kind) => {
     try {
       const failed = { ...orderForm(product), customer_phone: 'none' };
       for (let n = 0; n < 100; n += 1) {
-        await expectRefusal(place(database, failed, '192.0.2.76'), 400, 'phone_invalid');
+        await expectRefusal(placeForm(failed, '192.0.2.76'), 400, 'phone_invalid');
       }
-      await expectRefusal(place(database, orderForm(product), '192.0.2.76'), 429, 'too_many_orders');
-      await expectRefusal(place(database, failed, '192.0.2.77'), 400, 'phone_invalid');
+      await expectRefusal(place(product, { address: '192.0.2.76' }), 429, 'too_many_orders');
+      await expectRefusal(placeForm(failed, '192.0.2.77'), 400, 'phone_invalid');
     } finally {
       await database.query(`update private.limits set within = '10 minutes' where name = 'place_order'`);
     }
@@ -182,25 +174,24 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['two', '22P02'],
     ['99999999999', '22003'],
   ])('a quantity of %s is not a whole number and changes nothing', async (quantity, code) => {
-    const before = await everything(database);
-    const attempt = asRole(database, people.visitor, (session) =>
-      session.query(
-        `select public.place_order($1, $2, ($3::text)::integer, 'Amina', 'a@b.example', '0712345678', 'Karen', 95100)`,
-        [randomUUID(), product, quantity],
-      ),
+    const before = await readRow(everything);
+    const attempt = queryAs(
+      'visitor',
+      `select public.place_order($1, $2, ($3::text)::integer, 'Amina', 'a@b.example', '0712345678', 'Karen', 95100)`,
+      [randomUUID(), product, quantity],
     );
     await expect(attempt).rejects.toMatchObject({ code });
-    expect(await everything(database)).toEqual(before);
+    expect(await readRow(everything)).toEqual(before);
   });
 
   test('rejects inactive and sold-out products with different errors', async () => {
     const inactive = await makeProduct(database, 5);
     await database.query('update public.products set is_active = false where id = $1', [inactive]);
     const empty = await makeProduct(database, 0);
-    const before = await everything(database);
-    await expectRefusal(place(database, orderForm(inactive)), 404, 'product_unavailable');
-    await expectRefusal(place(database, orderForm(empty)), 409, 'out_of_stock');
-    expect(await everything(database)).toEqual(before);
+    const before = await readRow(everything);
+    await expectRefusal(place(inactive), 404, 'product_unavailable');
+    await expectRefusal(place(empty), 409, 'out_of_stock');
+    expect(await readRow(everything)).toEqual(before);
   });
 
   test.each([
@@ -209,7 +200,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   ])('accepts a price of %i cents with a fee of %i, as M-PESA can charge it', async (price, fee) => {
     await database.query('update public.store_settings set delivery_fee = $1 where id', [fee]);
     const dear = await makeProduct(database, 5, price);
-    const order = await place(database, { ...orderForm(dear), expected_total: price + fee });
+    const order = await place(dear, { expected_total: price + fee });
     expect(order.total_amount).toBe(25_000_000);
     await database.query('update public.store_settings set delivery_fee = 100 where id');
   });
@@ -226,7 +217,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       quantity,
       expected_total: Math.min(price * quantity + 100, 2_000_000_000),
     };
-    const refusal = await expectRefusal(place(database, form), 400, 'total_too_large');
+    const refusal = await expectRefusal(placeForm(form), 400, 'total_too_large');
     expect([refusal.message, refusal.hint]).toEqual([
       'M-PESA takes at most KSh 250,000 in one payment. Please order less, or contact us for a large order',
       '25000000',
@@ -235,17 +226,9 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('an error about stock contains the remaining units, and one about the total the current total', async () => {
-    const few = await expectRefusal(
-      place(database, { ...orderForm(product), quantity: 50 }),
-      409,
-      'not_enough_stock',
-    );
+    const few = await expectRefusal(place(product, { quantity: 50 }), 409, 'not_enough_stock');
     expect([few.message, few.hint]).toEqual(['Only 5 left in stock', '5']);
-    const other = await expectRefusal(
-      place(database, { ...orderForm(product), expected_total: 1 }),
-      409,
-      'total_changed',
-    );
+    const other = await expectRefusal(place(product, { expected_total: 1 }), 409, 'total_changed');
     expect(other.hint).toBe('95100');
   });
 
@@ -275,19 +258,17 @@ describe.each(testDatabases())('on %s', (kind) => {
   );
 
   describe('age, terms and privacy notice', () => {
-    const termsOf = async (order: PlacedOrder) =>
-      (
-        await database.query<{
-          terms_accepted_at: Date | null;
-          accepted_terms: Record<string, unknown> | null;
-        }>('select terms_accepted_at, accepted_terms from public.orders where id = $1', [order.id])
-      ).rows[0];
+    const termsOf = ({ id }: PlacedOrder) =>
+      readRow<{ terms_accepted_at: Date | null; accepted_terms: Record<string, unknown> | null }>(
+        'select terms_accepted_at, accepted_terms from public.orders where id = $1',
+        [id],
+      );
     const require = (isRequired: boolean) =>
       database.query('update public.store_settings set requires_terms_tick = $1', [isRequired]);
 
     test('records the accepted terms with the order, and nothing when they were not shown', async () => {
       const own = await makeProduct(database, 5);
-      const accepted = await termsOf(await place(database, { ...orderForm(own), accepts_terms: true }));
+      const accepted = await termsOf(await place(own, { accepts_terms: true }));
       expect(accepted?.terms_accepted_at).not.toBeNull();
       const { rows } = await database.query<{ slug: string; edited: string }>(
         `select slug, to_jsonb(updated_at) #>> '{}' as edited from public.shop_texts where slug in ('terms', 'privacy')`,
@@ -296,7 +277,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         ...Object.fromEntries(rows.map(({ slug, edited }) => [slug, edited])),
         is_ticked: false,
       });
-      expect(await termsOf(await place(database, orderForm(own)))).toEqual({
+      expect(await termsOf(await place(own))).toEqual({
         terms_accepted_at: null,
         accepted_terms: null,
       });
@@ -308,10 +289,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       await require(true);
       try {
         for (const answer of [{}, { accepts_terms: false }, { accepts_terms: null }]) {
-          await expectRefusal(place(database, { ...form, ...answer }), 400, 'terms_not_accepted');
+          await expectRefusal(placeForm({ ...form, ...answer }), 400, 'terms_not_accepted');
         }
         expect(await stockOf(database, own)).toBe(5);
-        const placed = await place(database, { ...form, accepts_terms: true });
+        const placed = await placeForm({ ...form, accepts_terms: true });
         expect((await termsOf(placed))?.accepted_terms).toMatchObject({ is_ticked: true });
       } finally {
         await require(false);
@@ -331,7 +312,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       unit: ' 4B ',
       delivery_notes: 'Ring twice',
     };
-    const order = await place(database, form);
+    const order = await placeForm(form);
     expect(order).toMatchObject({
       status: 'pending',
       payment_status: 'unpaid',
@@ -369,16 +350,16 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('accepts an order of the last unit, and none after it', async () => {
     const last = await makeProduct(database, 1);
-    await place(database, orderForm(last));
-    await expectRefusal(place(database, orderForm(last)), 409, 'out_of_stock');
+    await place(last);
+    await expectRefusal(place(last), 409, 'out_of_stock');
     expect(await stockOf(database, last)).toBe(0);
   });
 
   test('applies a changed delivery fee to the next total', async () => {
     await database.query('update public.store_settings set delivery_fee = 0');
     try {
-      await expectRefusal(place(database, orderForm(product)), 409, 'total_changed');
-      const order = await place(database, { ...orderForm(product), expected_total: 95_000 });
+      await expectRefusal(place(product), 409, 'total_changed');
+      const order = await place(product, { expected_total: 95_000 });
       expect(order.total_amount).toBe(95_000);
     } finally {
       await database.query('update public.store_settings set delivery_fee = 100');
@@ -388,11 +369,11 @@ describe.each(testDatabases())('on %s', (kind) => {
   test('returns the same order for the same key and content, even when sold out', async () => {
     const last = await makeProduct(database, 1);
     const form = orderForm(last);
-    const first = await place(database, form);
-    const before = await everything(database);
-    expect(await place(database, form)).toEqual(first);
-    expect(await place(database, { ...form, customer_phone: '+254 712 345 678' })).toEqual(first);
-    expect(await everything(database)).toEqual(before);
+    const first = await placeForm(form);
+    const before = await readRow(everything);
+    expect(await placeForm(form)).toEqual(first);
+    expect(await placeForm({ ...form, customer_phone: '+254 712 345 678' })).toEqual(first);
+    expect(await readRow(everything)).toEqual(before);
   });
 
   test.each([
@@ -403,18 +384,18 @@ describe.each(testDatabases())('on %s', (kind) => {
   ])('the same key with another %s is rejected', async (_, change) => {
     const own = await makeProduct(database, 5);
     const form = orderForm(own);
-    await place(database, form);
-    const before = await everything(database);
-    await expectRefusal(place(database, { ...form, ...change }), 409, 'idempotency_key_reused');
-    expect(await everything(database)).toEqual(before);
+    await placeForm(form);
+    const before = await readRow(everything);
+    await expectRefusal(placeForm({ ...form, ...change }), 409, 'idempotency_key_reused');
+    expect(await readRow(everything)).toEqual(before);
   });
 
   test('accepts the key of a rejected order again', async () => {
     const own = await makeProduct(database, 0);
     const form = orderForm(own);
-    await expectRefusal(place(database, form), 409, 'out_of_stock');
+    await expectRefusal(placeForm(form), 409, 'out_of_stock');
     await database.query('update public.products set stock_quantity = 1 where id = $1', [own]);
-    expect((await place(database, form)).status).toBe('pending');
+    expect((await placeForm(form)).status).toBe('pending');
   });
 
   test('limits an IP address to a hundred orders in ten minutes', async () => {
@@ -424,28 +405,24 @@ describe.each(testDatabases())('on %s', (kind) => {
        values ('place_order', '192.0.2.77', date_bin('10 minutes', clock_timestamp(), timestamptz '2000-01-01'), 99),
               ('place_order', '192.0.2.77', date_bin('10 minutes', clock_timestamp(), timestamptz '2000-01-01') + interval '10 minutes', 99)`,
     );
-    await place(database, orderForm(own), '192.0.2.77');
-    await expectRefusal(place(database, orderForm(own), '192.0.2.77'), 429, 'too_many_orders');
+    await place(own, { address: '192.0.2.77' });
+    await expectRefusal(place(own, { address: '192.0.2.77' }), 429, 'too_many_orders');
     expect(await stockOf(database, own)).toBe(199);
-    await place(database, orderForm(own), '192.0.2.78');
+    await place(own, { address: '192.0.2.78' });
   });
 
   test('returns an existing order for its key when the limit of the network is exhausted', async () => {
     const own = await makeProduct(database, 5);
     const form = orderForm(own);
-    const first = await place(database, form, '192.0.2.79');
+    const first = await placeForm(form, '192.0.2.79');
     await database.query(
       `update private.rate_limits set hits = 100 where bucket = 'place_order' and subject = '192.0.2.79'`,
     );
-    const before = await everything(database);
-    expect(await place(database, form, '192.0.2.79')).toEqual(first);
-    await expectRefusal(
-      place(database, { ...form, quantity: 2 }, '192.0.2.79'),
-      409,
-      'idempotency_key_reused',
-    );
-    await expectRefusal(place(database, orderForm(own), '192.0.2.79'), 429, 'too_many_orders');
-    expect(await everything(database)).toEqual(before);
+    const before = await readRow(everything);
+    expect(await placeForm(form, '192.0.2.79')).toEqual(first);
+    await expectRefusal(placeForm({ ...form, quantity: 2 }, '192.0.2.79'), 409, 'idempotency_key_reused');
+    await expectRefusal(place(own, { address: '192.0.2.79' }), 429, 'too_many_orders');
+    expect(await readRow(everything)).toEqual(before);
   });
 
   describe('the tracking number', () => {
@@ -466,7 +443,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('contains the date in Nairobi', async () => {
       const own = await makeProduct(database, 1);
-      const order = await place(database, orderForm(own));
+      const order = await place(own);
       expect(order.tracking_number.slice(3, 11)).toBe(day(order.created_at));
     });
 
@@ -494,14 +471,9 @@ describe.each(testDatabases())('on %s', (kind) => {
          on conflict do nothing`,
       );
       await database.query('alter table public.orders enable trigger user');
-      const orderNumber = async () => {
-        const { rows } = await database.query<{ number: string }>(
-          'select last_value as number from private.order_numbers',
-        );
-        return Number(rows[0]?.number);
-      };
+      const orderNumber = async () => Number(await readValue('select last_value from private.order_numbers'));
       const before = await orderNumber();
-      const orders = await Promise.all(Array.from({ length: 5 }, () => place(database, orderForm(own))));
+      const orders = await concurrently(5, () => place(own));
       for (const order of orders) expect(order.tracking_number).toMatch(/^JJ-\d{8}-[1-9]\d{4}$/);
       // A rejected row would have used up an order number, too.
       expect((await orderNumber()) - before).toBe(5);
@@ -510,16 +482,13 @@ describe.each(testDatabases())('on %s', (kind) => {
 });
 
 describe.runIf(testDatabases().includes('postgresql'))('concurrently on PostgreSQL', () => {
-  let database: Database;
-  beforeAll(async () => {
-    database = await openShopDatabase('postgresql');
-  });
-  afterAll(() => database.close());
+  const { database, asVisitor, readRow, place } = setUpShop('postgresql');
+  const placeForm = (form: Record<string, unknown>) => asVisitor<PlacedOrder>('place_order', form);
 
   test('200 calls with one key create one order', async () => {
     const product = await makeProduct(database, 10);
     const form = orderForm(product);
-    const orders = await Promise.all(Array.from({ length: 200 }, () => place(database, form)));
+    const orders = await concurrently(200, () => placeForm(form));
     expect(new Set(orders.map((order) => order.id)).size).toBe(1);
     expect(await stockOf(database, product)).toBe(9);
     const { rowCount } = await database.query('select from public.order_items where product_id = $1', [
@@ -530,9 +499,7 @@ describe.runIf(testDatabases().includes('postgresql'))('concurrently on PostgreS
 
   test('500 customers who order the only unit create one order', async () => {
     const product = await makeProduct(database, 1);
-    const attempts = await Promise.allSettled(
-      Array.from({ length: 500 }, () => place(database, orderForm(product))),
-    );
+    const attempts = await settleAll(500, () => place(product));
     const sold = attempts.filter(({ status }) => status === 'fulfilled');
     const refused = attempts.flatMap((attempt) =>
       attempt.status === 'rejected' ? [attempt.reason.detail] : [],
@@ -554,17 +521,17 @@ describe.runIf(testDatabases().includes('postgresql'))('concurrently on PostgreS
       let rejected: Promise<unknown> | undefined;
       await database.transaction(async (session) => {
         await session.query(`update public.products set ${change} where id = $1`, [product]);
-        rejected = expectRefusal(place(database, form), status, code);
+        rejected = expectRefusal(placeForm(form), status, code);
         await untilOneQueryWaits(database);
       });
-      const changed = await everything(database);
+      const changed = await readRow(everything);
       await rejected;
-      expect(await everything(database)).toEqual(changed);
+      expect(await readRow(everything)).toEqual(changed);
       await database.query(
         'update public.products set price = 95000, is_active = true, stock_quantity = 5 where id = $1',
         [product],
       );
-      expect(await place(database, form), 'the same key orders later').toMatchObject({
+      expect(await placeForm(form), 'the same key orders later').toMatchObject({
         total_amount: 95_100,
       });
     },
@@ -572,11 +539,7 @@ describe.runIf(testDatabases().includes('postgresql'))('concurrently on PostgreS
 
   test('customers who order several units get all of them or none', async () => {
     const product = await makeProduct(database, 10);
-    const attempts = await Promise.allSettled(
-      Array.from({ length: 40 }, () =>
-        place(database, { ...orderForm(product), quantity: 3, expected_total: 285_100 }),
-      ),
-    );
+    const attempts = await settleAll(40, () => place(product, { quantity: 3 }));
     expect(attempts.filter(({ status }) => status === 'fulfilled')).toHaveLength(3);
     expect(await stockOf(database, product)).toBe(1);
   });

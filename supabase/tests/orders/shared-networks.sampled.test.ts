@@ -1,11 +1,11 @@
 // Many customers behind one address of a mobile network: honest ones are neither refused nor left without messages, and a stranger
 // behind the same address can spend little.
 import { randomUUID } from 'node:crypto';
-import type { Database } from '@jani-juice/backend/database';
-import { asRole, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { testDatabases } from '@jani-juice/backend/testing';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { isExhaustive } from '../../../scripts/test-depth.ts';
-import { call, makeProduct, openShopDatabase, people } from '../shop-database.ts';
+import { makeProduct } from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
 
 interface Day {
   /** Orders and prompts that were refused, and why. */
@@ -94,10 +94,9 @@ const simulation = `
   end $$;`;
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const { database, asVisitor, asStaff, queryAs, readRows, readColumn, readValue } = setUpShop(kind);
   let product: string;
   beforeAll(async () => {
-    database = await openShopDatabase(kind);
     await database.execute(simulation);
   });
   beforeEach(async () => {
@@ -112,7 +111,6 @@ describe.each(testDatabases())('on %s', (kind) => {
       update public.store_settings set texts_per_day = 100000, mails_per_day = 100000 where id`);
     product = await makeProduct(database, 100_000);
   });
-  afterAll(() => database.close());
 
   /** The n-th phone of a series of customers, such as 0720000007. */
   const phones = (series: number) => `'07${String(series).padStart(2, '0')}' || lpad(n::text, 6, '0')`;
@@ -147,7 +145,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
   }
   const count = async (query: string): Promise<number> =>
-    (await database.query<{ count: number }>(`select (${query})::integer as count`)).rows[0]?.count ?? -1;
+    (await readValue<number>(`select (${query})::integer as count`)) ?? -1;
   const dayOf = async (from = 0, to = 1_000_000): Promise<Day> => {
     const { rows } = await database.query<Day>(
       `select count(order_id)::integer as placed, count(payment_id)::integer as prompted, (count(*) filter (where is_paid))::integer as paid,
@@ -329,9 +327,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         `insert into private.rate_limits (bucket, subject, window_start, hits)
          select name, '203.0.113.9', date_bin(within, clock_timestamp(), timestamptz '2000-01-01'), 100000 from private.limits`,
       );
-      const refusal = await call(
-        database,
-        'visitor',
+      const refusal = await asVisitor(
         'track_order',
         { tracking_number: 'JJ-20260101-1000' },
         '203.0.113.9',
@@ -358,12 +354,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await messages('text', 'over_budget')).toBe(1);
       expect(await messages('mail', 'over_budget')).toBe(1);
     };
-    const all = async () =>
-      (
-        await database.query<{ line: string }>(
-          `select kind || ' ' || channel || ' ' || status as line from public.outbox_messages order by 1`,
-        )
-      ).rows.map(({ line }) => line);
+    const all = () =>
+      readColumn(
+        `select kind || ' ' || channel || ' ' || status as line from public.outbox_messages order by 1`,
+      );
     const sent = [
       'order_paid mail sent',
       'order_paid text sent',
@@ -408,10 +402,9 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('counts in the budgets with its reason, and staff send all withheld ones together', async () => {
       await withhold();
-      const { rows: budgets } = await asRole(database, people.staff, (session) =>
-        session.query(
-          'select channel, over_budget::integer, reason from public.message_budgets() order by channel',
-        ),
+      const { rows: budgets } = await queryAs(
+        'staff',
+        'select channel, over_budget::integer, reason from public.message_budgets() order by channel',
       );
       const reason = 'Not sent: too many unpaid orders from one network today';
       expect(budgets).toEqual([
@@ -421,23 +414,21 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(
         await count(`select sum(value) from public.shop_metrics() where metric = 'messages_withheld'`),
       ).toBe(2);
-      expect(await call(database, 'staff', 'send_withheld_messages', { channel: 'text' })).toEqual({
+      expect(await asStaff('send_withheld_messages', { channel: 'text' })).toEqual({
         sent: 1,
         withheld: 0,
       });
-      expect(await call(database, 'staff', 'send_withheld_messages')).toEqual({ sent: 1, withheld: 0 });
+      expect(await asStaff('send_withheld_messages')).toEqual({ sent: 1, withheld: 0 });
       await database.query('select simulation.send_all()');
       expect(await all()).toEqual(sent.slice(2));
-      expect(await call(database, 'staff', 'send_withheld_messages')).toEqual({ sent: 0, withheld: 0 });
+      expect(await asStaff('send_withheld_messages')).toEqual({ sent: 0, withheld: 0 });
     });
 
     test('stays withheld beyond the budget of the day', async () => {
       await withhold();
       await database.query('update public.store_settings set texts_per_day = 0, mails_per_day = 1 where id');
-      expect(await call(database, 'staff', 'send_withheld_messages')).toEqual({ sent: 1, withheld: 1 });
-      const refusal = await call(database, 'staff', 'send_withheld_messages').catch(
-        (error: Error) => error.message,
-      );
+      expect(await asStaff('send_withheld_messages')).toEqual({ sent: 1, withheld: 1 });
+      const refusal = await asStaff('send_withheld_messages').catch((error: Error) => error.message);
       expect(refusal).toBe("Today's budget is used up. Raise it under Settings, or send these tomorrow");
     });
   });
@@ -447,11 +438,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     // Eight of ten pay.
     await letCustomersOrder(10, `'197.232.10.7'`, 5);
     await database.query('select simulation.send_all()');
-    const [text] = (
-      await database.query<{ sent: number; without: number }>(
-        `select private.sent_today('text') as sent, private.sent_without_priority('text') as without`,
-      )
-    ).rows;
+    const [text] = await readRows<{ sent: number; without: number }>(
+      `select private.sent_today('text') as sent, private.sent_without_priority('text') as without`,
+    );
     expect(text).toEqual({ sent: 18, without: 2 });
   });
 

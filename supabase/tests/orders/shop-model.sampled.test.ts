@@ -1,20 +1,13 @@
 // Model-based tests: orders, payments, deliveries and stock follow a simple model under random actions of people and M-PESA.
-import { randomBytes, randomInt } from 'node:crypto';
-import { type Database, DatabaseError } from '@jani-juice/backend/database';
-import { asRole, type Claims, testDatabases } from '@jani-juice/backend/testing';
+import { randomInt } from 'node:crypto';
+import { DatabaseError } from '@jani-juice/backend/database';
+import { type Claims, testDatabases } from '@jani-juice/backend/testing';
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { isExhaustive } from '../../../scripts/test-depth.ts';
 import { expectBalancedBooks } from '../payments/balanced-books.ts';
-import {
-  call,
-  makeProduct,
-  openShopDatabase,
-  orderForm,
-  type PlacedOrder,
-  people,
-  secondStepPassed,
-} from '../shop-database.ts';
+import { makeProduct, people, secondStepPassed } from '../shop-database.ts';
+import { newCheckoutRequestId, newPhone, setUpShop } from '../steps.ts';
 
 const PRICE = 95_000;
 const FEE = 100;
@@ -87,13 +80,10 @@ interface Model {
   /** A /24 that no other run uses, without the last part of the address. */
   network: string;
 }
-interface Real {
-  database: Database;
-}
+type Real = ReturnType<typeof setUpShop>;
 type Command = fc.AsyncCommand<Model, Real>;
 
 let receiptCount = 0;
-const randomPhone = () => `07${String(randomInt(100_000_000)).padStart(8, '0')}`;
 /** A /24 for one run, so that no other run's orders count in it. */
 const randomNetwork = () => `10.${randomInt(256)}.${randomInt(256)}.`;
 /** A receipt that no other payment of the run has. */
@@ -152,13 +142,12 @@ function prepareForPrompt(order: ModelOrder): string | null {
 }
 
 /** Units are reserved at a prompt, unless the networks of the order have held units for too long. */
-async function reserveForPrompt(order: ModelOrder, database: Database): Promise<void> {
+async function reserveForPrompt(order: ModelOrder, { readValue }: Real): Promise<void> {
   if (order.isReserved || order.status !== 'pending') return;
-  const { rows } = await database.query<{ is_held: boolean }>(
-    'select reserved_until is not null as is_held from public.orders where id = $1',
+  const isHeld = await readValue<boolean>(
+    'select reserved_until is not null from public.orders where id = $1',
     [order.id],
   );
-  const isHeld = rows[0]?.is_held === true;
   if (!isHeld) {
     expect(order.networks).not.toEqual([]);
     return;
@@ -415,15 +404,9 @@ function placeOrder(productNumber: number, quantity: number, host: number | null
     check: () => true,
     async run(model, real) {
       const product = model.products[productNumber % model.products.length] as ModelProduct;
-      const form = {
-        ...orderForm(product.id),
-        quantity,
-        expected_total: quantity * PRICE + FEE,
-        customer_phone: randomPhone(),
-      };
       const address = host === null ? undefined : `${model.network}${host}`;
       const networks = address === undefined ? [] : [address, `${model.network}0/24`];
-      const attempt = call<PlacedOrder>(real.database, 'visitor', 'place_order', form, address);
+      const attempt = real.place(product.id, { quantity, address, customer_phone: newPhone() });
       if (product.stock < quantity) {
         expect(await refusalOf(attempt)).toMatch(/out_of_stock|not_enough_stock/);
       } else {
@@ -498,18 +481,8 @@ const beginPayment = (number: number) =>
   orderCommand(
     'begin a payment',
     number,
-    async (order, { database }) => {
-      const attempt = call<{ is_new: boolean; payment: { id: string } }>(
-        database,
-        'service',
-        'begin_payment',
-        {
-          order_id: order.id,
-          tracking_number: order.trackingNumber,
-          phone: randomPhone(),
-          callback_secret: randomBytes(32).toString('hex'),
-        },
-      );
+    async (order, real) => {
+      const attempt = real.begin({ id: order.id, tracking_number: order.trackingNumber });
       const known = order.payments.filter((payment) => payment.status !== 'failed');
       if (known.length > 0) {
         expect(await attempt).toMatchObject({ is_new: false });
@@ -525,10 +498,10 @@ const beginPayment = (number: number) =>
         }
         const begun = await attempt;
         expect(begun.is_new).toBe(true);
-        await reserveForPrompt(order, database);
+        await reserveForPrompt(order, real);
         order.payments.push({
           id: begun.payment.id,
-          checkoutRequestId: `ws_CO_${randomBytes(8).toString('hex')}`,
+          checkoutRequestId: newCheckoutRequestId(),
           receipt: nextReceipt(),
           status: 'initiating',
           needsRefund: false,
@@ -543,23 +516,22 @@ const beginPayment = (number: number) =>
   );
 
 const answerPush = (number: number, back: number, answer: 'accepted' | 'refused' | 'lost') =>
-  paymentCommand(`the push is ${answer}`, number, back, async (_, payment, { database }) => {
-    await call(database, 'service', 'record_push', {
-      payment_id: payment.id,
-      body: '{}',
+  paymentCommand(`the push is ${answer}`, number, back, async (_, payment, { recordPush }) => {
+    await recordPush(payment, {
       ...(answer === 'accepted' ? { checkout_request_id: payment.checkoutRequestId } : {}),
       ...(answer === 'refused' ? { refusal_code: '500.001.1001', refusal_description: 'busy' } : {}),
     });
     if (payment.status === 'initiating') payment.status = answer === 'refused' ? 'failed' : 'processing';
   });
 
-const settle = ({ database }: Real, payment: ModelPayment, change: Record<string, unknown>) =>
-  call(database, 'service', 'settle_payment', {
+/** Settles a payment by a message of these facts alone. */
+const settle = ({ asService }: Real, payment: ModelPayment, facts: Record<string, unknown>) =>
+  asService('settle_payment', {
     payment_id: payment.id,
     source: 'callback',
     body: '{}',
     checkout_request_id: payment.checkoutRequestId,
-    ...change,
+    ...facts,
   });
 
 const reportSuccess = (number: number, back: number, source: 'callback' | 'query') =>
@@ -664,41 +636,28 @@ const endReservation = (number: number) =>
 const expireReservations: Command = {
   check: () => true,
   async run(model, real) {
-    await call(real.database, 'service', 'expire_reservations');
+    await real.expireReservations();
     for (const order of model.orders) expire(order);
     await expectSame(model, real);
   },
   toString: () => 'expired reservations are released',
 };
 
-const asStaff = (database: Database, sql: string, parameters: unknown[]) =>
-  asRole(database, people.staff, (session) => session.query(sql, parameters));
-
 const setOrderStatus = (number: number, status: string) =>
-  orderCommand(`staff set ${status}`, number, async (order, { database }) => {
-    const refusal = await refusalOf(
-      asStaff(database, 'update public.orders set status = $2 where id = $1', [order.id, status]),
-    );
+  orderCommand(`staff set ${status}`, number, async (order, { setStatus, handOver }) => {
+    const refusal = await refusalOf(setStatus(order, status));
     expect(refusal).toBe(applyStatus(order, status));
     if (refusal !== 'order_unpaid') return;
-    const answer = await refusalOf(
-      asStaff(
-        database,
-        `select public.set_order_status(id, $2, status, payment_status, although_unpaid => true)
-         from public.orders where id = $1`,
-        [order.id, status],
-      ),
-    );
-    expect(answer).toBe(applyStatus(order, status, true));
+    expect(await refusalOf(handOver(order, status))).toBe(applyStatus(order, status, true));
   });
 
 const setDeliveryStatus = (number: number, delivery: string) =>
   orderCommand(
     `staff set the delivery to ${delivery}`,
     number,
-    async (order, { database }) => {
+    async (order, { queryAs }) => {
       const refusal = await refusalOf(
-        asStaff(database, 'update public.deliveries set delivery_status = $2 where order_id = $1', [
+        queryAs('staff', 'update public.deliveries set delivery_status = $2 where order_id = $1', [
           order.id,
           delivery,
         ]),
@@ -709,9 +668,9 @@ const setDeliveryStatus = (number: number, delivery: string) =>
   );
 
 const resolveByDelivering = (number: number) =>
-  orderCommand('staff resolve the payment by delivering', number, async (order, { database }) => {
+  orderCommand('staff resolve the payment by delivering', number, async (order, { asStaff }) => {
     const refusal = await refusalOf(
-      call(database, 'staff', 'resolve_paid_order', { order_id: order.id, resolution: 'deliver' }),
+      asStaff('resolve_paid_order', { order_id: order.id, resolution: 'deliver' }),
     );
     if (order.money !== 'needs_review') return expect(refusal).toBe('nothing_to_resolve');
     if (order.product.stock < order.quantity) return expect(refusal).toBe('units_sold');
@@ -723,28 +682,16 @@ const resolveByDelivering = (number: number) =>
 // Refunds -------------------------------------------------------------------------------------------------------------------
 
 const staffClaims: Record<StaffMember, Claims> = { one: people.staff, other: secondStepPassed };
-const asStaffMember = <Answer>(database: Database, member: StaffMember, sql: string, parameters: unknown[]) =>
-  asRole(
-    database,
-    staffClaims[member],
-    async (session) => (await session.query<{ answer: Answer }>(sql, parameters)).rows[0]?.answer as Answer,
-  );
-
-const requestRefund = (number: number, back: number, member: StaffMember) =>
+const requestRefundBy = (number: number, back: number, member: StaffMember) =>
   paymentCommand(
     `staff member ${member} requests a refund`,
     number,
     back,
-    async (order, payment, { database }) => {
+    async (order, payment, { requestRefund }) => {
       let requested: { id: string } | undefined;
       const refusal = await refusalOf(
-        asStaffMember<{ id: string }>(
-          database,
-          member,
-          `select to_jsonb(public.request_refund('Paid twice', $1)) as answer`,
-          [payment.id],
-        ).then((answer) => {
-          requested = answer;
+        requestRefund(payment, { by: staffClaims[member] }).then((refund) => {
+          requested = refund;
         }),
       );
       const mayGo =
@@ -794,10 +741,8 @@ function refundCommand(
 }
 
 const approve = (number: number, back: number, member: StaffMember) =>
-  refundCommand(`staff member ${member} approves`, number, back, async (_, __, refund, { database }) => {
-    const refusal = await refusalOf(
-      asStaffMember(database, member, 'select public.approve_refund($1) as answer', [refund.id]),
-    );
+  refundCommand(`staff member ${member} approves`, number, back, async (_, __, refund, { approveRefund }) => {
+    const refusal = await refusalOf(approveRefund(refund, staffClaims[member]));
     if (refund.status !== 'requested') return expect(refusal).toBe('refund_changed');
     if (refund.requestedBy === member) return expect(refusal).toBe('second_member_needed');
     expect(refusal).toBeNull();
@@ -805,15 +750,18 @@ const approve = (number: number, back: number, member: StaffMember) =>
   });
 
 const withdraw = (number: number, back: number, member: StaffMember) =>
-  refundCommand(`staff member ${member} withdraws`, number, back, async (_, __, refund, { database }) => {
-    const refusal = await refusalOf(
-      asStaffMember(database, member, 'select public.withdraw_refund($1) as answer', [refund.id]),
-    );
-    if (['withdrawn', 'requested', 'approved'].includes(refund.status)) {
-      expect(refusal).toBeNull();
-      refund.status = 'withdrawn';
-    } else expect(refusal).toBe('refund_changed');
-  });
+  refundCommand(
+    `staff member ${member} withdraws`,
+    number,
+    back,
+    async (_, __, refund, { withdrawRefund }) => {
+      const refusal = await refusalOf(withdrawRefund(refund, staffClaims[member]));
+      if (['withdrawn', 'requested', 'approved'].includes(refund.status)) {
+        expect(refusal).toBeNull();
+        refund.status = 'withdrawn';
+      } else expect(refusal).toBe('refund_changed');
+    },
+  );
 
 const everyRefund = (model: Model) =>
   model.orders.flatMap(({ payments }) => payments.flatMap(({ refunds }) => refunds));
@@ -825,7 +773,7 @@ const sendRefunds: Command = {
     await real.database.query(
       `update public.refunds set updated_at = now() - interval '1 day' where status = 'approved' and tries > 0`,
     );
-    await call(real.database, 'service', 'lease_refunds', { at_most: 10_000 });
+    await real.asService('lease_refunds', { at_most: 10_000 });
     for (const refund of everyRefund(model)) {
       if (refund.status !== 'approved') continue;
       refund.status = 'sending';
@@ -855,10 +803,8 @@ const answerReversal = (
   back: number,
   answer: 'accepted' | 'refused' | 'busy' | 'lost' | 'already reversed',
 ) =>
-  refundCommand(`the reversal is ${answer}`, number, back, async (_, __, refund, { database }) => {
-    await call(database, 'service', 'record_reversal_push', {
-      refund_id: refund.id,
-      body: '{}',
+  refundCommand(`the reversal is ${answer}`, number, back, async (_, __, refund, { recordReversalPush }) => {
+    await recordReversalPush(refund, {
       ...(answer === 'accepted'
         ? { conversation_id: `AG_${refund.id}`, originator_conversation_id: refund.id }
         : {}),
@@ -880,13 +826,9 @@ const answerReversal = (
     )[answer];
   });
 
-const settleReversal = ({ database }: Real, refund: ModelRefund, said: Record<string, unknown>) =>
-  call(database, 'service', 'settle_reversal', {
-    refund_id: refund.id,
-    source: 'reversal_result',
-    body: '{}',
-    ...said,
-  });
+/** Settles a refund by a message of these facts alone. */
+const settleReversal = ({ asService }: Real, refund: ModelRefund, facts: Record<string, unknown>) =>
+  asService('settle_reversal', { refund_id: refund.id, source: 'reversal_result', body: '{}', ...facts });
 
 const reportReversal = (number: number, back: number, from: 'result' | 'status') =>
   refundCommand(
@@ -934,13 +876,13 @@ const reportNotReversed = (number: number, back: number, isOld: boolean) =>
           [refund.id],
         );
       }
-      const { rows } = await real.database.query<{ is_recent: boolean }>(
-        `select coalesce(sent_at > now() - interval '10 minutes', false) as is_recent from public.refunds where id = $1`,
+      const isRecent = await real.readValue<boolean>(
+        `select coalesce(sent_at > now() - interval '10 minutes', false) from public.refunds where id = $1`,
         [refund.id],
       );
       await settleReversal(real, refund, { source: 'status_result', result: 'not_reversed' });
       // This proves that nothing was sent only if M-PESA never accepted the request.
-      if (isAtMpesa(refund) && !rows[0]?.is_recent && !refund.isAccepted && !refund.wasAlreadyReversed) {
+      if (isAtMpesa(refund) && !isRecent && !refund.isAccepted && !refund.wasAlreadyReversed) {
         refund.status = 'failed';
       }
     },
@@ -988,7 +930,7 @@ const contradiction = fc
 const member = fc.constantFrom<StaffMember>('one', 'other');
 const refundCommands: fc.Arbitrary<Command>[] = [
   ...Array.from({ length: 3 }, () =>
-    fc.tuple(small, small, member).map(([order, back, who]) => requestRefund(order, back, who)),
+    fc.tuple(small, small, member).map(([order, back, who]) => requestRefundBy(order, back, who)),
   ),
   fc.tuple(small, small, member).map(([order, back, who]) => approve(order, back, who)),
   fc.tuple(small, small, member).map(([order, back, who]) => withdraw(order, back, who)),
@@ -1040,12 +982,9 @@ function expectAllDone(kinds: fc.Arbitrary<Command>[], done: Set<fc.Arbitrary<Co
 
 // Every case on the embedded database takes minutes on a busy machine.
 describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
-  let database: Database;
+  const shop = setUpShop(kind);
+  const { database } = shop;
   const runs = (usual: number, exhaustive: number) => Math.ceil((isExhaustive ? exhaustive : usual) * LENGTH);
-  beforeAll(async () => {
-    database = await openShopDatabase(kind);
-  });
-  afterAll(() => database.close());
 
   test('orders, payments, deliveries and stock follow the model in any sequence of actions', async () => {
     const done = new Set<fc.Arbitrary<Command>>();
@@ -1062,7 +1001,7 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
               products.push({ id, stock });
             }
             await database.query('delete from private.rate_limits');
-            return { model: { products, orders: [], network: randomNetwork() }, real: { database } };
+            return { model: { products, orders: [], network: randomNetwork() }, real: shop };
           }, chosen);
           await expectBalancedBooks(database);
         },
@@ -1091,14 +1030,14 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
           await fc.asyncModelRun(async () => {
             // Each run begins with orders that were paid twice, below and above the limit for approvals.
             for (const number of [0, 1]) {
-              await placeOrder(0, number + 1).run(model, { database });
-              await beginPayment(number).run(model, { database });
-              await reportFailure(number, 0, 'query').run(model, { database });
-              await beginPayment(number).run(model, { database });
-              await reportSuccess(number, 0, 'callback').run(model, { database });
-              await reportSuccess(number, 1, 'callback').run(model, { database });
+              await placeOrder(0, number + 1).run(model, shop);
+              await beginPayment(number).run(model, shop);
+              await reportFailure(number, 0, 'query').run(model, shop);
+              await beginPayment(number).run(model, shop);
+              await reportSuccess(number, 0, 'callback').run(model, shop);
+              await reportSuccess(number, 1, 'callback').run(model, shop);
             }
-            return { model, real: { database } };
+            return { model, real: shop };
           }, chosen);
           await expectBalancedBooks(database);
         },
@@ -1135,27 +1074,19 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
         fc.array(byHand, { maxLength: 2 }),
         fc.infiniteStream(fc.nat({ max: 1_000 })),
         async (attempts, payments, choices) => {
-          const form = { ...orderForm(product), expected_total: charge };
-          const order = await call<{ id: string; tracking_number: string }>(
-            database,
-            'visitor',
-            'place_order',
-            form,
-          );
+          const order = await shop.place(product);
           const receipts = new Map<string, number>();
           const newReceipt = (cents: number) => {
             const receipt = nextReceipt();
             receipts.set(receipt, cents);
             return receipt;
           };
-          const report = (source: string, receipt: string, cents: number) => () =>
-            call(database, 'service', 'receive_mpesa_transaction', {
+          const reference = order.tracking_number.replaceAll('-', '').replace(/^JJ20/, 'JJ');
+          const report = (source: string, receipt: string, received_cents: number) => () =>
+            shop.receive(reference, receipt, {
               source,
-              receipt,
-              received_cents: cents,
-              reference: order.tracking_number.replaceAll('-', '').replace(/^JJ20/, 'JJ'),
+              received_cents,
               transacted_at: new Date().toISOString(),
-              body: '{}',
             });
           const repeat = (count: number, message: () => Promise<unknown>) =>
             Array.from({ length: count }, () => message);
@@ -1171,22 +1102,12 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
           const prompt = async (index: number): Promise<void> => {
             const truth = attempts[index];
             if (!truth) return;
-            const begun = await call<{ is_new: boolean; payment: { id: string } }>(
-              database,
-              'service',
-              'begin_payment',
-              {
-                order_id: order.id,
-                tracking_number: order.tracking_number,
-                phone: randomPhone(),
-                callback_secret: randomBytes(32).toString('hex'),
-              },
-            ).catch(() => null);
+            const begun = await shop.begin(order).catch(() => null);
             // A payment arrived in the meantime, so no prompt is sent.
             if (!begun?.is_new) return;
             const payment: ModelPayment = {
               id: begun.payment.id,
-              checkoutRequestId: `ws_CO_${randomBytes(8).toString('hex')}`,
+              checkoutRequestId: newCheckoutRequestId(),
               receipt: '',
               status: 'initiating',
               needsRefund: false,
@@ -1195,13 +1116,9 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
               reviewCause: null,
               refunds: [],
             };
-            await call(database, 'service', 'record_push', {
-              payment_id: payment.id,
-              body: '{}',
-              checkout_request_id: payment.checkoutRequestId,
-            });
+            await shop.recordPush(payment, { checkout_request_id: payment.checkoutRequestId });
             const fails = (source: string) => () =>
-              settle({ database }, payment, { source, result: 'failed', result_code: '1037' });
+              settle(shop, payment, { source, result: 'failed', result_code: '1037' });
             waiting.push(...repeat(truth.failures, fails('query')));
             // A failure, after which the customer tries again. The first payment may still arrive late.
             waiting.push(async () => {
@@ -1211,7 +1128,7 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
             if (!truth.isPaid) return;
             const receipt = newReceipt(charge);
             const succeeds = (source: string, named: Record<string, unknown>) => () =>
-              settle({ database }, payment, { source, result: 'succeeded', result_code: '0', ...named });
+              settle(shop, payment, { source, result: 'succeeded', result_code: '0', ...named });
             const sure = (source: string) => (truth.reportedBy === source ? 1 : 0);
             waiting.push(
               ...repeat(
@@ -1219,7 +1136,7 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
                 succeeds('callback', { received_cents: charge, receipt }),
               ),
               ...repeat(truth.contradictions, () =>
-                settle({ database }, payment, {
+                settle(shop, payment, {
                   result: 'failed',
                   result_code: '00',
                   received_cents: charge,

@@ -1,19 +1,15 @@
 // Status changes by staff: unpaid orders require consent, refunded ones cannot be handed over, and a change can be undone for 15 seconds.
-import { randomBytes } from 'node:crypto';
-import type { Database } from '@jani-juice/backend/database';
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import {
-  call,
   expectRefusal,
   makeProduct,
-  openShopDatabase,
-  orderForm,
   type Person,
   type PlacedOrder,
   people,
   secondStepPassed,
 } from '../shop-database.ts';
+import { newReceipt, setUpShop } from '../steps.ts';
 
 interface Change {
   change_id: string;
@@ -30,72 +26,53 @@ interface State {
 }
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const shop = setUpShop(kind);
+  const { database, callAs, asStaff, asService, queryAs, readRows, readRow, readColumn, place } = shop;
+  const { setStatus, confirm, noteRefundByHand } = shop;
   let product: string;
   let order: PlacedOrder;
-  beforeAll(async () => {
-    database = await openShopDatabase(kind);
-  });
-  afterAll(() => database.close());
   beforeEach(async () => {
     await database.execute('delete from private.rate_limits; delete from public.outbox_messages');
     product = await makeProduct(database, 5);
-    order = await call<PlacedOrder>(database, 'visitor', 'place_order', orderForm(product));
+    order = await place(product);
   });
 
-  const receipt = () => `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
-  async function pay(cents = order.charge_cents): Promise<void> {
-    await call(database, 'staff', 'confirm_till_payment', {
-      order_id: order.id,
-      receipt: receipt(),
-      received_cents: cents,
-    });
+  async function payAtTill(received_cents = order.charge_cents): Promise<void> {
+    await confirm(order, newReceipt(), { received_cents });
     // Payments entered by staff can be corrected first; these tests cover the steps after that.
     await database.query(
       `update private.outbox_queue as q set due_at = now() from public.outbox_messages as m
        where m.id = q.message_id and m.kind in ('order_paid', 'order_payment_held')`,
     );
   }
-  const assign = () =>
-    call(database, 'staff', 'assign_delivery', {
+  const assignRider = () =>
+    asStaff('assign_delivery', {
       order_id: order.id,
       delivery_person: 'Otieno',
       delivery_phone: '0722000111',
       delivery_vehicle: 'Motorbike',
     });
-  async function sendMoneyBack(): Promise<void> {
-    await pay();
-    await plainly('orders', `status = 'cancelled'`);
-    const { rows } = await database.query<{ id: string }>(
-      'select id from public.payments where order_id = $1',
-      [order.id],
-    );
-    await call(database, 'staff', 'note_refund_by_hand', {
-      payment_id: rows[0]?.id,
-      refund_receipt: `UKM${receipt().slice(3)}`,
-      reason: 'Sent by hand',
-    });
+  async function refundByHand(): Promise<void> {
+    const { payment } = await confirm(order);
+    await setStatus(order, 'cancelled');
+    await noteRefundByHand(payment);
   }
-  async function state(): Promise<State> {
-    const { rows } = await database.query<State>(
+  const state = async () =>
+    (await readRow<State>(
       `select o.status, o.payment_status as money, d.delivery_status as delivery, d.pickup_time, d.delivery_time,
               (select p.stock_quantity from public.products as p where p.id = $2) as stock
        from public.orders as o left join public.deliveries as d on d.order_id = o.id where o.id = $1`,
       [order.id, product],
-    );
-    return rows[0] as State;
-  }
-  /** Updates like the table service does for staff. */
-  const plainly = (table: 'orders' | 'deliveries', change: string, person: Person = 'staff') =>
-    asRole(database, people[person], (session) =>
-      session.query(
-        `update public.${table} set ${change} where ${table === 'orders' ? 'id' : 'order_id'} = $1`,
-        [order.id],
-      ),
-    );
-  async function set(status: string, given: Record<string, unknown> = {}, person: Person = 'staff') {
+    )) as State;
+  /** Updates like the table service does. */
+  const setDeliveryPlainly = (status: string) =>
+    queryAs('staff', 'update public.deliveries set delivery_status = $2 where order_id = $1', [
+      order.id,
+      status,
+    ]);
+  async function set(status: string, given: Record<string, unknown> = {}, by: Person = 'staff') {
     const { status: expected_status, money } = await state();
-    return call<Change>(database, person, 'set_order_status', {
+    return callAs<Change>(by, 'set_order_status', {
       order_id: order.id,
       status,
       expected_status,
@@ -103,30 +80,28 @@ describe.each(testDatabases())('on %s', (kind) => {
       ...given,
     });
   }
-  async function setDelivery(status: string, given: Record<string, unknown> = {}, person: Person = 'staff') {
-    const { rows } = await database.query<{ id: string; delivery_status: string }>(
+  async function setDelivery(status: string, given: Record<string, unknown> = {}, by: Person = 'staff') {
+    const delivery = await readRow<{ id: string; delivery_status: string }>(
       'select id, delivery_status from public.deliveries where order_id = $1',
       [order.id],
     );
-    return call<Change>(database, person, 'set_delivery_status', {
-      delivery_id: rows[0]?.id,
+    return callAs<Change>(by, 'set_delivery_status', {
+      delivery_id: delivery?.id,
       status,
-      expected_status: rows[0]?.delivery_status,
+      expected_status: delivery?.delivery_status,
       ...given,
     });
   }
-  const undo = ({ change_id }: Change, person: Person = 'staff') =>
-    call(database, person, 'undo_status_change', { change_id });
+  const undo = ({ change_id }: Change, by: Person = 'staff') =>
+    callAs(by, 'undo_status_change', { change_id });
   /** `kind status seconds-until-due` of the messages about the status. */
-  async function messages(): Promise<string[]> {
-    const { rows } = await database.query<{ line: string }>(
+  const messages = () =>
+    readColumn(
       `select concat_ws(' ', m.kind, m.channel, m.status, round(extract(epoch from q.due_at - m.created_at))) as line
        from public.outbox_messages as m left join private.outbox_queue as q on q.message_id = m.id
        where m.order_id = $1 and m.kind in ('order_on_its_way', 'order_delivered') order by 1`,
       [order.id],
     );
-    return rows.map(({ line }) => line);
-  }
   const timePasses = (seconds: number) =>
     database.execute(`
       update private.outbox_queue set due_at = due_at - interval '${seconds} seconds';
@@ -137,42 +112,31 @@ describe.each(testDatabases())('on %s', (kind) => {
     lease: string;
     kind: string;
   }
-  async function leaseAll(): Promise<Leased[]> {
-    const { rows } = await asRole(database, people.service, (session) =>
-      session.query<Leased>('select * from public.lease_messages(100)'),
-    );
-    return rows;
-  }
-  const begin = ({ id, lease }: Leased) =>
-    call<number | null>(database, 'service', 'begin_message', {
-      message_id: id,
-      lease,
-      body: 'words',
-      subject: null,
-    });
+  const leaseAll = async () =>
+    (await queryAs<Leased>('service', 'select * from public.lease_messages(100)')).rows;
+  const beginMessage = ({ id, lease }: Leased) =>
+    asService<number | null>('begin_message', { message_id: id, lease, body: 'words', subject: null });
   /** Marks every due message as being sent, and returns their kinds. */
   async function leave(): Promise<string[]> {
     const left: string[] = [];
     for (const message of await leaseAll()) {
-      if ((await begin(message)) !== null) left.push(message.kind);
+      if ((await beginMessage(message)) !== null) left.push(message.kind);
     }
     return left.sort();
   }
-  async function timeline(): Promise<string[]> {
-    const { rows } = await database.query<{ line: string }>(
+  const timeline = () =>
+    readColumn(
       `select concat_ws(' ', kind, details ->> 'to', details ->> 'reason', details ->> 'although_unpaid') as line
        from public.order_events where order_id = $1 and kind in ('status_changed', 'delivery_status_changed') order by id`,
       [order.id],
     );
-    return rows.map(({ line }) => line);
-  }
 
   describe('handing over', () => {
     test.each(['shipped', 'out_for_delivery', 'delivered'])(
       'refuses to set an unpaid order to %s without consent',
       async (status) => {
-        await expectRefusal(plainly('orders', `status = '${status}'`), 409, 'order_unpaid');
-        await expectRefusal(plainly('orders', `status = '${status}'`, 'service'), 409, 'order_unpaid');
+        await expectRefusal(setStatus(order, status), 409, 'order_unpaid');
+        await expectRefusal(setStatus(order, status, 'service'), 409, 'order_unpaid');
         await expectRefusal(set(status), 409, 'order_unpaid');
         expect(await state()).toMatchObject({ status: 'pending' });
         await set(status, { although_unpaid: true });
@@ -183,16 +147,16 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('requires consent at each step, but not for a paid order', async () => {
       await set('shipped', { although_unpaid: true });
-      await plainly('orders', `status = 'out_for_delivery'`);
+      await setStatus(order, 'out_for_delivery');
       await expectRefusal(set('delivered'), 409, 'order_unpaid');
-      await pay();
-      await plainly('orders', `status = 'delivered'`);
+      await payAtTill();
+      await setStatus(order, 'delivered');
       expect(await state()).toMatchObject({ status: 'delivered', money: 'paid' });
     });
 
     test('allows other statuses for unpaid orders, and handing over in the statement that pays them', async () => {
       for (const status of ['processing', 'pending', 'cancelled', 'pending']) {
-        await plainly('orders', `status = '${status}'`);
+        await setStatus(order, status);
         expect(await state()).toMatchObject({ status });
       }
       await database.query(
@@ -203,7 +167,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('requires consent when the payment needs review', async () => {
-      await pay(100);
+      await payAtTill(100);
       expect(await state()).toMatchObject({ money: 'needs_review' });
       await expectRefusal(set('shipped'), 409, 'order_unpaid');
       await set('shipped', { although_unpaid: true });
@@ -212,8 +176,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     test.each(['picked_up', 'in_transit', 'delivered'])(
       'refuses to set the delivery of an unpaid order to %s without consent',
       async (status) => {
-        await assign();
-        await expectRefusal(plainly('deliveries', `delivery_status = '${status}'`), 409, 'order_unpaid');
+        await assignRider();
+        await expectRefusal(setDeliveryPlainly(status), 409, 'order_unpaid');
         await expectRefusal(setDelivery(status), 409, 'order_unpaid');
         expect(await state()).toMatchObject({ status: 'pending', delivery: 'assigned' });
         await setDelivery(status, { although_unpaid: true });
@@ -224,14 +188,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     test.each(['shipped', 'out_for_delivery', 'delivered'])(
       'refuses to set a refunded order to %s, with consent too',
       async (status) => {
-        await sendMoneyBack();
-        await expectRefusal(plainly('orders', `status = '${status}'`), 409, 'order_refunded');
+        await refundByHand();
+        await expectRefusal(setStatus(order, status), 409, 'order_refunded');
         await expectRefusal(set(status, { although_unpaid: true }), 409, 'order_refunded');
         // Other statuses are allowed, and do not bypass the rule.
         await set('processing');
         await expectRefusal(set(status, { although_unpaid: true }), 409, 'order_refunded');
         await expectRefusal(setDelivery('delivered', { although_unpaid: true }), 409, 'order_refunded');
-        await expectRefusal(plainly('deliveries', `delivery_status = 'picked_up'`), 409, 'order_refunded');
+        await expectRefusal(setDeliveryPlainly('picked_up'), 409, 'order_refunded');
       },
     );
 
@@ -254,14 +218,14 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(set('cancelled', { expected_status: 'pending' }), 409, 'order_changed');
       await expectRefusal(set('cancelled', { expected_payment_status: 'paid' }), 409, 'order_changed');
       await expectRefusal(set('cancelled', { expected_status: null }), 409, 'order_changed');
-      await pay();
-      await assign();
+      await payAtTill();
+      await assignRider();
       await expectRefusal(setDelivery('picked_up', { expected_status: 'pending' }), 409, 'delivery_changed');
       expect(await state()).toMatchObject({ status: 'processing', delivery: 'assigned' });
     });
 
     test('is for staff only, and for an existing order', async () => {
-      await pay();
+      await payAtTill();
       const change = await set('shipped');
       for (const person of ['customer', 'former staff', 'half-way staff'] as const) {
         await expectRefusal(set('pending', {}, person), 403, 'staff_only');
@@ -274,7 +238,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('reports whether a message to the customer follows', async () => {
-      await pay();
+      await payAtTill();
       expect(await set('pending')).toMatchObject({ undo_seconds: 15, notifies_customer: false });
       expect(await set('shipped')).toMatchObject({ notifies_customer: true });
       expect(await setDelivery('delivered')).toMatchObject({ notifies_customer: true });
@@ -283,9 +247,9 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   describe('the message of a change', () => {
     test('is sent after 15 seconds, however the status was set', async () => {
-      await pay();
+      await payAtTill();
       await leave();
-      await plainly('orders', `status = 'shipped'`);
+      await setStatus(order, 'shipped');
       expect(await messages()).toEqual([
         'order_on_its_way mail waiting 15',
         'order_on_its_way text waiting 15',
@@ -300,7 +264,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('is not sent when the order has another status by then, and is sent once the status is set again', async () => {
-      await pay();
+      await payAtTill();
       await leave();
       await set('shipped');
       await set('processing');
@@ -313,7 +277,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('reports the last of several steps only', async () => {
-      await pay();
+      await payAtTill();
       await leave();
       await set('shipped');
       await set('delivered');
@@ -322,7 +286,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('waits again when the status is set again before it was sent', async () => {
-      await pay();
+      await payAtTill();
       await leave();
       await set('shipped');
       await timePasses(15);
@@ -330,7 +294,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(leased).toHaveLength(2);
       await set('processing');
       await set('shipped');
-      for (const message of leased) expect(await begin(message)).toBeNull();
+      for (const message of leased) expect(await beginMessage(message)).toBeNull();
       expect(await leave()).toEqual([]);
       await timePasses(15);
       expect(await leave()).toEqual(['order_on_its_way', 'order_on_its_way']);
@@ -339,7 +303,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   describe('undo', () => {
     test('restores the order and its delivery, and withdraws the message', async () => {
-      await pay();
+      await payAtTill();
       await leave();
       const before = await state();
       const change = await set('delivered');
@@ -359,8 +323,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('restores a delivery and its times', async () => {
-      await pay();
-      await assign();
+      await payAtTill();
+      await assignRider();
       await setDelivery('picked_up');
       const onTheWay = await state();
       expect(onTheWay.pickup_time).not.toBeNull();
@@ -379,7 +343,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('reserves the stock of a cancelled order again, and is rejected when it is sold out', async () => {
-      await pay();
+      await payAtTill();
       const before = await state();
       let change = await set('cancelled');
       expect(await state()).toMatchObject({ status: 'cancelled', delivery: 'failed', stock: 5 });
@@ -387,11 +351,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await state()).toEqual(before);
 
       change = await set('cancelled');
-      await call(database, 'visitor', 'place_order', {
-        ...orderForm(product),
-        quantity: 5,
-        expected_total: 475_100,
-      });
+      await place(product, { quantity: 5 });
       await database.query('update public.products set stock_quantity = 0 where id = $1', [product]);
       await expectRefusal(undo(change), 409, 'units_sold');
       expect(await state()).toMatchObject({ status: 'cancelled', delivery: 'failed' });
@@ -404,7 +364,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('undoes several changes one after another, the last one first', async () => {
-      await pay();
+      await payAtTill();
       const before = await state();
       const shipped = await set('shipped');
       const delivered = await set('delivered');
@@ -421,7 +381,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('requeues the message of the restored status when a later one replaced it', async () => {
-      await pay();
+      await payAtTill();
       await leave();
       await set('shipped');
       await timePasses(10);
@@ -436,10 +396,10 @@ describe.each(testDatabases())('on %s', (kind) => {
     test.each([
       ['the order was set', () => set('pending', {}, 'service')],
       ['the delivery was set', () => setDelivery('delivered', {}, 'service')],
-      ['the delivery was assigned', () => assign()],
+      ['the delivery was assigned', () => assignRider()],
       ['the payment changed', () => sendMoneyBackLater()],
     ])('is rejected when %s since', async (_, interfere) => {
-      await pay();
+      await payAtTill();
       const change = await set('shipped');
       await interfere();
       const then = await state();
@@ -450,13 +410,11 @@ describe.each(testDatabases())('on %s', (kind) => {
       database.query(`update public.orders set payment_status = 'needs_review' where id = $1`, [order.id]);
 
     test('is rejected after 15 seconds, after the message was sent, and for other staff', async () => {
-      await pay();
+      await payAtTill();
       await leave();
       let change = await set('shipped');
       await expectRefusal(
-        asRole(database, secondStepPassed, (session) =>
-          session.query('select public.undo_status_change($1)', [change.change_id]),
-        ),
+        queryAs(secondStepPassed, 'select public.undo_status_change($1)', [change.change_id]),
         409,
         'undo_too_late',
       );
@@ -476,23 +434,24 @@ describe.each(testDatabases())('on %s', (kind) => {
       await set('processing');
       await timePasses(16);
       await set('pending');
-      const { rows } = await database.query('select state_after from private.status_changes');
-      expect(rows).toMatchObject([{ state_after: { status: 'pending' } }]);
+      expect(await readRows('select state_after from private.status_changes')).toMatchObject([
+        { state_after: { status: 'pending' } },
+      ]);
     });
   });
 
   test.runIf(kind === 'postgresql')('concurrent changes and undo end in one consistent state', async () => {
-    await pay();
-    await assign();
+    await payAtTill();
+    await assignRider();
     for (let round = 0; round < 5; round += 1) {
-      await plainly('orders', `status = 'processing'`);
+      await setStatus(order, 'processing');
       const change = await set('shipped');
       const ends = await Promise.allSettled([
         undo(change),
         setDelivery('delivered'),
-        plainly('deliveries', `delivery_status = 'picked_up'`),
+        setDeliveryPlainly('picked_up'),
         set('delivered'),
-        plainly('orders', `status = 'processing'`),
+        setStatus(order, 'processing'),
       ]);
       for (const end of ends) {
         if (end.status === 'rejected') {

@@ -1,87 +1,53 @@
 // Reservations of unpaid orders: their conditions and duration. No network can block other buyers.
-import { randomBytes, randomInt } from 'node:crypto';
-import type { Database } from '@jani-juice/backend/database';
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { isExhaustive } from '../../../scripts/test-depth.ts';
 import { expectBalancedBooks } from '../payments/balanced-books.ts';
 import {
-  call,
   expectRefusal,
   letMinutesPass,
   makeProduct,
-  openShopDatabase,
   orderForm,
   type PlacedOrder,
   people,
   stockOf,
 } from '../shop-database.ts';
-
-const drawPhone = () => `07${String(randomInt(100_000_000)).padStart(8, '0')}`;
-const units = (product: string, quantity: number, change: Record<string, unknown> = {}) => ({
-  ...orderForm(product),
-  quantity,
-  expected_total: 95_000 * quantity + 100,
-  customer_phone: drawPhone(),
-  ...change,
-});
+import { byQuery, concurrently, failed, newPhone, type Payment, settleAll, setUpShop } from '../steps.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
-  beforeAll(async () => {
-    database = await openShopDatabase(kind);
-  });
+  const shop = setUpShop(kind);
+  const { database, asStaff, readRow, readValue, place, expireReservations, setStatus, prompt } = shop;
+  const { settle, pay } = shop;
   beforeEach(() => database.execute('delete from private.rate_limits; delete from private.order_networks'));
-  afterAll(() => database.close());
 
-  const place = (
+  /** Places an order of a new customer. */
+  const placeFrom = (
     product: string,
     quantity: number,
     address?: string,
     change: Record<string, unknown> = {},
-  ): Promise<PlacedOrder> =>
-    call<PlacedOrder>(database, 'visitor', 'place_order', units(product, quantity, change), address);
-  const prompt = async ({ id, tracking_number }: PlacedOrder) => {
-    const begun = await call<{ payment: { id: string } }>(database, 'service', 'begin_payment', {
-      order_id: id,
-      tracking_number,
-      phone: drawPhone(),
-      callback_secret: randomBytes(32).toString('hex'),
-    });
-    return begun.payment.id;
-  };
-  const endPrompt = (payment: string, outcome: 'failed' | 'succeeded') =>
-    call<{ outcome: string }>(database, 'service', 'settle_payment', {
-      payment_id: payment,
-      source: 'query',
-      body: '{}',
-      result: outcome,
-      result_code: outcome === 'failed' ? '1032' : '0',
-    });
+  ) => place(product, { quantity, address, customer_phone: newPhone(), ...change });
+  const endPrompt = (payment: Payment, result: 'failed' | 'succeeded') =>
+    settle(payment, { ...byQuery, result, result_code: result === 'failed' ? '1032' : '0' });
   /** Lets minutes pass for all unpaid orders of an order's product. */
   const letPass = async ({ id }: PlacedOrder, minutes: number) => {
-    const { rows } = await database.query<{ product_id: string }>(
-      'select product_id from public.order_items where order_id = $1',
-      [id],
-    );
-    await letMinutesPass(database, rows[0]?.product_id as string, minutes);
+    const product = await readValue('select product_id from public.order_items where order_id = $1', [id]);
+    await letMinutesPass(database, product ?? '', minutes);
   };
-  const expireReservations = () => call<number>(database, 'service', 'expire_reservations');
-  const expire = async (order: PlacedOrder) => {
+  /** Lets 15 minutes pass, and ends what is over then. */
+  const letExpire = async (order: PlacedOrder) => {
     await letPass(order, 15);
     await expireReservations();
   };
   /** Minutes from now, rounded; null where there is no time. */
-  const stateOf = async ({ id }: PlacedOrder) => {
-    const { rows } = await database.query(
+  const timesOf = ({ id }: PlacedOrder) =>
+    readRow(
       `select status, payment_status as money,
               round(extract(epoch from reserved_until - now()) / 60)::integer as held_for,
               round(extract(epoch from expires_at - now()) / 60)::integer as waits_for
        from public.orders where id = $1`,
       [id],
     );
-    return rows[0];
-  };
   const waiting = (heldFor: number | null, waitsFor: number) => ({
     status: 'pending',
     money: 'unpaid',
@@ -99,34 +65,34 @@ describe.each(testDatabases())('on %s', (kind) => {
       { stock: 40, quantity: 2 },
     ])('$quantity of $stock units are held for 15 minutes', async ({ stock, quantity }) => {
       const product = await makeProduct(database, stock);
-      const order = await place(product, quantity, '192.0.2.1');
+      const order = await placeFrom(product, quantity, '192.0.2.1');
       expect(order.reserved_until).toBe(order.expires_at);
-      expect(await stateOf(order)).toEqual(waiting(15, 15));
+      expect(await timesOf(order)).toEqual(waiting(15, 15));
       expect(await stockOf(database, product)).toBe(stock - quantity);
       // The order expires unpaid, and the slow customer orders again. The network has held units long enough: who pays gets them.
-      await expire(order);
-      expect(await stateOf(order)).toMatchObject({ status: 'cancelled', held_for: null, waits_for: null });
+      await letExpire(order);
+      expect(await timesOf(order)).toMatchObject({ status: 'cancelled', held_for: null, waits_for: null });
       expect(await stockOf(database, product)).toBe(stock);
-      const again = await place(product, quantity, '192.0.2.1');
+      const again = await placeFrom(product, quantity, '192.0.2.1');
       await endPrompt(await prompt(again), 'succeeded');
-      expect(await stateOf(again)).toMatchObject({ status: 'processing', money: 'paid' });
+      expect(await timesOf(again)).toMatchObject({ status: 'processing', money: 'paid' });
       expect(await stockOf(database, product)).toBe(stock - quantity);
     });
 
     test('all unpaid orders of a product together hold at most half of it, rounded up', async () => {
       const product = await makeProduct(database, 7);
       const held: boolean[] = [];
-      for (let n = 1; n <= 7; n += 1) held.push(isHeld(await place(product, 1, `198.51.${n}.1`)));
+      for (let n = 1; n <= 7; n += 1) held.push(isHeld(await placeFrom(product, 1, `198.51.${n}.1`)));
       expect(held).toEqual([true, true, true, true, false, false, false]);
       expect(await stockOf(database, product)).toBe(3);
     });
 
     test('paid units no longer count, and the next order holds its units', async () => {
       const product = await makeProduct(database, 4);
-      const first = await place(product, 2, '198.51.1.1');
-      expect(isHeld(await place(product, 1, '198.51.2.1'))).toBe(false);
+      const first = await placeFrom(product, 2, '198.51.1.1');
+      expect(isHeld(await placeFrom(product, 1, '198.51.2.1'))).toBe(false);
       await endPrompt(await prompt(first), 'succeeded');
-      expect(isHeld(await place(product, 1, '198.51.3.1'))).toBe(true);
+      expect(isHeld(await placeFrom(product, 1, '198.51.3.1'))).toBe(true);
     });
 
     test('the share is a setting', async () => {
@@ -135,11 +101,11 @@ describe.each(testDatabases())('on %s', (kind) => {
         database.query('update public.store_settings set reserved_share_percent = $1', [String(percent)]);
       try {
         await set(100);
-        expect(isHeld(await place(product, 10, '198.51.1.1'))).toBe(true);
+        expect(isHeld(await placeFrom(product, 10, '198.51.1.1'))).toBe(true);
         await set(20);
         const other = await makeProduct(database, 10);
-        expect(isHeld(await place(other, 3, '198.51.2.1'))).toBe(false);
-        expect(isHeld(await place(other, 2, '198.51.2.1'))).toBe(true);
+        expect(isHeld(await placeFrom(other, 3, '198.51.2.1'))).toBe(false);
+        expect(isHeld(await placeFrom(other, 2, '198.51.2.1'))).toBe(true);
       } finally {
         await set(50);
       }
@@ -147,18 +113,16 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('orders of staff and of the shop itself always hold their units', async () => {
       const product = await makeProduct(database, 10);
-      expect(isHeld(await call(database, 'staff', 'place_order', units(product, 6), '198.51.1.1'))).toBe(
-        true,
-      );
-      expect(isHeld(await place(product, 4))).toBe(true);
+      expect(isHeld(await place(product, { quantity: 6, by: 'staff', address: '198.51.1.1' }))).toBe(true);
+      expect(isHeld(await placeFrom(product, 4))).toBe(true);
       expect(await stockOf(database, product)).toBe(0);
     });
 
     test('a network holds its share of the units for 15 minutes in any hour, and so do all networks together', async () => {
       const product = await makeProduct(database, 10);
       const isHeldFrom = async (quantity: number, address: string) => {
-        const order = await place(product, quantity, address);
-        await expire(order);
+        const order = await placeFrom(product, quantity, address);
+        await letExpire(order);
         return isHeld(order);
       };
       expect(await isHeldFrom(3, '2001:db8:1:1::1')).toBe(true);
@@ -176,21 +140,21 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('a unit that was held for a third of the time counts for a third', async () => {
       const product = await makeProduct(database, 10);
       const cancelAfter = async (minutes: number) => {
-        const order = await place(product, 5, '192.0.2.1');
+        const order = await placeFrom(product, 5, '192.0.2.1');
         await letPass(order, minutes);
-        await database.query(`update public.orders set status = 'cancelled' where id = $1`, [order.id]);
+        await setStatus(order, 'cancelled');
         await expireReservations();
         return isHeld(order);
       };
       expect(await cancelAfter(5)).toBe(true);
-      expect(isHeld(await place(product, 4, '192.0.2.2'))).toBe(false);
-      expect(isHeld(await place(product, 3, '192.0.2.2'))).toBe(true);
+      expect(isHeld(await placeFrom(product, 4, '192.0.2.2'))).toBe(false);
+      expect(isHeld(await placeFrom(product, 3, '192.0.2.2'))).toBe(true);
     });
 
     test('an order that was paid does not count for its network', async () => {
       const product = await makeProduct(database, 10);
       for (let n = 0; n < 3; n += 1) {
-        const order = await place(product, 5, '192.0.2.9');
+        const order = await placeFrom(product, 5, '192.0.2.9');
         expect(isHeld(order)).toBe(true);
         await endPrompt(await prompt(order), 'succeeded');
         await database.query('update public.products set stock_quantity = 10 where id = $1', [product]);
@@ -202,16 +166,16 @@ describe.each(testDatabases())('on %s', (kind) => {
       for (let n = 0; n < 26; n += 1) products.push(await makeProduct(database, 3));
       const attack: PlacedOrder[] = [];
       for (const [n, product] of products.entries()) {
-        attack.push(await place(product, 3, `2001:db8:26:${n.toString(16)}::1`));
-        attack.push(await place(product, 2, `2001:db8:26:${(n + 100).toString(16)}::1`));
-        attack.push(await place(product, 1, `2001:db8:26:${(n + 200).toString(16)}::1`));
+        attack.push(await placeFrom(product, 3, `2001:db8:26:${n.toString(16)}::1`));
+        attack.push(await placeFrom(product, 2, `2001:db8:26:${(n + 100).toString(16)}::1`));
+        attack.push(await placeFrom(product, 1, `2001:db8:26:${(n + 200).toString(16)}::1`));
       }
       expect(attack.filter(isHeld)).toHaveLength(26);
       for (const product of products) {
         expect(await stockOf(database, product)).toBe(1);
-        const order = await place(product, 1, '192.0.2.26');
+        const order = await placeFrom(product, 1, '192.0.2.26');
         await endPrompt(await prompt(order), 'succeeded');
-        expect(await stateOf(order)).toMatchObject({ money: 'paid' });
+        expect(await timesOf(order)).toMatchObject({ money: 'paid' });
       }
     });
   });
@@ -219,38 +183,38 @@ describe.each(testDatabases())('on %s', (kind) => {
   describe('at the prompt,', () => {
     test('an order without units reserves them for five minutes, and releases them if unpaid', async () => {
       const product = await makeProduct(database, 3);
-      const order = await place(product, 3, '192.0.2.1');
-      expect(await stateOf(order)).toEqual(waiting(null, 15));
+      const order = await placeFrom(product, 3, '192.0.2.1');
+      expect(await timesOf(order)).toEqual(waiting(null, 15));
       expect(await stockOf(database, product)).toBe(3);
       const payment = await prompt(order);
-      expect(await stateOf(order)).toEqual(waiting(5, 15));
+      expect(await timesOf(order)).toEqual(waiting(5, 15));
       expect(await stockOf(database, product)).toBe(0);
       await endPrompt(payment, 'failed');
       await letPass(order, 5);
       await expireReservations();
-      expect(await stateOf(order)).toEqual(waiting(null, 10));
+      expect(await timesOf(order)).toEqual(waiting(null, 10));
       expect(await stockOf(database, product)).toBe(3);
       // All networks together hold all units once in an hour. Then prompts are sent without a hold.
       await endPrompt(await prompt(order), 'succeeded');
-      expect(await stateOf(order)).toMatchObject({ status: 'processing', money: 'paid' });
+      expect(await timesOf(order)).toMatchObject({ status: 'processing', money: 'paid' });
       expect(await stockOf(database, product)).toBe(0);
     });
 
     test('a second prompt does not extend the reservation', async () => {
       const product = await makeProduct(database, 3);
-      const order = await place(product, 3, '192.0.2.1');
+      const order = await placeFrom(product, 3, '192.0.2.1');
       await endPrompt(await prompt(order), 'failed');
       await letPass(order, 3);
       await prompt(order);
-      expect(await stateOf(order)).toEqual(waiting(2, 12));
+      expect(await timesOf(order)).toEqual(waiting(2, 12));
     });
 
     test('sold-out units are refused with the errors of placing an order, and the order still expires', async () => {
       const product = await makeProduct(database, 3);
       const [slow, half, quick] = [
-        await place(product, 3, '192.0.2.1'),
-        await place(product, 2, '192.0.2.2'),
-        await place(product, 1, '192.0.2.3'),
+        await placeFrom(product, 3, '192.0.2.1'),
+        await placeFrom(product, 2, '192.0.2.2'),
+        await placeFrom(product, 1, '192.0.2.3'),
       ];
       expect([slow, half, quick].map(isHeld)).toEqual([false, true, false]);
       const few = await expectRefusal(prompt(slow), 409, 'not_enough_stock');
@@ -258,15 +222,18 @@ describe.each(testDatabases())('on %s', (kind) => {
       await prompt(quick);
       const none = await expectRefusal(prompt(slow), 409, 'out_of_stock');
       expect(none.message).toBe('This product is out of stock');
-      expect(await stateOf(slow)).toEqual(waiting(null, 15));
-      await expire(slow);
-      expect(await stateOf(slow)).toMatchObject({ status: 'cancelled' });
+      expect(await timesOf(slow)).toEqual(waiting(null, 15));
+      await letExpire(slow);
+      expect(await timesOf(slow)).toMatchObject({ status: 'cancelled' });
       await expectRefusal(prompt(slow), 409, 'order_cancelled');
     });
 
     test('a product that is no longer sold is refused', async () => {
       const product = await makeProduct(database, 3);
-      const [held, unheld] = [await place(product, 2, '192.0.2.1'), await place(product, 1, '192.0.2.2')];
+      const [held, unheld] = [
+        await placeFrom(product, 2, '192.0.2.1'),
+        await placeFrom(product, 1, '192.0.2.2'),
+      ];
       await database.query('update public.products set is_active = false where id = $1', [product]);
       await expectRefusal(prompt(unheld), 404, 'product_unavailable');
       await prompt(held);
@@ -274,39 +241,39 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('prompts of all networks together hold half of the units for five minutes in an hour; then they hold none', async () => {
       const product = await makeProduct(database, 10);
-      expect(isHeld(await place(product, 5, '198.51.100.1'))).toBe(true);
+      expect(isHeld(await placeFrom(product, 5, '198.51.100.1'))).toBe(true);
       for (const [host, quantity] of [2, 2, 1].entries()) {
-        const order = await place(product, quantity, `198.51.${host}.1`);
+        const order = await placeFrom(product, quantity, `198.51.${host}.1`);
         expect(isHeld(order)).toBe(false);
         await endPrompt(await prompt(order), 'failed');
-        expect(await stateOf(order)).toMatchObject({ held_for: 5 });
+        expect(await timesOf(order)).toMatchObject({ held_for: 5 });
       }
       expect(await stockOf(database, product)).toBe(0);
       await letMinutesPass(database, product, 5);
       await expireReservations();
       expect(await stockOf(database, product)).toBe(5);
-      const order = await place(product, 1, '203.0.113.1');
+      const order = await placeFrom(product, 1, '203.0.113.1');
       const payment = await prompt(order);
-      expect(await stateOf(order)).toMatchObject({ held_for: null });
+      expect(await timesOf(order)).toMatchObject({ held_for: null });
       // Who pays gets the units.
       await endPrompt(payment, 'succeeded');
-      expect(await stateOf(order)).toMatchObject({ status: 'processing', money: 'paid' });
+      expect(await timesOf(order)).toMatchObject({ status: 'processing', money: 'paid' });
       expect(await stockOf(database, product)).toBe(4);
       // An hour after the prompts.
       await letMinutesPass(database, product, 65);
       await expireReservations();
-      const later = await place(product, 6, '203.0.113.1');
+      const later = await placeFrom(product, 6, '203.0.113.1');
       await prompt(later);
-      expect(await stateOf(later)).toMatchObject({ held_for: 5 });
+      expect(await timesOf(later)).toMatchObject({ held_for: 5 });
     });
 
     test('a sale leaves nothing counted', async () => {
       const product = await makeProduct(database, 4);
       for (let sale = 0; sale < 3; sale += 1) {
-        const order = await place(product, 4, '192.0.2.1');
+        const order = await placeFrom(product, 4, '192.0.2.1');
         expect(isHeld(order)).toBe(false);
         const payment = await prompt(order);
-        expect(await stateOf(order)).toMatchObject({ held_for: 5 });
+        expect(await timesOf(order)).toMatchObject({ held_for: 5 });
         await endPrompt(payment, 'succeeded');
         await database.query('update public.products set stock_quantity = 4 where id = $1', [product]);
       }
@@ -316,7 +283,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const product = await makeProduct(database, 1);
       await database.query(`update public.store_settings set reserved_share_percent = 1`);
       try {
-        const order = await place(product, 1, '192.0.2.1');
+        const order = await placeFrom(product, 1, '192.0.2.1');
         expect(isHeld(order)).toBe(true);
         const payment = await prompt(order);
         await database.query(
@@ -324,9 +291,9 @@ describe.each(testDatabases())('on %s', (kind) => {
           [order.id],
         );
         await expireReservations();
-        await endPrompt(await prompt(await place(product, 1, '192.0.2.2')), 'succeeded');
+        await endPrompt(await prompt(await placeFrom(product, 1, '192.0.2.2')), 'succeeded');
         expect(await endPrompt(payment, 'succeeded')).toMatchObject({ outcome: 'paid_needs_review' });
-        expect(await stateOf(order)).toMatchObject({ money: 'needs_review' });
+        expect(await timesOf(order)).toMatchObject({ money: 'needs_review' });
       } finally {
         await database.query(`update public.store_settings set reserved_share_percent = 50`);
       }
@@ -336,15 +303,15 @@ describe.each(testDatabases())('on %s', (kind) => {
   describe('the end of a hold', () => {
     test('a late prompt moves it once, to five minutes after that prompt', async () => {
       const product = await makeProduct(database, 10);
-      const order = await place(product, 2, '192.0.2.1');
+      const order = await placeFrom(product, 2, '192.0.2.1');
       await endPrompt(await prompt(order), 'failed');
-      expect(await stateOf(order)).toEqual(waiting(15, 15));
+      expect(await timesOf(order)).toEqual(waiting(15, 15));
       await letPass(order, 13);
       await endPrompt(await prompt(order), 'failed');
-      expect(await stateOf(order)).toEqual(waiting(5, 5));
+      expect(await timesOf(order)).toEqual(waiting(5, 5));
       await letPass(order, 4);
       await endPrompt(await prompt(order), 'failed');
-      expect(await stateOf(order)).toEqual(waiting(1, 1));
+      expect(await timesOf(order)).toEqual(waiting(1, 1));
       await letPass(order, 1);
       await expectRefusal(prompt(order), 409, 'order_cancelled');
       expect(await expireReservations()).toBe(1);
@@ -353,14 +320,14 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('a prompt every four minutes holds units for 30 minutes at most', async () => {
       const product = await makeProduct(database, 10);
-      const order = await place(product, 5, '192.0.2.1');
+      const order = await placeFrom(product, 5, '192.0.2.1');
       let heldFor = 0;
-      let payment = '';
+      let payment: Payment | null = null;
       while (heldFor < 60 && (await stockOf(database, product)) < 10) {
         if (payment) await endPrompt(payment, 'failed');
         // Prompts are limited per ten minutes.
         await database.query('delete from private.rate_limits');
-        payment = await prompt(order).catch(() => '');
+        payment = await prompt(order).catch(() => null);
         await letPass(order, 4);
         heldFor += 4;
         await expireReservations();
@@ -370,51 +337,45 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('an open prompt delays the end of the order until 30 minutes, and not that of the hold; late money pays it', async () => {
       const product = await makeProduct(database, 10);
-      const order = await place(product, 2, '192.0.2.1');
+      const order = await placeFrom(product, 2, '192.0.2.1');
       await endPrompt(await prompt(order), 'failed');
       await letPass(order, 13);
       const payment = await prompt(order);
-      expect(await stateOf(order)).toEqual(waiting(5, 5));
+      expect(await timesOf(order)).toEqual(waiting(5, 5));
       await letPass(order, 5);
       await expireReservations();
       expect(await stockOf(database, product)).toBe(10);
-      expect(await stateOf(order)).toEqual(waiting(null, 0));
+      expect(await timesOf(order)).toEqual(waiting(null, 0));
       await letPass(order, 11);
       await expireReservations();
-      expect(await stateOf(order)).toMatchObject({ status: 'pending', money: 'unpaid' });
+      expect(await timesOf(order)).toMatchObject({ status: 'pending', money: 'unpaid' });
       await letPass(order, 1);
       await expireReservations();
-      expect(await stateOf(order)).toMatchObject({ status: 'cancelled', money: 'unpaid' });
+      expect(await timesOf(order)).toMatchObject({ status: 'cancelled', money: 'unpaid' });
       expect(await endPrompt(payment, 'succeeded')).toMatchObject({ outcome: 'paid' });
-      expect(await stateOf(order)).toMatchObject({ status: 'processing', money: 'paid' });
+      expect(await timesOf(order)).toMatchObject({ status: 'processing', money: 'paid' });
       expect(await stockOf(database, product)).toBe(8);
     });
 
     test('a network that has held its share is not given more time by a prompt', async () => {
       const product = await makeProduct(database, 10);
-      const order = await place(product, 5, '192.0.2.1');
+      const order = await placeFrom(product, 5, '192.0.2.1');
       await letPass(order, 12);
       await prompt(order);
-      expect(await stateOf(order)).toEqual(waiting(3, 5));
+      expect(await timesOf(order)).toEqual(waiting(3, 5));
     });
 
     test('a payment in review holds the units until staff resolve it, and for another 15 minutes', async () => {
       const product = await makeProduct(database, 10);
-      const order = await place(product, 2, '192.0.2.1');
+      const order = await placeFrom(product, 2, '192.0.2.1');
       const payment = await prompt(order);
-      await call(database, 'service', 'settle_payment', {
-        payment_id: payment,
-        source: 'callback',
-        body: '{}',
-        result: 'succeeded',
-        result_code: '0',
-      });
+      await settle(payment, { received_cents: null, receipt: null });
       await letPass(order, 120);
       await expireReservations();
       expect(await stockOf(database, product)).toBe(8);
-      await call(database, 'staff', 'resolve_difference', { decision: 'accept', payment_id: payment });
+      await asStaff('resolve_difference', { decision: 'accept', payment_id: payment.id });
       await expireReservations();
-      expect(await stateOf(order)).toEqual(waiting(15, 15));
+      expect(await timesOf(order)).toEqual(waiting(15, 15));
       await prompt(order);
       await letPass(order, 30);
       await expireReservations();
@@ -423,41 +384,36 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('staff', () => {
-    const setStatus = ({ id }: PlacedOrder, status: string) =>
-      asRole(database, people.staff, (session) =>
-        session.query('update public.orders set status = $2 where id = $1', [id, status]),
-      );
-
     test('take the units of an order that they hand over unpaid', async () => {
       const product = await makeProduct(database, 3);
-      const order = await place(product, 3, '192.0.2.1');
+      const order = await placeFrom(product, 3, '192.0.2.1');
       await setStatus(order, 'processing');
       expect(await stockOf(database, product)).toBe(0);
       await letPass(order, 60);
       await expireReservations();
-      expect(await stateOf(order)).toMatchObject({ status: 'processing', money: 'unpaid' });
+      expect(await timesOf(order)).toMatchObject({ status: 'processing', money: 'unpaid' });
       const other = await makeProduct(database, 1);
-      const late = await place(other, 1, '192.0.2.1');
-      await expire(late);
-      await place(other, 1);
+      const late = await placeFrom(other, 1, '192.0.2.1');
+      await letExpire(late);
+      await placeFrom(other, 1);
       await expectRefusal(setStatus(late, 'processing'), 409, 'units_sold');
     });
 
     test('cancel an order without units, and release nothing', async () => {
       const product = await makeProduct(database, 3);
-      const order = await place(product, 3, '192.0.2.1');
+      const order = await placeFrom(product, 3, '192.0.2.1');
       await setStatus(order, 'cancelled');
       await letPass(order, 60);
       await expireReservations();
       expect(await stockOf(database, product)).toBe(3);
       await setStatus(order, 'pending');
-      expect(await stateOf(order)).toEqual(waiting(15, 15));
+      expect(await timesOf(order)).toEqual(waiting(15, 15));
       expect(await stockOf(database, product)).toBe(0);
     });
 
     test('see in the timeline that an order reserves and releases units', async () => {
       const product = await makeProduct(database, 3);
-      const order = await place(product, 3, '192.0.2.1');
+      const order = await placeFrom(product, 3, '192.0.2.1');
       await endPrompt(await prompt(order), 'failed');
       await letPass(order, 5);
       await expireReservations();
@@ -478,11 +434,10 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('the number of unpaid orders', () => {
-    const pay = async (order: PlacedOrder) => endPrompt(await prompt(order), 'succeeded');
     const fill = async (product: string, addresses: string[], phone?: string) => {
       const orders: PlacedOrder[] = [];
       for (const address of addresses) {
-        orders.push(await place(product, 1, address, phone ? { customer_phone: phone } : {}));
+        orders.push(await placeFrom(product, 1, address, phone ? { customer_phone: phone } : {}));
       }
       return orders;
     };
@@ -497,19 +452,13 @@ describe.each(testDatabases())('on %s', (kind) => {
         times(5, (n) => `2001:db8:5:1::${n}`),
         phone,
       );
-      const sixth = () => place(product, 1, '2001:db8:5:1::9', { customer_phone: '254712000001' });
+      const sixth = () => placeFrom(product, 1, '2001:db8:5:1::9', { customer_phone: '254712000001' });
       const error = await expectRefusal(sixth(), 429, 'too_many_unpaid_orders');
       expect(error.message).toContain('5 orders of this phone');
       // Other networks, other phones and staff are not affected.
-      await place(product, 1, '192.0.2.91', { customer_phone: phone });
-      await place(product, 1, '2001:db8:5:1::9');
-      await call(
-        database,
-        'staff',
-        'place_order',
-        units(product, 1, { customer_phone: phone }),
-        '2001:db8:5:1::1',
-      );
+      await placeFrom(product, 1, '192.0.2.91', { customer_phone: phone });
+      await placeFrom(product, 1, '2001:db8:5:1::9');
+      await place(product, { by: 'staff', customer_phone: phone, address: '2001:db8:5:1::1' });
       await pay(first as PlacedOrder);
       await sixth();
       await fill(
@@ -549,7 +498,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         product,
         times(20, () => '192.0.2.50'),
       );
-      await call(database, 'service', 'expire_reservations');
+      await expireReservations();
       // The rest has placed its orders from other addresses.
       await fill(
         product,
@@ -668,13 +617,13 @@ describe.each(testDatabases())('on %s', (kind) => {
         { request: { headers: { 'x-forwarded-for': '192.0.2.1' } } },
       );
     const measureOrder = (product: string) => {
-      const form = units(product, 1);
+      const form = { ...orderForm(product), customer_phone: newPhone() };
       const names = Object.keys(form).map((name, index) => `${name} => $${index + 1}`);
       return measure('visitor', `public.place_order(${names.join(', ')})`, Object.values(form));
     };
     /** After five calls the database chooses a generic plan, by its current statistics. */
     const choosePlans = async (product: string) => {
-      for (let n = 0; n < 6; n += 1) await place(product, 1, `203.0.113.${n}`);
+      for (let n = 0; n < 6; n += 1) await placeFrom(product, 1, `203.0.113.${n}`);
       await expireReservations();
     };
 
@@ -736,35 +685,11 @@ describe.each(testDatabases())('on %s', (kind) => {
 });
 
 describe.runIf(testDatabases().includes('postgresql'))('concurrently on PostgreSQL,', () => {
-  let database: Database;
-  beforeAll(async () => {
-    database = await openShopDatabase('postgresql');
-  });
-  afterAll(() => database.close());
+  const { database, expireReservations, place, begin, settle } = setUpShop('postgresql');
 
-  const place = (product: string, n: number, quantity = 1) =>
-    call<PlacedOrder>(
-      database,
-      'visitor',
-      'place_order',
-      units(product, quantity),
-      `10.${n >> 8}.${n & 255}.1`,
-    );
-  const prompt = ({ id, tracking_number }: PlacedOrder) =>
-    call<{ payment: { id: string } }>(database, 'service', 'begin_payment', {
-      order_id: id,
-      tracking_number,
-      phone: drawPhone(),
-      callback_secret: randomBytes(32).toString('hex'),
-    });
-  const settle = (payment: string, outcome: 'succeeded' | 'failed') =>
-    call(database, 'service', 'settle_payment', {
-      payment_id: payment,
-      source: 'query',
-      body: '{}',
-      result: outcome,
-      result_code: outcome === 'failed' ? '1032' : '0',
-    });
+  /** Places an order of a new customer from the n-th network. */
+  const placeFromNetwork = (product: string, n: number, quantity = 1) =>
+    place(product, { quantity, address: `10.${n >> 8}.${n & 255}.1`, customer_phone: newPhone() });
   const refusalsOf = (attempts: PromiseSettledResult<unknown>[]) =>
     attempts.flatMap((attempt) =>
       attempt.status === 'rejected' ? [attempt.reason.detail ?? attempt.reason] : [],
@@ -772,7 +697,7 @@ describe.runIf(testDatabases().includes('postgresql'))('concurrently on PostgreS
 
   test('orders from 60 networks hold exactly half, and prompts sell exactly the rest', async () => {
     const product = await makeProduct(database, 11);
-    const orders = await Promise.all(Array.from({ length: 60 }, (_, n) => place(product, n)));
+    const orders = await concurrently(60, (n) => placeFromNetwork(product, n));
     expect(orders.filter(({ reserved_until }) => reserved_until !== null)).toHaveLength(6);
     expect(await stockOf(database, product)).toBe(5);
     const unheld = orders.filter(({ reserved_until }) => reserved_until === null);
@@ -790,7 +715,7 @@ describe.runIf(testDatabases().includes('postgresql'))('concurrently on PostgreS
     expect(new Map(keys.map((key) => [key.order_id, key.access_key]))).toEqual(
       new Map(orders.map(({ id, access_key }) => [id, access_key])),
     );
-    const prompted = await Promise.allSettled(unheld.map(prompt));
+    const prompted = await Promise.allSettled(unheld.map((order) => begin(order)));
     expect(refusalsOf(prompted)).toEqual(Array(54 - 5).fill('out_of_stock'));
     expect(await stockOf(database, product)).toBe(0);
     await expectBalancedBooks(database);
@@ -805,7 +730,7 @@ describe.runIf(testDatabases().includes('postgresql'))('concurrently on PostgreS
          select 'JJ-20260101-' || (1000 + floor(random() * 80))
        $$`,
     );
-    const orders = await Promise.allSettled(Array.from({ length: 60 }, (_, n) => place(product, 500 + n)));
+    const orders = await settleAll(60, (n) => placeFromNetwork(product, 500 + n));
     await database.execute(rows[0]?.definition ?? '');
     const placed = orders.filter(({ status }) => status === 'fulfilled');
     expect(placed.length).toBeGreaterThan(40);
@@ -818,12 +743,10 @@ describe.runIf(testDatabases().includes('postgresql'))('concurrently on PostgreS
     for (let n = 0; n < 4; n += 1) products.push(await makeProduct(database, 60));
     let network = 1000;
     for (let round = 0; round < 6; round += 1) {
-      const attempts = await Promise.allSettled(
-        Array.from({ length: 24 }, (_, n) => {
-          network += 1;
-          return place(products[n % 4] as string, network, 1 + (n % 3));
-        }),
-      );
+      const attempts = await settleAll(24, (n) => {
+        network += 1;
+        return placeFromNetwork(products[n % 4] as string, network, 1 + (n % 3));
+      });
       const placed = attempts.flatMap((attempt) => (attempt.status === 'fulfilled' ? [attempt.value] : []));
       await database.query(
         `update public.orders set expires_at = now(), reserved_until = case when reserved_until is not null then now() end
@@ -836,13 +759,13 @@ describe.runIf(testDatabases().includes('postgresql'))('concurrently on PostgreS
         ],
       );
       const work = placed.slice(0, 18).map(async (order, n) => {
-        const { payment } = await prompt(order);
-        await settle(payment.id, n % 3 === 0 ? 'failed' : 'succeeded');
+        const { payment } = await begin(order);
+        await settle(payment, n % 3 === 0 ? { ...failed, source: 'query' } : byQuery);
       });
-      const sweeps = Array.from({ length: 4 }, () => call(database, 'service', 'expire_reservations'));
+      const sweeps = Array.from({ length: 4 }, () => expireReservations());
       const others = Array.from({ length: 8 }, (_, n) => {
         network += 1;
-        return place(products[n % 4] as string, network);
+        return placeFromNetwork(products[n % 4] as string, network);
       });
       const refusals = refusalsOf([
         ...attempts,

@@ -1,10 +1,8 @@
 // The totals of a day follow from each other, for any books.
-
-import type { Database } from '@jani-juice/backend/database';
-import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import { testDatabases } from '@jani-juice/backend/testing';
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openShopDatabase, people } from '../shop-database.ts';
+import { describe, expect, test } from 'vitest';
+import { setUpShop } from '../steps.ts';
 
 const days = ['2026-11-20', '2026-11-21', '2026-11-22'] as const;
 /** A time in Nairobi, also in the first and last minutes of a day. */
@@ -66,12 +64,8 @@ type Totals = Record<
 >;
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const { database, queryAs } = setUpShop(kind);
   let count = 0;
-  beforeAll(async () => {
-    database = await openShopDatabase(kind);
-  });
-  afterAll(() => database.close());
 
   async function add({ placed_at, total, payment_status, payments }: Order) {
     count += 1;
@@ -121,7 +115,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   }
 
   const askAsStaff = async <Row>(sql: string, given: unknown[]) =>
-    (await asRole(database, people.staff, (session) => session.query<Row>(sql, given))).rows[0] as Row;
+    (await queryAs<Row>('staff', sql, given)).rows[0] as Row;
   const numbers = (row: Record<string, unknown>) =>
     Object.fromEntries(Object.entries(row).map(([name, value]) => [name, Number(value)]));
 

@@ -100,8 +100,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     const messages = () =>
       readColumn(
         `select m.kind || ' ' || round(extract(epoch from q.due_at - m.created_at)) as line
-           from public.outbox_messages as m join private.outbox_queue as q on q.message_id = m.id
-           where m.order_id = $1 and m.channel = 'mail' order by 1`,
+         from public.outbox_messages as m join private.outbox_queue as q on q.message_id = m.id
+         where m.order_id = $1 and m.channel = 'mail' order by 1`,
         [order.id],
       );
 

@@ -84,7 +84,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await beginAgain(0)).toMatchObject({ is_new: true });
     await database.query(
       `update public.payments set completed_at = now() - interval '121 seconds' where phone = (
-         select phone from public.payments where status = 'completed' order by completed_at desc limit 1)`,
+       select phone from public.payments where status = 'completed' order by completed_at desc limit 1)`,
     );
     expect(await beginAgain(120)).toMatchObject({ is_new: true });
   });

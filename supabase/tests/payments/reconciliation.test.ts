@@ -369,8 +369,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     const age = (hours: number) =>
       database.query(
         `update public.statement_pulls set started_at = started_at - make_interval(hours => $1),
-           window_from = window_from - make_interval(hours => $1), window_to = window_to - make_interval(hours => $1),
-           leased_until = leased_until - make_interval(hours => $1), finished_at = finished_at - make_interval(hours => $1)`,
+         window_from = window_from - make_interval(hours => $1), window_to = window_to - make_interval(hours => $1),
+         leased_until = leased_until - make_interval(hours => $1), finished_at = finished_at - make_interval(hours => $1)`,
         [hours],
       );
     const length = (pull: Pull | null) =>

@@ -16,6 +16,7 @@ import {
   newReceipt,
   type Payment,
   type Refund,
+  reversalFailed,
   settleAll,
   setUpShop,
 } from '../steps.ts';
@@ -61,7 +62,6 @@ describe.each(testDatabases())('on %s', (kind) => {
   /** The leased work for one refund. */
   const workOf = async ({ id }: Refund) => (await leaseRefunds()).filter(({ refund }) => refund.id === id);
   const lost = { conversation_id: null, originator_conversation_id: null };
-  const failed = { result: 'failed', result_code: '1', refund_receipt: null, refund_cents: null };
   const settleByStatus = ({ id }: Refund, result: string) =>
     asService<{ outcome: string; refund: Refund }>('settle_reversal', {
       refund_id: id,
@@ -423,7 +423,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('of a failure allows another request; a later success still counts', async () => {
       const refund = await sendRefund();
-      expect(await settleReversal(refund, failed)).toMatchObject({
+      expect(await settleReversal(refund, reversalFailed)).toMatchObject({
         outcome: 'failed',
         refund: { status: 'failed' },
       });
@@ -435,13 +435,13 @@ describe.each(testDatabases())('on %s', (kind) => {
         refunds: ['reversal completed', 'reversal withdrawn'],
       });
       expect(await workOf(again)).toEqual([]);
-      expect(await settleReversal(refund, failed)).toMatchObject({ outcome: 'superseded' });
+      expect(await settleReversal(refund, reversalFailed)).toMatchObject({ outcome: 'superseded' });
       expect(await stateOf(order)).toMatchObject({ money: 'refunded' });
     });
 
     test('of a success after the order was reopened returns its units to stock', async () => {
       const refund = await sendRefund();
-      await settleReversal(refund, failed);
+      await settleReversal(refund, reversalFailed);
       await setStatus(order, 'processing');
       expect(await stateOf(order)).toMatchObject({ status: 'processing', stock: 4 });
       await settleReversal(refund);
@@ -450,7 +450,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('of a success after a refund by hand is recorded as a double refund', async () => {
       const refund = await sendRefund();
-      await settleReversal(refund, failed);
+      await settleReversal(refund, reversalFailed);
       await noteRefundByHand(paid);
       const twice = newReceipt();
       for (const _ of [1, 2]) {
@@ -606,7 +606,11 @@ describe.each(testDatabases())('on %s', (kind) => {
       await placeAndPay();
       const refund = await sendRefund();
       expect(
-        await settleReversal(refund, { ...failed, result: 'already_reversed', result_code: 'R000001' }),
+        await settleReversal(refund, {
+          ...reversalFailed,
+          result: 'already_reversed',
+          result_code: 'R000001',
+        }),
       ).toMatchObject({
         outcome: 'already_reversed',
       });
@@ -752,7 +756,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await unmatched(code);
       const failing = await requestRefund(code);
       await workOf(failing);
-      await settleReversal(failing, failed);
+      await settleReversal(failing, reversalFailed);
       const refund = await requestRefund(code);
       await withdrawRefund(refund);
       expect(await historyOf(code)).toEqual([
@@ -842,7 +846,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         const back = newReceipt();
         const change = isDone
           ? { refund_receipt: back }
-          : { ...failed, result: 'already_reversed', result_code: 'R000001' };
+          : { ...reversalFailed, result: 'already_reversed', result_code: 'R000001' };
         await Promise.all([
           settleReversal(refund, { ...change, originator_conversation_id: null }),
           settleReversal(refund, { ...change, originator_conversation_id: null }),

@@ -1,8 +1,7 @@
 // Settlement of messages: the rows of the table in docs/decisions/payments.md, by their names.
 import { readFile } from 'node:fs/promises';
-import type { Database } from '@jani-juice/backend/database';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openShopDatabase } from '../shop-database.ts';
+import { expect, test } from 'vitest';
+import { setUpShop } from '../steps.ts';
 
 const orderId = 'a0000000-0000-4000-8000-000000000001';
 const otherOrderId = 'a0000000-0000-4000-8000-000000000002';
@@ -259,11 +258,7 @@ const rows: [title: string, facts: Facts, decision: string, splitsReceipt?: bool
   ],
 ];
 
-let database: Database;
-beforeAll(async () => {
-  database = await openShopDatabase('pglite');
-});
-afterAll(() => database.close());
+const { database } = setUpShop('pglite');
 
 test.each(rows)('%s', async (_, facts, decision, splitsReceipt = false) => {
   const { rows: answers } = await database.query<{ decision: string; splits_receipt: boolean }>(

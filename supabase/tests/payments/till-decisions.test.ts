@@ -653,7 +653,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const came = async (id: string) =>
       (await readValue<number>(
         `select coalesce(sum(charge_cents), 0)::integer as cents from public.payments
-           where order_id = $1 and status = 'completed' and not needs_refund`,
+         where order_id = $1 and status = 'completed' and not needs_refund`,
         [id],
       )) ?? 0;
     const any = <T>(list: readonly T[]) => list[pick(list.length)];

@@ -1,77 +1,25 @@
 // Staff edit the catalogue concurrently with each other and with customers who order.
-import { randomUUID } from 'node:crypto';
-import type { Database } from '@jani-juice/backend/database';
-import { asRole, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import {
-  call,
-  expectRefusal,
-  makeProduct,
-  openShopDatabase,
-  orderForm,
-  type PlacedOrder,
-  people,
-  stockOf,
-} from '../shop-database.ts';
+import { testDatabases } from '@jani-juice/backend/testing';
+import { describe, expect, test } from 'vitest';
+import { expectRefusal, makeProduct, stockOf } from '../shop-database.ts';
+import { failed, setUpShop } from '../steps.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
-  beforeAll(async () => {
-    database = await openShopDatabase(kind);
-  });
-  afterAll(() => database.close());
+  const shop = setUpShop(kind);
+  const { database, queryAs, readRows, readRow, readValue, place, track, expire, begin, settle, pay } = shop;
 
-  const asStaff = (statement: string, values: unknown[] = []) =>
-    asRole(database, people.staff, (session) => session.query<Record<string, unknown>>(statement, values));
-  const place = (productId: string, quantity = 1) =>
-    call<PlacedOrder>(database, 'visitor', 'place_order', {
-      ...orderForm(productId),
-      quantity,
-      expected_total: 95_000 * quantity + 100,
-    });
-  const orderNow = async (id: string) => {
-    const { rows } = await database.query(
+  const asStaff = (statement: string, values: unknown[] = []) => queryAs('staff', statement, values);
+  const orderNow = (id: string) =>
+    readRow(
       `select o.status, o.payment_status, o.reserved_until is null as is_settled, i.product_id, i.product_name, i.quantity, i.unit_price
        from public.orders as o join public.order_items as i on i.order_id = o.id where o.id = $1`,
       [id],
     );
-    return rows[0];
-  };
-  const pay = async (order: PlacedOrder, outcome: 'succeeded' | 'failed' = 'succeeded') => {
-    const secret = randomUUID();
-    const phone = `+2547${String(Math.floor(Math.random() * 1e8)).padStart(8, '0')}`;
-    const { payment } = await call<{ payment: { id: string; charge_cents: number } }>(
-      database,
-      'service',
-      'begin_payment',
-      { order_id: order.id, tracking_number: order.tracking_number, phone, callback_secret: secret },
-    );
-    const settle = () =>
-      call<{ outcome: string }>(database, 'service', 'settle_payment', {
-        payment_id: payment.id,
-        source: 'callback',
-        body: '{}',
-        result: outcome,
-        received_cents: payment.charge_cents,
-        receipt: outcome === 'succeeded' ? secret.slice(0, 10) : null,
-      });
-    return { settle };
-  };
-  const runOut = async (order: PlacedOrder) => {
-    await database.query(
-      `update public.orders set reserved_until = now() - interval '1 minute', expires_at = now() - interval '1 minute' where id = $1`,
-      [order.id],
-    );
-    await call(database, 'service', 'expire_reservations');
-  };
   /** The date as returned by the table service, with microseconds. */
-  const editedAt = async (productId: string) => {
-    const { rows } = await database.query<{ version: string }>(
-      `select to_json(updated_at) #>> '{}' as version from public.products where id = $1`,
-      [productId],
-    );
-    return rows[0]?.version ?? '';
-  };
+  const editedAt = async (productId: string) =>
+    (await readValue(`select to_json(updated_at) #>> '{}' from public.products where id = $1`, [
+      productId,
+    ])) ?? '';
 
   describe('two staff members edit one product', () => {
     test('a save changes nothing if another staff member has changed the row', async () => {
@@ -85,8 +33,9 @@ describe.each(testDatabases())('on %s', (kind) => {
         ]);
       expect((await save('Mine', seen)).rowCount).toBe(1);
       expect((await save('Yours', seen)).rowCount).toBe(0);
-      const { rows } = await database.query('select name from public.products where id = $1', [product]);
-      expect(rows).toEqual([{ name: 'Mine' }]);
+      expect(await readRows('select name from public.products where id = $1', [product])).toEqual([
+        { name: 'Mine' },
+      ]);
       expect((await save('Yours', await editedAt(product))).rowCount).toBe(1);
     });
 
@@ -176,10 +125,10 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('an order and its expiry do not change the edit date', async () => {
       const product = await makeProduct(database, 5);
       const seen = await editedAt(product);
-      const order = await place(product, 2);
+      const order = await place(product, { quantity: 2 });
       expect(await stockOf(database, product)).toBe(3);
       expect(await editedAt(product)).toBe(seen);
-      await runOut(order);
+      await expire(order);
       expect(await stockOf(database, product)).toBe(5);
       expect(await editedAt(product)).toBe(seen);
     });
@@ -187,7 +136,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('units sold since the form was opened are not restored', async () => {
       const product = await makeProduct(database, 5);
       const seen = await editedAt(product);
-      await place(product, 2);
+      await place(product, { quantity: 2 });
       const stored = await asStaff(
         `update public.products set name = 'Renamed', stock_quantity = 20
          where id = $1 and updated_at = $2::text::timestamptz and stock_quantity = 5`,
@@ -208,7 +157,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('its orders keep its name, price and quantity', async () => {
       const product = await makeProduct(database, 5);
-      const order = await place(product, 2);
+      const order = await place(product, { quantity: 2 });
       expect((await remove(product)).rowCount).toBe(1);
       expect(await orderNow(order.id)).toEqual({
         status: 'pending',
@@ -219,9 +168,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         quantity: 2,
         unit_price: 95_000,
       });
-      const tracked = await call<{ order_items: unknown[] }>(database, 'visitor', 'track_order', {
-        tracking_number: order.tracking_number,
-      });
+      const tracked = await track(order);
       expect(tracked.order_items).toMatchObject([
         { quantity: 2, unit_price: 95_000, product: { name: 'Test drink', image_url: null, slug: null } },
       ]);
@@ -230,9 +177,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('a customer who was paying receives it: the units were reserved', async () => {
       const product = await makeProduct(database, 5);
       const order = await place(product);
-      const { settle } = await pay(order);
+      const { payment } = await begin(order);
       await remove(product);
-      expect((await settle()).outcome).toBe('paid');
+      expect((await settle(payment)).outcome).toBe('paid');
       expect(await orderNow(order.id)).toMatchObject({ status: 'processing', payment_status: 'paid' });
       const { rowCount } = await database.query('select from public.deliveries where order_id = $1', [
         order.id,
@@ -244,15 +191,15 @@ describe.each(testDatabases())('on %s', (kind) => {
       const product = await makeProduct(database, 5);
       const order = await place(product);
       await remove(product);
-      const { settle } = await pay(order);
-      expect((await settle()).outcome).toBe('paid');
+      const { payment } = await begin(order);
+      expect((await settle(payment)).outcome).toBe('paid');
     });
 
     test('an unpaid order expires as usual', async () => {
       const product = await makeProduct(database, 5);
       const order = await place(product);
       await remove(product);
-      await runOut(order);
+      await expire(order);
       expect(await orderNow(order.id)).toMatchObject({
         status: 'cancelled',
         payment_status: 'unpaid',
@@ -264,12 +211,12 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('a later payment needs review', async () => {
       const product = await makeProduct(database, 5);
       const order = await place(product);
-      const { settle } = await pay(order, 'failed');
-      const late = await settle().then(() => pay(order));
+      await settle((await begin(order)).payment, failed);
+      const { payment } = await begin(order);
       await database.query(`update public.payments set status = 'failed' where order_id = $1`, [order.id]);
       await remove(product);
-      await runOut(order);
-      expect((await late.settle()).outcome).toBe('paid_needs_review');
+      await expire(order);
+      expect((await settle(payment)).outcome).toBe('paid_needs_review');
       expect(await orderNow(order.id)).toMatchObject({ payment_status: 'needs_review' });
     });
 
@@ -292,18 +239,18 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('staff see how many orders contain it, and how many of them are unpaid', async () => {
       const product = await makeProduct(database, 9);
       const count = async (person: 'staff' | 'customer') => {
-        const { rows } = await asRole(database, people[person], (session) =>
-          session.query('select orders::integer, unpaid::integer from public.count_product_orders($1)', [
-            product,
-          ]),
+        const { rows } = await queryAs(
+          person,
+          'select orders::integer, unpaid::integer from public.count_product_orders($1)',
+          [product],
         );
         return rows[0];
       };
       expect(await count('staff')).toEqual({ orders: 0, unpaid: 0 });
       const [paid, expired] = [await place(product), await place(product)];
       await place(product);
-      await (await pay(paid)).settle();
-      await runOut(expired);
+      await pay(paid);
+      await expire(expired);
       expect(await count('staff')).toEqual({ orders: 3, unpaid: 1 });
       expect(await count('customer'), 'who may read no orders counts none').toEqual({ orders: 0, unpaid: 0 });
     });
@@ -325,8 +272,9 @@ describe.each(testDatabases())('on %s', (kind) => {
         [id],
       );
       expect(renamed.rowCount).toBe(1);
-      const { rows } = await database.query('select category from public.products where id = $1', [product]);
-      expect(rows).toEqual([{ category: 'Baobab & Honey' }]);
+      expect(await readRows('select category from public.products where id = $1', [product])).toEqual([
+        { category: 'Baobab & Honey' },
+      ]);
       expect(await editedAt(product)).not.toBe(seen);
       const again = await asStaff(
         `update public.categories set name = 'Ubuyu' where id = $1 and name = 'Baobab'`,
@@ -339,8 +287,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       const { id, name } = await add('\t  Sugar \t  Cane ');
       expect(name).toBe('Sugar Cane');
       await asStaff(`update public.categories set name = E'\\n  Cane\\n Sugar ' where id = $1`, [id]);
-      const { rows } = await database.query('select name from public.categories where id = $1', [id]);
-      expect(rows).toEqual([{ name: 'Cane Sugar' }]);
+      expect(await readRows('select name from public.categories where id = $1', [id])).toEqual([
+        { name: 'Cane Sugar' },
+      ]);
     });
 
     test('rejects an empty name, and a taken one in another case or with other spaces', async () => {
@@ -362,12 +311,11 @@ describe.each(testDatabases())('on %s', (kind) => {
       const product = await makeProduct(database, 5);
       await database.query(`update public.products set category = 'Seasonal' where id = $1`, [product]);
       await asStaff('update public.categories set is_active = false where id = $1', [id]);
-      const { rows } = await asRole(database, people.visitor, (session) =>
-        session.query(
-          `select p.category, (select count(*)::integer from public.categories as c where c.name = p.category) as offered
-           from public.products as p where p.id = $1`,
-          [product],
-        ),
+      const { rows } = await queryAs(
+        'visitor',
+        `select p.category, (select count(*)::integer from public.categories as c where c.name = p.category) as offered
+         from public.products as p where p.id = $1`,
+        [product],
       );
       expect(rows).toEqual([{ category: 'Seasonal', offered: 0 }]);
       expect((await place(product)).status).toBe('pending');

@@ -1,35 +1,16 @@
 // Data of the dashboard: page views, figures, backups and system state.
-
-import type { Database } from '@jani-juice/backend/database';
-import { asRole, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import {
-  call,
-  expectRefusal,
-  makeProduct,
-  openShopDatabase,
-  orderForm,
-  type Person,
-  people,
-} from '../shop-database.ts';
-
-/** All rows of a table function for a role. */
-async function rowsOf<Row>(database: Database, person: Person, procedure: string): Promise<Row[]> {
-  const { rows } = await asRole(database, people[person], (session) =>
-    session.query<Row>(`select * from public.${procedure}`),
-  );
-  return rows;
-}
+import { testDatabases } from '@jani-juice/backend/testing';
+import { describe, expect, test } from 'vitest';
+import { expectRefusal, makeProduct, type Person } from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
-  beforeAll(async () => {
-    database = await openShopDatabase(kind);
-  });
-  afterAll(() => database.close());
+  const { database, callAs, asVisitor, asStaff, asService, queryAs, place } = setUpShop(kind);
 
-  const record = (views: unknown) =>
-    call(database, 'service', 'record_page_views', { views: JSON.stringify(views) });
+  const rowsOf = async <Row>(procedure: string, caller: Person = 'staff') =>
+    (await queryAs<Row>(caller, `select * from public.${procedure}`)).rows;
+
+  const record = (views: unknown) => asService('record_page_views', { views: JSON.stringify(views) });
   const counts = async () => {
     const { rows } = await database.query<{ path: string; views: number }>(
       `select path, views from public.page_views where day = (now() at time zone 'Africa/Nairobi')::date order by path`,
@@ -68,20 +49,20 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('only the secret key records page views', async () => {
     for (const person of ['visitor', 'customer', 'staff'] as const) {
-      const attempt = call(database, person, 'record_page_views', { views: '[]' });
+      const attempt = callAs(person, 'record_page_views', { views: '[]' });
       await expect(attempt, person).rejects.toMatchObject({ code: '42501' });
     }
   });
 
   test('the figures include all orders, and received money less refunds', async () => {
-    const before = (await rowsOf<Record<string, number>>(database, 'staff', 'dashboard_figures()'))[0];
+    const before = (await rowsOf<Record<string, number>>('dashboard_figures()'))[0];
     const product = await makeProduct(database, 10);
-    await call(database, 'visitor', 'place_order', orderForm(product));
-    const { id } = await call<{ id: string }>(database, 'visitor', 'place_order', orderForm(product));
+    await place(product);
+    const { id } = await place(product);
     await database.query(`update public.orders set payment_status = 'paid' where id = $1`, [id]);
     const { rows: times } = await database.query<{ today: string; monday: string }>(
       `select date_trunc('day', now() at time zone 'Africa/Nairobi') at time zone 'Africa/Nairobi' as today,
-              date_trunc('week', now() at time zone 'Africa/Nairobi') at time zone 'Africa/Nairobi' as monday`,
+       date_trunc('week', now() at time zone 'Africa/Nairobi') at time zone 'Africa/Nairobi' as monday`,
     );
     const [{ today, monday } = { today: '', monday: '' }] = times;
     const isMonday = String(today) === String(monday);
@@ -101,7 +82,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     await database.query(
       `insert into public.inquiries (name, email, message) values ('A', 'a@b.example', 'Hi')`,
     );
-    const after = (await rowsOf<Record<string, number>>(database, 'staff', 'dashboard_figures()'))[0];
+    const after = (await rowsOf<Record<string, number>>('dashboard_figures()'))[0];
     expect(after).toEqual({
       products: (before?.products ?? 0) + 1,
       orders: (before?.orders ?? 0) + 2,
@@ -113,13 +94,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       received_today: (before?.received_today ?? 0) + 100 + (isMonday ? 30_000 : 0) - 400_000,
     });
     await database.query('update public.products set is_active = false where id = $1', [product]);
-    const [now] = await rowsOf<Record<string, number>>(database, 'staff', 'dashboard_figures()');
+    const [now] = await rowsOf<Record<string, number>>('dashboard_figures()');
     expect(now?.products).toBe(before?.products);
   });
 
   test('lists days in Nairobi time up to today, including days without orders', async () => {
     const product = await makeProduct(database, 10);
-    const order = await call<{ id: string }>(database, 'visitor', 'place_order', orderForm(product));
+    const order = await place(product);
     // 21:30 UTC is half past midnight of the next day in Nairobi.
     await database.query(
       `update public.orders set created_at = ((now() at time zone 'Africa/Nairobi')::date - 10)::timestamp at time zone 'UTC' + interval '21 hours 30 minutes'
@@ -134,7 +115,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       page_views: number;
       orders: number;
     }
-    const days = await rowsOf<Day>(database, 'staff', 'daily_figures()');
+    const days = await rowsOf<Day>('daily_figures()');
     const { rows } = await database.query<{ today: string }>(
       `select (now() at time zone 'Africa/Nairobi')::date as today`,
     );
@@ -148,32 +129,31 @@ describe.each(testDatabases())('on %s', (kind) => {
     const total = (all: readonly Day[]) => all.reduce((sum, day) => sum + day.orders, 0);
     const { rows: placed } = await database.query<{ count: number }>('select count(*) from public.orders');
     expect(total(days)).toBe(placed[0]?.count);
-    expect(await rowsOf(database, 'staff', 'daily_figures(1)')).toHaveLength(1);
-    expect(await rowsOf(database, 'staff', 'daily_figures(100000)')).toHaveLength(366);
-    expect(await rowsOf(database, 'staff', 'daily_figures(-5)')).toHaveLength(1);
+    expect(await rowsOf('daily_figures(1)')).toHaveLength(1);
+    expect(await rowsOf('daily_figures(100000)')).toHaveLength(366);
+    expect(await rowsOf('daily_figures(-5)')).toHaveLength(1);
   });
 
   test.each(['dashboard_figures()', 'daily_figures()', 'system_status()'])(
     '%s is for active staff only',
     async (procedure) => {
       for (const person of ['customer', 'former staff', 'half-way staff'] as const) {
-        await expectRefusal(rowsOf(database, person, procedure), 403, 'staff_only');
+        await expectRefusal(rowsOf(procedure, person), 403, 'staff_only');
       }
-      await expect(rowsOf(database, 'visitor', procedure)).rejects.toMatchObject({ code: '42501' });
-      expect((await rowsOf(database, 'staff', procedure)).length).toBeGreaterThan(0);
+      await expect(rowsOf(procedure, 'visitor')).rejects.toMatchObject({ code: '42501' });
+      expect((await rowsOf(procedure)).length).toBeGreaterThan(0);
     },
   );
 
   test('the state contains the last successful backup and the last attempt', async () => {
-    const status = async () =>
-      (await rowsOf<Record<string, unknown>>(database, 'staff', 'system_status()'))[0];
+    const status = async () => (await rowsOf<Record<string, unknown>>('system_status()'))[0];
     expect(await status()).toMatchObject({
       last_backup_at: null,
       last_attempt_at: null,
       opened_at: expect.any(String),
     });
     const write = (given: Record<string, unknown>) =>
-      call(database, 'service', 'record_backup', { started_at: '2026-11-21T00:00:00Z', ...given });
+      asService('record_backup', { started_at: '2026-11-21T00:00:00Z', ...given });
     await write({ outcome: 'verified', file_name: 'first.tar.gz', size: 5_000_000_000 });
     const good = await status();
     expect(good).toMatchObject({ last_backup_outcome: 'verified', last_attempt_outcome: 'verified' });
@@ -189,13 +169,13 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('the state counts prompts that wait too long for an answer', async () => {
     const product = await makeProduct(database, 10);
-    const order = await call<{ id: string }>(database, 'visitor', 'place_order', orderForm(product));
+    const order = await place(product);
     await database.query(
       `insert into public.payments (order_id, phone, charge_cents, status) values ($1, '+254712345678', 95100, 'processing')`,
       [order.id],
     );
     const overdue = async () =>
-      (await rowsOf<{ overdue_payments: number }>(database, 'staff', 'system_status()'))[0]?.overdue_payments;
+      (await rowsOf<{ overdue_payments: number }>('system_status()'))[0]?.overdue_payments;
     expect(await overdue()).toBe(0);
     await database.query(`update public.payments set created_at = now() - interval '6 minutes'`);
     expect(await overdue()).toBe(1);
@@ -204,23 +184,22 @@ describe.each(testDatabases())('on %s', (kind) => {
   test('staff and the secret key can request a few backups', async () => {
     const notifications: string[] = [];
     const stop = await database.listen('backup_requests', (payload) => notifications.push(payload));
-    await expectRefusal(call(database, 'customer', 'request_backup'), 403, 'staff_only');
-    await expect(call(database, 'visitor', 'request_backup')).rejects.toMatchObject({ code: '42501' });
+    await expectRefusal(callAs('customer', 'request_backup'), 403, 'staff_only');
+    await expect(asVisitor('request_backup')).rejects.toMatchObject({ code: '42501' });
     await database.query(`delete from private.rate_limits`);
-    await call(database, 'staff', 'request_backup');
-    for (let times = 0; times < 4; times += 1) await call(database, 'service', 'request_backup');
-    await expectRefusal(call(database, 'staff', 'request_backup'), 429, 'too_many_backups');
+    await asStaff('request_backup');
+    for (let times = 0; times < 4; times += 1) await asService('request_backup');
+    await expectRefusal(asStaff('request_backup'), 429, 'too_many_backups');
     await expect.poll(() => notifications.length).toBe(5);
     await stop();
   });
 
   describe('settings', () => {
     const change = async (set: string, seen?: string) => {
-      const { rows } = await asRole(database, people.staff, (session) =>
-        session.query<{ updated_at: string }>(
-          `update public.store_settings set ${set} where id ${seen ? 'and updated_at = $1' : ''} returning updated_at`,
-          seen ? [seen] : [],
-        ),
+      const { rows } = await queryAs<{ updated_at: string }>(
+        'staff',
+        `update public.store_settings set ${set} where id ${seen ? 'and updated_at = $1' : ''} returning updated_at`,
+        seen ? [seen] : [],
       );
       return rows[0]?.updated_at;
     };

@@ -1,20 +1,9 @@
 // Staff manage deliveries: assignment, times, and the effects on orders.
 import { randomUUID } from 'node:crypto';
-import type { Database } from '@jani-juice/backend/database';
-import { asRole, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import {
-  call,
-  everyone,
-  expectRefusal,
-  makeProduct,
-  openShopDatabase,
-  orderForm,
-  type Person,
-  type PlacedOrder,
-  people,
-  untilOneQueryWaits,
-} from '../shop-database.ts';
+import { testDatabases } from '@jani-juice/backend/testing';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { everyone, expectRefusal, makeProduct, type Person, untilOneQueryWaits } from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
 
 interface Delivery {
   id: string;
@@ -37,16 +26,14 @@ const joseph = {
 const kamau = { delivery_person: 'Kamau', delivery_phone: '0733000222', delivery_vehicle: 'Van' };
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const { database, callAs, queryAs, place } = setUpShop(kind);
   let product: string;
   beforeAll(async () => {
-    database = await openShopDatabase(kind);
     product = await makeProduct(database, 1000);
   });
-  afterAll(() => database.close());
 
   async function makeOrder(status = 'processing'): Promise<string> {
-    const { id } = await call<PlacedOrder>(database, 'visitor', 'place_order', orderForm(product));
+    const { id } = await place(product);
     await database.query(
       `update public.orders set status = $2, payment_status = 'paid', reserved_until = null where id = $1`,
       [id, status],
@@ -62,7 +49,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     return order;
   }
   const rows = async <Row>(sql: string, parameters: unknown[], person: Person = 'staff'): Promise<Row[]> =>
-    (await asRole(database, people[person], (session) => session.query<Row>(sql, parameters))).rows;
+    (await queryAs<Row>(person, sql, parameters)).rows;
   async function deliveryOf(order: string): Promise<Delivery> {
     const [found] = await rows<Delivery>('select * from public.deliveries where order_id = $1', [order]);
     if (!found) throw new Error('The order has no delivery');
@@ -71,7 +58,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   const statusOf = async (order: string) =>
     (await rows<{ status: string }>('select status from public.orders where id = $1', [order]))[0]?.status;
   const assign = (order: string, given: Record<string, unknown>, person: Person = 'staff') =>
-    call<unknown>(database, person, 'assign_delivery', { order_id: order, ...given });
+    callAs<unknown>(person, 'assign_delivery', { order_id: order, ...given });
   const setOrder = (order: string, status: string) =>
     rows('update public.orders set status = $2 where id = $1', [order, status]);
   const move = (order: string, status: string) =>
@@ -536,7 +523,7 @@ describe.each(testDatabases())('on %s', (kind) => {
           rows: [agree],
         } = await database.query(
           `select d.delivery_status from public.deliveries as d join public.orders as o on o.id = d.order_id
-         where o.id = $1 and private.delivery_status_for_order(o, d.delivery_status, d.delivery_person) = d.delivery_status`,
+           where o.id = $1 and private.delivery_status_for_order(o, d.delivery_status, d.delivery_person) = d.delivery_status`,
           [order],
         );
         expect(agree).toBeDefined();

@@ -1,17 +1,13 @@
 // Staff mark inquiries as read: once, and only listed ones.
 import { randomUUID } from 'node:crypto';
-import type { Database } from '@jani-juice/backend/database';
 import { testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { call, expectRefusal, openShopDatabase, type Person } from '../shop-database.ts';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { expectRefusal, type Person } from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
-  beforeAll(async () => {
-    database = await openShopDatabase(kind);
-  });
+  const { database, callAs, asStaff, readColumn } = setUpShop(kind);
   beforeEach(() => database.execute('delete from public.inquiries'));
-  afterAll(() => database.close());
 
   /** An inquiry from some minutes ago. */
   async function makeInquiry(minutesAgo = 1): Promise<{ id: string; created_at: string }> {
@@ -24,14 +20,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     if (!made) throw new Error('No inquiry was made');
     return made;
   }
-  const unread = async () =>
-    (
-      await database.query<{ id: string }>(
-        'select id from public.inquiries where not is_read order by created_at',
-      )
-    ).rows.map(({ id }) => id);
+  const unread = () => readColumn('select id from public.inquiries where not is_read order by created_at');
   const mark = (id: string, person: Person = 'staff') =>
-    call<string>(database, person, 'mark_inquiry_read', { inquiry_id: id });
+    callAs<string>(person, 'mark_inquiry_read', { inquiry_id: id });
 
   test('the first call marks an inquiry, the next one fails because it is read', async () => {
     const [{ id }, other] = [await makeInquiry(), await makeInquiry()];
@@ -46,8 +37,8 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('marking all returns their number', async () => {
     for (const minutes of [1, 2, 3]) await makeInquiry(minutes);
-    expect(await call(database, 'staff', 'mark_all_inquiries_read')).toBe(3);
-    expect(await call(database, 'staff', 'mark_all_inquiries_read')).toBe(0);
+    expect(await asStaff('mark_all_inquiries_read')).toBe(3);
+    expect(await asStaff('mark_all_inquiries_read')).toBe(0);
     expect(await unread()).toEqual([]);
   });
 
@@ -55,9 +46,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     await makeInquiry(3);
     const newestSeen = await makeInquiry(2);
     const later = await makeInquiry(1);
-    expect(
-      await call(database, 'staff', 'mark_all_inquiries_read', { seen_until: newestSeen.created_at }),
-    ).toBe(2);
+    expect(await asStaff('mark_all_inquiries_read', { seen_until: newestSeen.created_at })).toBe(2);
     expect(await unread()).toEqual([later.id]);
   });
 
@@ -65,7 +54,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const { id } = await makeInquiry();
     for (const person of ['customer', 'former staff', 'half-way staff'] as const) {
       await expectRefusal(mark(id, person), 403, 'staff_only');
-      await expectRefusal(call(database, person, 'mark_all_inquiries_read'), 403, 'staff_only');
+      await expectRefusal(callAs(person, 'mark_all_inquiries_read'), 403, 'staff_only');
     }
     await expect(mark(id, 'visitor')).rejects.toMatchObject({ code: '42501' });
     expect(await unread()).toEqual([id]);

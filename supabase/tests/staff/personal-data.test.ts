@@ -1,17 +1,9 @@
 // Personal data: deleted after its retention period, and on request of a person, while the books stay balanced.
-import { randomBytes } from 'node:crypto';
-import type { Database } from '@jani-juice/backend/database';
 import { testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { expectBalancedBooks } from '../payments/balanced-books.ts';
-import {
-  call,
-  expectRefusal,
-  makeProduct,
-  openShopDatabase,
-  orderForm,
-  type PlacedOrder,
-} from '../shop-database.ts';
+import { expectRefusal, makeProduct, type PlacedOrder } from '../shop-database.ts';
+import { newCheckoutRequestId, newReceipt, type Payment, setUpShop } from '../steps.ts';
 
 interface Customer {
   customer_name: string;
@@ -38,11 +30,9 @@ function makeCustomer(): { customer: Customer; needles: string[] } {
 }
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
-  beforeAll(async () => {
-    database = await openShopDatabase(kind);
-  });
-  afterAll(() => database.close());
+  const shop = setUpShop(kind);
+  const { database, callAs, asVisitor, asStaff, asService, readRows, readRow, readColumn, readValue } = shop;
+  const { place, track, trackAsCustomer, expireReservations, expire, begin, recordPush, settle } = shop;
   beforeEach(() =>
     database.execute(`
       delete from private.rate_limits;
@@ -52,44 +42,21 @@ describe.each(testDatabases())('on %s', (kind) => {
     `),
   );
 
-  const place = async (customer = makeCustomer().customer): Promise<PlacedOrder> => {
-    const product = await makeProduct(database, 10);
-    return call<PlacedOrder>(database, 'visitor', 'place_order', { ...orderForm(product), ...customer });
-  };
-  const prompt = async ({ id, tracking_number, customer_phone }: PlacedOrder, phone = customer_phone) => {
-    const { payment } = await call<{ payment: { id: string; charge_cents: number } }>(
-      database,
-      'service',
-      'begin_payment',
-      { order_id: id, tracking_number, phone, callback_secret: randomBytes(32).toString('hex') },
-    );
-    const checkout = `ws_CO_${randomBytes(8).toString('hex')}`;
-    await call(database, 'service', 'record_push', {
-      payment_id: payment.id,
+  const placeFor = async (customer = makeCustomer().customer) =>
+    place(await makeProduct(database, 10), { ...customer });
+  // M-PESA's messages contain the phone that pays.
+  const promptPhone = async (order: PlacedOrder, phone = order.customer_phone) =>
+    recordPush((await begin(order, { phone })).payment, {
       body: JSON.stringify({ MSISDN: phone }),
-      checkout_request_id: checkout,
+      checkout_request_id: newCheckoutRequestId(),
     });
-    return { ...payment, checkout };
-  };
-  const settle = async (
-    { id, charge_cents, checkout }: { id: string; charge_cents: number; checkout: string },
-    phone: string,
-  ) => {
-    const receipt = `UKL${randomBytes(4).toString('hex').toUpperCase().slice(0, 7)}`;
-    await call(database, 'service', 'settle_payment', {
-      payment_id: id,
-      source: 'callback',
-      body: JSON.stringify({ MSISDN: phone, MpesaReceiptNumber: receipt }),
-      result: 'succeeded',
-      result_code: '0',
-      received_cents: charge_cents,
-      receipt,
-      checkout_request_id: checkout,
-    });
+  const settleFrom = async (payment: Payment, phone: string) => {
+    const receipt = newReceipt();
+    await settle(payment, { body: JSON.stringify({ MSISDN: phone, MpesaReceiptNumber: receipt }), receipt });
     return receipt;
   };
-  const pay = async (order: PlacedOrder, phone = order.customer_phone) =>
-    settle(await prompt(order, phone), phone);
+  const payFrom = async (order: PlacedOrder, phone = order.customer_phone) =>
+    settleFrom(await promptPhone(order, phone), phone);
   const deliver = ({ id }: PlacedOrder, notes = 'Gate') =>
     database.query(
       `update public.deliveries set delivery_status = 'delivered', delivery_person = 'Otieno', delivery_notes = $2
@@ -101,36 +68,33 @@ describe.each(testDatabases())('on %s', (kind) => {
       id,
       interval,
     ]);
-  const forget = () => call(database, 'service', 'forget_old_rows');
+  const forget = () => asService('forget_old_rows');
 
   /** `table: string` for each table with a row that contains one of the strings. M-PESA's messages are retained for tax law. */
   const heldIn = async (looked: readonly string[]): Promise<string[]> => {
-    const { rows: tables } = await database.query<{ name: string }>(
-      `select c.oid::regclass::text as name from pg_class as c
+    const tables = await readColumn(
+      `select c.oid::regclass::text from pg_class as c
        where c.relnamespace in ('public'::regnamespace, 'private'::regnamespace) and c.relkind = 'r'
          and c.relname not in ('payment_messages', 'messages_to_check', 'mpesa_transactions', 'rate_limits')`,
     );
     const found = await Promise.all(
-      tables.map(async ({ name }) => {
-        const { rows } = await database.query<{ needle: string }>(
-          `select distinct needle from ${name} as row, unnest($1::text[]) as needle
+      tables.map((name) =>
+        readColumn(
+          `select distinct '${name}: ' || needle from ${name} as row, unnest($1::text[]) as needle
            where lower(row::text) like '%' || needle || '%'`,
           [`{${looked.map((needle) => JSON.stringify(needle)).join(',')}}`],
-        );
-        return rows.map(({ needle }) => `${name}: ${needle}`);
-      }),
+        ),
+      ),
     );
     return found.flat().sort();
   };
-  const orderRow = async ({ id }: PlacedOrder) =>
-    (await database.query<Record<string, unknown>>('select * from public.orders where id = $1', [id]))
-      .rows[0];
+  const orderRow = ({ id }: PlacedOrder) => readRow('select * from public.orders where id = $1', [id]);
 
   describe('after the period of the settings', () => {
     test('anonymises an order, which stays in the books', async () => {
       const { customer, needles } = makeCustomer();
-      const order = await place(customer);
-      const receipt = await pay(order);
+      const order = await placeFor(customer);
+      const receipt = await payFrom(order);
       await deliver(order, `Gate at ${customer.delivery_location}`);
       const before = await orderRow(order);
       const [, email, phone, address] = needles;
@@ -170,36 +134,31 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test("links of old messages and the phone's digits no longer give access", async () => {
-      const order = await place();
-      await pay(order);
+      const order = await placeFor();
+      await payFrom(order);
       await deliver(order);
-      const track = (given: Record<string, unknown>) =>
-        call<{ is_masked: boolean }>(database, 'visitor', 'track_order', {
-          tracking_number: order.tracking_number,
-          ...given,
-        });
       const digits = { phone_last_four: order.customer_phone.slice(-4) };
-      expect(await track({ access_key: order.access_key })).toMatchObject({ is_masked: false });
-      expect(await track(digits)).toMatchObject({ is_masked: false });
+      expect(await trackAsCustomer(order)).toMatchObject({ is_masked: false });
+      expect(await track(order, digits)).toMatchObject({ is_masked: false });
       await age(order, '25 months');
       await forget();
-      expect(await track({ access_key: order.access_key })).toMatchObject({ is_masked: true });
-      expect(await track(digits)).toMatchObject({ is_masked: true });
+      expect(await trackAsCustomer(order)).toMatchObject({ is_masked: true });
+      expect(await track(order, digits)).toMatchObject({ is_masked: true });
     });
 
     test('reduces cancelled orders without payments to their row after 30 days', async () => {
       const { customer, needles } = makeCustomer();
       const declined = makeCustomer();
       const orders = {
-        unprompted: await place(customer),
-        declined: await place(declined.customer),
-        younger: await place(),
-        justDeclined: await place(),
-        underReview: await place(),
+        unprompted: await placeFor(customer),
+        declined: await placeFor(declined.customer),
+        younger: await placeFor(),
+        justDeclined: await placeFor(),
+        underReview: await placeFor(),
       };
-      const attempt = await prompt(orders.declined);
-      await prompt(orders.justDeclined);
-      await prompt(orders.underReview);
+      const attempt = await promptPhone(orders.declined);
+      await promptPhone(orders.justDeclined);
+      await promptPhone(orders.underReview);
       for (const { id } of Object.values(orders)) {
         await database.query(
           `update public.orders set status = 'cancelled', expires_at = null where id = $1`,
@@ -215,16 +174,14 @@ describe.each(testDatabases())('on %s', (kind) => {
       // M-PESA may still report money of this one.
       await endPayment(orders.justDeclined, 'failed', '47 hours');
       await endPayment(orders.underReview, 'review', '31 days');
-      await call(database, 'service', 'expire_reservations');
-      const rowsOf = async ({ id }: PlacedOrder) => {
-        const { rows } = await database.query<Record<string, number>>(
+      await expireReservations();
+      const rowsOf = ({ id }: PlacedOrder) =>
+        readRow(
           `select (select count(*)::integer from public.order_items where order_id = $1) as items,
-                  (select count(*)::integer from public.order_events where order_id = $1) as events,
-                  (select count(*)::integer from private.order_keys where order_id = $1) as keys`,
+           (select count(*)::integer from public.order_events where order_id = $1) as events,
+           (select count(*)::integer from private.order_keys where order_id = $1) as keys`,
           [id],
         );
-        return rows[0];
-      };
       const complete = { items: 1, events: expect.any(Number), keys: 1 };
       const reduced = { items: 0, events: 0, keys: 0 };
       const before = await orderRow(orders.unprompted);
@@ -242,12 +199,11 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
       for (const name of ['younger', 'justDeclined', 'underReview'] as const)
         expect(await rowsOf(orders[name]), name).toEqual(complete);
-      const track = { tracking_number: orders.unprompted.tracking_number };
-      expect(await call(database, 'visitor', 'track_order', track)).toMatchObject({ status: 'cancelled' });
+      expect(await track(orders.unprompted)).toMatchObject({ status: 'cancelled' });
       await expectBalancedBooks(database);
 
       // A late payment is still in the books, and staff resolve it.
-      await settle(attempt, orders.declined.customer_phone);
+      await settleFrom(attempt, orders.declined.customer_phone);
       expect(await orderRow(orders.declined)).toMatchObject({ payment_status: 'needs_review' });
       await expectBalancedBooks(database);
     });
@@ -264,12 +220,10 @@ describe.each(testDatabases())('on %s', (kind) => {
          returning id`,
       );
       await database.query('alter table public.orders enable trigger user');
-      const countOrders = async () =>
-        (
-          await database.query<{ count: number }>(
-            `select count(*)::integer as count from public.orders where customer_name = 'Flood'`,
-          )
-        ).rows[0]?.count;
+      const countOrders = () =>
+        readValue<number>(
+          `select count(*)::integer as count from public.orders where customer_name = 'Flood'`,
+        );
       await forget();
       expect(await countOrders()).toBeLessThanOrEqual(5000);
       expect(await countOrders()).toBeGreaterThan(4900);
@@ -283,8 +237,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('does not change orders within the period of the setting', async () => {
-      const order = await place();
-      await pay(order);
+      const order = await placeFor();
+      await payFrom(order);
       await deliver(order);
       await age(order, '23 months');
       await forget();
@@ -295,8 +249,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('anonymises an order whose delivery was never finished', async () => {
-      const order = await place();
-      await pay(order);
+      const order = await placeFor();
+      await payFrom(order);
       await age(order, '25 months');
       await forget();
       expect(await orderRow(order)).toMatchObject({ status: 'processing', customer_name: 'Anonymised' });
@@ -311,14 +265,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       await send('old', '13 months');
       await send('young', '11 months');
       await forget();
-      const { rows } = await database.query('select message from public.inquiries');
-      expect(rows).toEqual([{ message: 'young' }]);
+      expect(await readRows('select message from public.inquiries')).toEqual([{ message: 'young' }]);
     });
 
     test('deletes an unconfirmed newsletter address after seven days, with its email', async () => {
-      await call(database, 'visitor', 'subscribe_to_newsletter', { email: 'old@example.com' });
-      await call(database, 'visitor', 'subscribe_to_newsletter', { email: 'young@example.com' });
-      await call(database, 'visitor', 'subscribe_to_newsletter', { email: 'reader@example.com' });
+      await asVisitor('subscribe_to_newsletter', { email: 'old@example.com' });
+      await asVisitor('subscribe_to_newsletter', { email: 'young@example.com' });
+      await asVisitor('subscribe_to_newsletter', { email: 'reader@example.com' });
       await database.execute(`
         update public.newsletter_subscriptions set confirmed_at = now() where email = 'reader@example.com';
         update public.newsletter_subscriptions set confirmation_queued_at = now() - interval '8 days', created_at = now() - interval '8 days'
@@ -334,8 +287,8 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('the timeline of an order is append-only, except for the phone of a payment', async () => {
-    const order = await place();
-    await pay(order);
+    const order = await placeFor();
+    await payFrom(order);
     const change = (set: string) =>
       database.query(
         `update public.order_events set ${set} where order_id = $1 and kind = 'payment_completed'`,
@@ -366,8 +319,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       erased: Record<string, number>;
       postponed: { id: string; reason: string; is_own: boolean }[];
     }
-    const find = (identifier: string) => call<Exported>(database, 'staff', 'export_person', { identifier });
-    const erase = (identifier: string) => call<Erased>(database, 'staff', 'erase_person', { identifier });
+    const find = (identifier: string) => asStaff<Exported>('export_person', { identifier });
+    const erase = (identifier: string) => asStaff<Erased>('erase_person', { identifier });
     const inquire = (email: string, phone: string | null, message: string) =>
       database.query('insert into public.inquiries (name, email, phone, message) values ($1, $2, $3, $4)', [
         'Amina',
@@ -379,13 +332,13 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('exports all data of the person, and nothing of another person', async () => {
       const { customer, needles } = makeCustomer();
       const { customer: other } = makeCustomer();
-      const [order, foreign] = [await place(customer), await place(other)];
-      const receipt = await pay(order);
+      const [order, foreign] = [await placeFor(customer), await placeFor(other)];
+      const receipt = await payFrom(order);
       await deliver(order, 'At the gate');
-      const paidForOther = await pay(foreign, order.customer_phone);
+      const paidForOther = await payFrom(foreign, order.customer_phone);
       await inquire(customer.customer_email.toUpperCase(), null, 'mine by mail');
       await inquire(other.customer_email, '0700 000 001', 'of another');
-      await call(database, 'visitor', 'subscribe_to_newsletter', { email: customer.customer_email });
+      await asVisitor('subscribe_to_newsletter', { email: customer.customer_email });
 
       const byMail = await find(` ${customer.customer_email.toUpperCase()} `);
       expect(byMail.orders).toMatchObject([
@@ -429,7 +382,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     ])('finds a phone in the format %s%s', async (prefix, digits) => {
       const phone = `+254${digits.replace(/\D/g, '')}`;
       const { customer } = makeCustomer();
-      const order = await place({ ...customer, customer_phone: phone });
+      const order = await placeFor({ ...customer, customer_phone: phone });
       await inquire('any@example.com', prefix + digits, 'by phone');
       const found = await find(prefix + digits);
       expect(found.identifier).toBe(phone);
@@ -448,10 +401,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('erases a person from all tables, and the books stay balanced', async () => {
       const { customer, needles } = makeCustomer();
       const { customer: other } = makeCustomer();
-      const [order, unpaid, foreign] = [await place(customer), await place(customer), await place(other)];
-      const receipt = await pay(order);
+      const [order, unpaid, foreign] = [
+        await placeFor(customer),
+        await placeFor(customer),
+        await placeFor(other),
+      ];
+      const receipt = await payFrom(order);
       await deliver(order, `Gate at ${customer.delivery_location}`);
-      await pay(foreign, order.customer_phone);
+      await payFrom(foreign, order.customer_phone);
       await deliver(foreign);
       await database.query(
         `update public.orders set status = 'cancelled', reserved_until = null, expires_at = null where id = $1`,
@@ -463,7 +420,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         [unpaid.id],
       );
       await inquire(customer.customer_email, order.customer_phone, `Where is ${needles[0]}?`);
-      await call(database, 'visitor', 'subscribe_to_newsletter', { email: customer.customer_email });
+      await asVisitor('subscribe_to_newsletter', { email: customer.customer_email });
       await expectBalancedBooks(database);
 
       expect(await erase(customer.customer_email)).toMatchObject({
@@ -492,8 +449,8 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('postpones an open order with its reason, and anonymises it once it is closed', async () => {
       const { customer, needles } = makeCustomer();
-      const [waiting, paid] = [await place(customer), await place(customer)];
-      await pay(paid);
+      const [waiting, paid] = [await placeFor(customer), await placeFor(customer)];
+      await payFrom(paid);
       const { erased, postponed } = await erase(customer.customer_phone);
       expect(erased).toMatchObject({ orders: 0 });
       expect(postponed).toEqual(
@@ -509,11 +466,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await forget();
       expect(await orderRow(paid)).toMatchObject({ customer_name: 'Anonymised' });
       expect(await orderRow(waiting)).toMatchObject({ customer_name: customer.customer_name });
-      await database.query(
-        `update public.orders set expires_at = now(), reserved_until = now() where id = $1`,
-        [waiting.id],
-      );
-      await call(database, 'service', 'expire_reservations');
+      await expire(waiting);
       await forget();
       expect(await orderRow(waiting)).toMatchObject({ status: 'cancelled', customer_name: 'Anonymised' });
       expect(await heldIn(needles)).toEqual([]);
@@ -521,8 +474,8 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('logs each request with staff member, time and counts, but without the person', async () => {
       const { customer } = makeCustomer();
-      const order = await place(customer);
-      await pay(order);
+      const order = await placeFor(customer);
+      await payFrom(order);
       await deliver(order);
       await find(customer.customer_email);
       await erase(customer.customer_email);
@@ -553,11 +506,11 @@ describe.each(testDatabases())('on %s', (kind) => {
       'rejects export and erasure by a %s',
       async (person) => {
         const { customer } = makeCustomer();
-        const order = await place(customer);
+        const order = await placeFor(customer);
         for (const procedure of ['export_person', 'erase_person']) {
-          await expect(
-            call(database, person, procedure, { identifier: customer.customer_email }),
-          ).rejects.toThrow(person === 'visitor' ? /permission denied/ : /Only staff/);
+          await expect(callAs(person, procedure, { identifier: customer.customer_email })).rejects.toThrow(
+            person === 'visitor' ? /permission denied/ : /Only staff/,
+          );
         }
         expect(await orderRow(order)).toMatchObject({ customer_name: customer.customer_name });
       },
@@ -566,11 +519,11 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   // Last, because they write rows that no process of the shop writes.
   test.each<[string, (order: PlacedOrder) => Promise<unknown>, string]>([
-    ['an open payment', prompt, 'It waits for its payment'],
+    ['an open payment', promptPhone, 'It waits for its payment'],
     [
       'a payment that needs review',
       async (order) => {
-        await pay(order);
+        await payFrom(order);
         await database.query(`update public.orders set payment_status = 'needs_review' where id = $1`, [
           order.id,
         ]);
@@ -580,23 +533,18 @@ describe.each(testDatabases())('on %s', (kind) => {
     [
       'a second payment to refund',
       async (order) => {
-        await pay(order);
+        await payFrom(order);
         await database.query(
           `insert into public.payments (order_id, phone, charge_cents, status, receipt, needs_refund, completed_at, created_at)
-             values ($1, $2, $3, 'completed', $4, true, now(), now() - interval '25 months')`,
-          [
-            order.id,
-            order.customer_phone,
-            order.charge_cents,
-            `TWIC${randomBytes(3).toString('hex').toUpperCase()}`,
-          ],
+           values ($1, $2, $3, 'completed', $4, true, now(), now() - interval '25 months')`,
+          [order.id, order.customer_phone, order.charge_cents, newReceipt()],
         );
       },
       'Money is on its way back',
     ],
   ])('an order with %s is not anonymised until that is settled', async (_, happen, reason) => {
-    const [order, settled] = [await place(), await place()];
-    await pay(settled);
+    const [order, settled] = [await placeFor(), await placeFor()];
+    await payFrom(settled);
     await happen(order);
     for (const each of [order, settled]) await age(each, '25 months');
     await forget();
@@ -606,10 +554,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
     // Control: another order was anonymised.
     expect(await orderRow(settled)).toMatchObject({ customer_phone: '' });
-    const { rows } = await database.query<{ reason: string }>(
-      'select private.unsettled_money_reason($1) as reason',
-      [order.id],
-    );
-    expect(rows).toEqual([{ reason }]);
+    expect(await readRows('select private.unsettled_money_reason($1) as reason', [order.id])).toEqual([
+      { reason },
+    ]);
   });
 });

@@ -1,10 +1,9 @@
 // Staff lists: search of orders and deliveries by customers and riders, and filters by open work.
-
-import type { Database } from '@jani-juice/backend/database';
-import { asRole, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { testDatabases } from '@jani-juice/backend/testing';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { deliveryPromiseMinutes } from '../../../domain/delivery-status.ts';
-import { expectRefusal, openShopDatabase, type Person, people } from '../shop-database.ts';
+import { expectRefusal, type Person } from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
 
 // More rows than a search scans before it uses the index: 40 pages of 5.
 const bulk = 400;
@@ -135,9 +134,8 @@ const orders = [
 ] as const;
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const { database, queryAs } = setUpShop(kind);
   beforeAll(async () => {
-    database = await openShopDatabase(kind);
     for (const [number, name, phone, address, status, payment, minutes, drink, receipt, rider] of orders) {
       await database.query(
         `with placed as (
@@ -195,10 +193,9 @@ describe.each(testDatabases())('on %s', (kind) => {
        select id, 'Baobab Special', 1, 95000 from public.orders where order_number = 'B-399'`,
     );
   }, 60_000);
-  afterAll(() => database.close());
 
   const ask = async <Row>(sql: string, given: unknown[] = [], person: Person = 'staff') =>
-    (await asRole(database, people[person], (session) => session.query<Row>(sql, given))).rows;
+    (await queryAs<Row>(person, sql, given)).rows;
   const named = (given: Record<string, unknown>) =>
     Object.keys(given)
       .map((name, index) => `${name} => $${index + 1}`)

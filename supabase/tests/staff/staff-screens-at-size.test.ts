@@ -1,10 +1,9 @@
 // Staff screens of a large shop read no more rows than those of a small one, with and without statistics.
-
-import type { Database } from '@jani-juice/backend/database';
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { findWrongFigures } from '../payments/balanced-books.ts';
-import { call, openShopDatabase, people } from '../shop-database.ts';
+import { people } from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
 
 // More orders than lists count exactly.
 const size = 10_100;
@@ -20,9 +19,8 @@ interface Figures {
 }
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const { database, asStaff } = setUpShop(kind);
   beforeAll(async () => {
-    database = await openShopDatabase(kind);
     // One order and its payment every ten minutes, the last of them now.
     await database.execute(`
       alter table public.payments disable trigger payments_before_change;
@@ -40,7 +38,6 @@ describe.each(testDatabases())('on %s', (kind) => {
       from (select o.*, row_number() over (order by o.created_at desc) - 1 as n from public.orders as o) as o;
       alter table public.payments enable trigger user`);
   }, 300_000);
-  afterAll(() => database.close());
 
   /** The result of a call by staff, and the number of rows it reads of some tables. */
   const read = <Answer>(statement: string, tables: string[]) =>
@@ -94,9 +91,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(all.answer).toEqual([{ count: size }]);
       expect(all.rows).toBe(0);
     }
-    expect(await call<number>(database, 'staff', 'count_orders', { status: 'delivered' })).toBe(10_001);
-    expect(await call<number>(database, 'staff', 'count_orders', { payment: 'paid' })).toBe(10_001);
-    expect(await call<number>(database, 'staff', 'count_orders', { status: 'pending' })).toBe(0);
+    expect(await asStaff<number>('count_orders', { status: 'delivered' })).toBe(10_001);
+    expect(await asStaff<number>('count_orders', { payment: 'paid' })).toBe(10_001);
+    expect(await asStaff<number>('count_orders', { status: 'pending' })).toBe(0);
   });
 
   test('a day of the reconciliation reads the rows of the day', async () => {

@@ -1,9 +1,8 @@
 // Search of deliveries and inquiries: literal, in the listed columns, in pages, for staff only, and fast.
-
-import type { Database } from '@jani-juice/backend/database';
-import { asRole, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { expectRefusal, openShopDatabase, type Person, people } from '../shop-database.ts';
+import { testDatabases } from '@jani-juice/backend/testing';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { expectRefusal, type Person } from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
 
 interface Found {
   id: string;
@@ -14,9 +13,8 @@ interface Found {
 const many = 4_000;
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const { database, queryAs } = setUpShop(kind);
   beforeAll(async () => {
-    database = await openShopDatabase(kind);
     // The searched rows are the oldest, beyond the newest rows that a search scans.
     await database.execute(`
       insert into public.orders
@@ -37,10 +35,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       from generate_series(1, ${many}) as n;
     `);
   });
-  afterAll(() => database.close());
 
   const ask = async <Row>(sql: string, parameters: unknown[] = [], person: Person = 'staff') =>
-    (await asRole(database, people[person], (session) => session.query<Row>(sql, parameters))).rows;
+    (await queryAs<Row>(person, sql, parameters)).rows;
   /** Order numbers of the found deliveries. */
   const deliveries = async (search: string | null, status: string | null = null) =>
     (

@@ -1,25 +1,16 @@
 // Writes of staff whose answer was lost: settle_write knows whether they were saved.
 import { randomUUID } from 'node:crypto';
-import type { Database } from '@jani-juice/backend/database';
 import { asRole, type Claims, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import {
-  expectRefusal,
-  makeProduct,
-  openShopDatabase,
-  type Person,
-  people,
-  untilOneQueryWaits,
-} from '../shop-database.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { expectRefusal, makeProduct, type Person, people, untilOneQueryWaits } from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const { database, queryAs, readRows, readValue } = setUpShop(kind);
   let product: string;
   beforeAll(async () => {
-    database = await openShopDatabase(kind);
     product = await makeProduct(database, 10);
   });
-  afterAll(() => database.close());
 
   const write = (id: string, sql: string, person: Person = 'staff') =>
     asRole(database, people[person] as Claims, (session) => session.query(sql, [product]), {
@@ -27,17 +18,12 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   const setTagline = (id: string, person?: Person) =>
     write(id, `update public.products set tagline = '${id}' where id = $1`, person);
-  const tagline = async () =>
-    (
-      await database.query<{ tagline: string }>('select tagline from public.products where id = $1', [
-        product,
-      ])
-    ).rows[0]?.tagline;
+  const tagline = () => readValue('select tagline from public.products where id = $1', [product]);
   const settle = async (id: string, person: Person = 'staff') =>
     (
-      await asRole(database, people[person], (session) =>
-        session.query<{ is_saved: boolean; answer: unknown }>('select * from public.settle_write($1)', [id]),
-      )
+      await queryAs<{ is_saved: boolean; answer: unknown }>(person, 'select * from public.settle_write($1)', [
+        id,
+      ])
     ).rows[0];
 
   test('a write that was saved stays saved, however often it is asked about', async () => {
@@ -98,8 +84,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('ids of visitors, and texts that are no ids, are ignored', async () => {
     for (const id of ['', 'x', `${randomUUID()}0`]) await setTagline(id);
-    const { rows } = await database.query(`select from private.staff_writes where id::text = ''`);
-    expect(rows).toEqual([]);
+    expect(await readRows(`select from private.staff_writes where id::text = ''`)).toEqual([]);
     const id = randomUUID();
     await write(id, `select public.place_order('{}'::jsonb) where $1::uuid is null`, 'visitor').catch(
       () => {},
@@ -152,6 +137,6 @@ describe.each(testDatabases())('on %s', (kind) => {
       [old],
     );
     await setTagline(randomUUID());
-    expect((await database.query('select from private.staff_writes where id = $1', [old])).rows).toEqual([]);
+    expect(await readRows('select from private.staff_writes where id = $1', [old])).toEqual([]);
   });
 });

@@ -1,9 +1,8 @@
 // The products of the home page, and the number of rows read to find them.
-
-import type { Database } from '@jani-juice/backend/database';
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openShopDatabase, people } from '../shop-database.ts';
+import { describe, expect, test } from 'vitest';
+import { people } from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
 
 interface Shown {
   slug: string;
@@ -13,11 +12,7 @@ interface Shown {
 }
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
-  beforeAll(async () => {
-    database = await openShopDatabase(kind);
-  });
-  afterAll(() => database.close());
+  const { database } = setUpShop(kind);
 
   /** The products of the home page, and the number of rows read to find them. */
   const read = () =>

@@ -1,10 +1,9 @@
 // Valid URLs of product images: the constraint and the rule of the screens.
-
-import type { Database } from '@jani-juice/backend/database';
-import { asRole, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { testDatabases } from '@jani-juice/backend/testing';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { isAllowedImageUrl } from '../../../domain/product-image.ts';
-import { makeProduct, openShopDatabase, people } from '../shop-database.ts';
+import { makeProduct } from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
 
 const accepted = [
   'https://project.supabase.co/storage/v1/object/public/product-images/products/a.webp',
@@ -36,18 +35,14 @@ const refused = [
 ];
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const { database, queryAs } = setUpShop(kind);
   let product: string;
   beforeAll(async () => {
-    database = await openShopDatabase(kind);
     product = await makeProduct(database, 5);
   });
-  afterAll(() => database.close());
 
   const setAsStaff = (address: string | null) =>
-    asRole(database, people.staff, (session) =>
-      session.query('update public.products set image_url = $1 where id = $2', [address, product]),
-    );
+    queryAs('staff', 'update public.products set image_url = $1 where id = $2', [address, product]);
 
   test.each(accepted)('accepts %s', async (address) => {
     expect(isAllowedImageUrl(address)).toBe(true);

@@ -1,22 +1,18 @@
 // Change notifications of the database, read by the page cache's own functions.
-
-import type { Database } from '@jani-juice/backend/database';
 import { testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openShopDatabase } from '../shop-database.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { setUpShop } from '../steps.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const { database } = setUpShop(kind);
   const received: string[] = [];
   let arrived = () => {};
   beforeAll(async () => {
-    database = await openShopDatabase(kind);
     await database.listen('page_changes', (payload) => {
       received.push(payload);
       arrived();
     });
   });
-  afterAll(() => database.close());
 
   /** Notifications of some statements; those of one transaction keep its order. */
   async function announced(...statements: string[]): Promise<unknown[]> {

@@ -1,9 +1,8 @@
 // Rows read by a search: they do not grow with the catalogue for any search text.
-
-import type { Database } from '@jani-juice/backend/database';
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openShopDatabase, people } from '../shop-database.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { people } from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
 
 const size = 2500;
 // Less than the catalogue has: about 2,500 products of 4,300 words.
@@ -33,9 +32,8 @@ const searches = [
 ];
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const { database } = setUpShop(kind);
   beforeAll(async () => {
-    database = await openShopDatabase(kind);
     // 1,728 words of three syllables, so that many are similar.
     await database.query(
       `with syllables as (select '{ka,mu,ri,to,we,ngo,sha,li,be,ndu,pa,yo}'::text[] as s),
@@ -55,7 +53,6 @@ describe.each(testDatabases())('on %s', (kind) => {
       [size],
     );
   }, 120_000);
-  afterAll(() => database.close());
 
   /** Rows that a statement reads of each table, and number of sequential scans. */
   const read = (statement: string, parameters: unknown[]) =>

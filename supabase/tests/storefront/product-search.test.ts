@@ -1,9 +1,8 @@
 // Product search on the demo catalogue: the products that must be among the first three results.
-
-import type { Database } from '@jani-juice/backend/database';
-import { asRole, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { call, openShopDatabase, type Person, people } from '../shop-database.ts';
+import { testDatabases } from '@jani-juice/backend/testing';
+import { describe, expect, test } from 'vitest';
+import type { Person } from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
 
 const flavour = (name: string) => [`${name}-bottle`, `${name}-can`, `${name}-flask`];
 const [mango, passion, pineapple, tamarind, hibiscus] = [
@@ -191,29 +190,25 @@ const queries: [string, string[] | RegExp][] = [
 ];
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
-  beforeAll(async () => {
-    database = await openShopDatabase(kind);
-  });
-  afterAll(() => database.close());
+  const { database, asVisitor, queryAs, readRows } = setUpShop(kind);
 
   const search = async (text: string | null, page_size?: number, person: Person = 'visitor') => {
-    const { rows } = await asRole(database, people[person], (session) =>
-      session.query<{ slug: string }>('select slug from public.search_products($1, $2)', [
-        text,
-        page_size ?? null,
-      ]),
+    const { rows } = await queryAs<{ slug: string }>(
+      person,
+      'select slug from public.search_products($1, $2)',
+      [text, page_size ?? null],
     );
     return rows.map(({ slug }) => slug);
   };
   const correct = async (text: string) => {
-    const { rows } = await asRole(database, people.visitor, (session) =>
-      session.query<{ correction: string | null }>('select public.correct_search($1) as correction', [text]),
+    const { rows } = await queryAs<{ correction: string | null }>(
+      'visitor',
+      'select public.correct_search($1) as correction',
+      [text],
     );
     return rows[0]?.correction ?? null;
   };
-  const asStaff = (sql: string, parameters: unknown[] = []) =>
-    asRole(database, people.staff, (session) => session.query(sql, parameters));
+  const asStaff = (sql: string, parameters: unknown[] = []) => queryAs('staff', sql, parameters);
   const addSynonym = (word: string, means: string) =>
     asStaff('insert into public.search_synonyms (word, means) values ($1, $2)', [word, means]);
 
@@ -312,7 +307,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('returns slugs and suggestion for the shop page in one call', async () => {
-    const find = (text: string) => call(database, 'visitor', 'shop_page', { search: text });
+    const find = (text: string) => asVisitor('shop_page', { search: text });
     for (const text of ['pineaple', 'mango', 'juice', 'whisky'])
       expect(await find(text)).toMatchObject({
         found: await search(text, 250),
@@ -351,8 +346,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('a sale does not change the search index', async () => {
-    const version = async () =>
-      (await database.query('select xmin::text as at from private.searchable_products order by 1')).rows;
+    const version = () => readRows('select xmin::text as at from private.searchable_products order by 1');
     const before = await version();
     await database.query(
       `update public.products set stock_quantity = stock_quantity - 1 where slug = 'mango-can'`,

@@ -1,9 +1,8 @@
 // Pages of a long product list: each product once, exact counts, and few rows read, with and without statistics.
-
-import type { Database } from '@jani-juice/backend/database';
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { call, openShopDatabase, people } from '../shop-database.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { people } from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
 
 interface Card {
   slug: string;
@@ -25,14 +24,9 @@ const size = 5000;
 const pageSize = 60;
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
-  beforeAll(async () => {
-    database = await openShopDatabase(kind);
-  });
-  afterAll(() => database.close());
+  const { database, asVisitor, queryAs } = setUpShop(kind);
 
-  const list = (given: Record<string, unknown> = {}) =>
-    call<ShopList>(database, 'visitor', 'shop_page', given);
+  const list = (given: Record<string, unknown> = {}) => asVisitor<ShopList>('shop_page', given);
 
   test('returns all of a short list, newest first, with the slugs of a search', async () => {
     const { rows } = await database.query<{ slug: string }>(
@@ -101,8 +95,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(found.products.every(({ brand }) => brand === 'Bulk')).toBe(true);
       const prices = found.products.map(({ price }) => price);
       expect(prices).toEqual(prices.toSorted((a, b) => a - b));
-      const { rows } = await asRole(database, people.visitor, (session) =>
-        session.query<Card>(`select slug from public.search_products('mango', 250)`),
+      const { rows } = await queryAs<Card>(
+        'visitor',
+        `select slug from public.search_products('mango', 250)`,
       );
       const best = await list({ search: 'mango' });
       expect(best).toMatchObject({ count: 250, may_be_more: true, pages: 5 });

@@ -1,17 +1,11 @@
 // The texts of the contact page: limited in length, and rendered with the settings they contain.
-
-import type { Database } from '@jani-juice/backend/database';
 import { testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { checkShopText, shopTextLimits, shopTextSlugs } from '../../../domain/shop-text.ts';
-import { openShopDatabase } from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
-  beforeAll(async () => {
-    database = await openShopDatabase(kind);
-  });
-  afterAll(() => database.close());
+  const { database, readValue } = setUpShop(kind);
 
   const save = (change: string, given: unknown[] = []) =>
     database.query(`update public.shop_texts set ${change} where slug = 'faq'`, given);
@@ -39,12 +33,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('an edit changes updated_at, a save without a change does not', async () => {
-    const edited = async () =>
-      (
-        await database.query<{ at: string }>(
-          `select updated_at::text as at from public.shop_texts where slug = 'faq'`,
-        )
-      ).rows[0]?.at;
+    const edited = () => readValue(`select updated_at::text as at from public.shop_texts where slug = 'faq'`);
     const before = await edited();
     await save('body = body, updated_at = now()');
     expect(await edited()).toBe(before);

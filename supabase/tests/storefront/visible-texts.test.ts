@@ -1,16 +1,8 @@
 // A text that a reader does not see counts as none, in every text that a visitor or staff member can write.
-
-import type { Database } from '@jani-juice/backend/database';
 import { testDatabases } from '@jani-juice/backend/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import {
-  call,
-  expectRefusal,
-  makeProduct,
-  openShopDatabase,
-  orderForm,
-  type PlacedOrder,
-} from '../shop-database.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { expectRefusal, makeProduct, orderForm, type PlacedOrder } from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
 
 const invisible = ['\u200b\u2060', ' \u00ad\u200e ', '\u3164\ufe0f', '\u{e0061}\u{1d173}', '\ufff0\u{13430}'];
 
@@ -46,12 +38,11 @@ const comparedArguments = new Set(
 );
 
 describe.each(testDatabases())('on %s', (kind) => {
-  let database: Database;
+  const { database, asVisitor, asStaff, readRows, place } = setUpShop(kind);
   let product: string;
   beforeAll(async () => {
-    database = await openShopDatabase(kind);
     product = await makeProduct(database, 100);
-    const order = await call<PlacedOrder>(database, 'visitor', 'place_order', orderForm(product));
+    const order = await place(product);
     await database.query(
       `insert into public.deliveries (order_id, delivery_person, delivery_phone, delivery_vehicle, delivery_notes)
        values ($1, 'Brian', '0712', 'Bike', 'Gate')`,
@@ -61,7 +52,6 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.inquiries (name, email, phone, subject, message) values ('Amina', 'a@b.example', '0712', 'Hi', 'Hello');
       insert into public.search_synonyms (word, means) values ('mbili', 'two')`);
   });
-  afterAll(() => database.close());
 
   test('in a column that visitors or staff write', async () => {
     const { rows: columns } = await database.query<{ table: string; column: string; is_update: boolean }>(
@@ -114,19 +104,15 @@ describe.each(testDatabases())('on %s', (kind) => {
   test.each(invisible)('of orders and newsletter subscriptions: %j', async (text) => {
     for (const argument of argumentsOf('place_order', 'required')) {
       const form = { ...orderForm(product), [argument]: text };
-      await expect(call(database, 'visitor', 'place_order', form), argument).rejects.toMatchObject({
+      await expect(asVisitor('place_order', form), argument).rejects.toMatchObject({
         code: 'PT400',
       });
     }
-    await expectRefusal(
-      call(database, 'visitor', 'subscribe_to_newsletter', { email: text }),
-      400,
-      'email_invalid',
-    );
+    await expectRefusal(asVisitor('subscribe_to_newsletter', { email: text }), 400, 'email_invalid');
     const blank = Object.fromEntries(
       argumentsOf('place_order', 'optional').map((argument) => [argument, text]),
     );
-    const order = await call<PlacedOrder>(database, 'visitor', 'place_order', {
+    const order = await asVisitor<PlacedOrder>('place_order', {
       ...orderForm(product),
       ...blank,
     });
@@ -141,7 +127,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test.each(invisible)('of deliveries: %j', async (text) => {
     const assign = (given: Record<string, string>) =>
-      call<{ delivery_notes: string | null }>(database, 'staff', 'assign_delivery', {
+      asStaff<{ delivery_notes: string | null }>('assign_delivery', {
         order_id: product,
         delivery_person: 'Brian',
         delivery_phone: '0712345678',
@@ -156,8 +142,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('of decisions and refunds, which one function reads', async () => {
     for (const text of invisible) {
-      const { rows } = await database.query('select private.read_reason($1) as reason', [text]);
-      expect(rows).toEqual([{ reason: null }]);
+      expect(await readRows('select private.read_reason($1) as reason', [text])).toEqual([{ reason: null }]);
       await expectRefusal(
         database.query('select private.read_reason($1, true)', [text]),
         400,
