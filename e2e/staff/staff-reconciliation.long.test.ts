@@ -107,11 +107,11 @@ story.for([
     const good = await payByHand(matched.tracking_number.replaceAll('-', '').toLowerCase());
     await rowOf(page, good).getByText('Matched', { exact: true }).waitFor();
     expect(await paymentOf(matched)).toBe('paid');
-    const double = await payByHand(matched.tracking_number);
+    const second = await payByHand(matched.tracking_number);
     const lost = await payByHand('juice please');
     const rent = await payByHand('', 5000);
     for (const [receipt, kind] of [
-      [double, 'Double'],
+      [second, 'Paid twice'],
       [lost, 'Missing here'],
       [rent, 'Missing here'],
     ] as const) {
@@ -146,15 +146,15 @@ story.for([
     await rowOf(page, lost).getByRole('link', { name: unknown.order_number }).waitFor();
 
     // Staff return the duplicate payment after a confirmation.
-    await rowOf(page, double)
-      .getByRole('button', { name: `Send back ${double}` })
+    await rowOf(page, second)
+      .getByRole('button', { name: `Send back ${second}` })
       .click();
     const question = page.getByRole('dialog', { name: 'Send this money back?' });
     await question.getByText(/cannot be undone/).waitFor();
     await expectAccessible(page, 'the question before a refund');
     await question.getByRole('button', { name: 'Send it back' }).click();
     await toast(page, 'The refund is queued').waitFor();
-    await rowOf(page, double)
+    await rowOf(page, second)
       .getByText(/^(Refund|Sent back)/)
       .waitFor();
 
@@ -194,14 +194,14 @@ story.for([
     // Filtered by kind, and exported as a file.
     await page.getByLabel('Show').selectOption('double');
     await rowOf(page, good).waitFor({ state: 'detached' });
-    await rowOf(page, double).waitFor();
+    await rowOf(page, second).waitFor();
     const download = page.waitForEvent('download');
     await page.getByRole('button', { name: 'Export CSV' }).click();
     const file = await readFile(await (await download).path(), 'utf8');
     expect(file).toMatch(
       /^\uFEFFTime \(Nairobi\),Receipt,Comparison,Open,State,Our books \(KES\),M-PESA \(KES\),Order #/,
     );
-    expect(file).toContain(`,${double},Double,no,`);
+    expect(file).toContain(`,${second},Paid twice,no,`);
     expect(file).not.toContain(good);
 
     // An empty day has a message; the range shows the days with open cases.

@@ -18,7 +18,11 @@ where o.status = 'cancelled' and e.order_id = o.id;
 comment on column public.orders.cancel_reason is
   'Why an order is cancelled: its time for payment ended, its money was sent back before it left the shop, or the shop decided so. Null for other statuses, and where nobody said why.';
 
+drop function private.add_second_payment(payments,private.payment_report);
+
 drop function private.has_left_shop(orders);
+
+drop function private.mark_attempt_completed(uuid,private.payment_report,boolean);
 
 drop function private.release_messages(uuid,timestamp with time zone);
 
@@ -1415,6 +1419,127 @@ comment on function public.lease_payment_queries is
 grant execute on function public.begin_payment, public.begin_payment_test, public.record_push, public.find_payment,
   public.lease_payment_queries to service_role;
 
+create or replace function public.settle_payment(
+  payment_id uuid, source text, body text, result text, result_code text default null,
+  result_description text default null, received_cents integer default null, receipt text default null,
+  merchant_request_id text default null, checkout_request_id text default null, source_address text default null,
+  unreadable text[] default '{}', ended_by text default null, message_id bigint default null
+) returns public.settled_payment
+language plpgsql security definer set search_path = '' as $$
+declare
+  report private.payment_report := (
+    source, result, result_code, result_description, received_cents, private.normalised_receipt(receipt), merchant_request_id,
+    checkout_request_id, coalesce(unreadable, '{}'), ended_by
+  );
+  reported_receipt text;
+  stored_message bigint;
+  attempt public.payments;
+  receipt_owner public.payments;
+  settlement private.settlement;
+  message_outcome text;
+  settled_id uuid;
+begin
+  if report.result not in ('succeeded', 'failed', 'pending') then
+    perform private.refuse(400, 'result_unknown', 'A settlement is succeeded, failed or pending');
+  end if;
+  if nullif(trim(settle_payment.receipt), '') is not null and report.receipt is null then
+    report.unreadable := report.unreadable || array['receipt'];
+  end if;
+  -- Lock the order, the receipt and request id, then the payment, all before storing the message: its foreign key takes a weaker
+  -- lock, which two concurrent settlements could not upgrade.
+  perform from public.orders as o
+  where o.id = (select p.order_id from public.payments as p where p.id = settle_payment.payment_id)
+  for no key update;
+  -- A query names no receipt; a message that contradicted itself may have named it.
+  if report.result = 'succeeded' and report.receipt is null then
+    reported_receipt := private.receipt_of_contradiction(settle_payment.payment_id);
+  end if;
+  perform pg_advisory_xact_lock(hashtext('settle ' || known.id))
+  from unnest(array[report.receipt, report.checkout_request_id, reported_receipt]) as known (id)
+  where known.id is not null;
+  select * into attempt from public.payments as p where p.id = settle_payment.payment_id for update;
+  if attempt.id is null then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  end if;
+  if settle_payment.message_id is null then
+    insert into public.payment_messages (payment_id, source, source_address, body, receipt)
+    values (attempt.id, report.source, settle_payment.source_address, settle_payment.body, report.receipt)
+    returning id into stored_message;
+  else
+    update public.payment_messages as m set receipt = report.receipt
+    where m.id = settle_payment.message_id and m.payment_id = attempt.id and m.outcome is null
+    returning m.id into stored_message;
+    if stored_message is null then
+      -- Another process has settled it.
+      select m.outcome into message_outcome from public.payment_messages as m where m.id = settle_payment.message_id;
+      return (coalesce(message_outcome, 'unknown'), attempt)::public.settled_payment;
+    end if;
+  end if;
+
+  if reported_receipt = private.receipt_of_contradiction(attempt.id) then
+    report.receipt := reported_receipt;
+  end if;
+  select * into receipt_owner from public.payments as p where p.receipt = report.receipt and p.id <> attempt.id;
+  settlement := private.decide_settlement(
+    attempt, report, receipt_owner,
+    is_other_request => coalesce(report.checkout_request_id <> attempt.checkout_request_id, false) or exists (
+      select from public.payments as p where p.checkout_request_id = report.checkout_request_id and p.id <> attempt.id
+    ),
+    attempt_is_refunded => private.is_being_refunded(attempt.id),
+    owner_is_refunded => private.is_being_refunded(receipt_owner.id)
+  );
+
+  if settlement.splits_receipt then
+    perform private.separate_receipt(attempt.id, failed => settlement.decision = 'failed');
+    select * into strict attempt from public.payments as p where p.id = attempt.id;
+  end if;
+  settled_id := attempt.id;
+  case settlement.decision
+    when 'completes' then
+      message_outcome := private.complete_attempt(attempt, report);
+    when 'failed' then
+      perform private.fail_attempt(attempt.id, 'failed', report, report.result_description);
+    when 'wrong_amount' then
+      perform private.fail_attempt(attempt.id, 'review', report,
+        format('M-PESA reported %s cents, %s were charged', coalesce(report.received_cents::text, 'no'), attempt.charge_cents),
+        'wrong_amount');
+      perform private.store_mismatched_money(attempt, report);
+    when 'contradiction' then
+      perform private.fail_attempt(attempt.id, 'review', report,
+        format('M-PESA reported money and the result %s', coalesce(report.result_code, 'without a code')), 'contradiction');
+      perform private.store_mismatched_money(attempt, report);
+    when 'superseded' then
+      perform private.store_mismatched_money(attempt, report);
+    when 'confirmed_by_hand' then
+      perform private.merge_receipt_owner(attempt, report, receipt_owner);
+    when 'paid_twice' then
+      settled_id := private.add_payment_to_refund(attempt, report);
+      update public.payment_messages as m set payment_id = settled_id where m.id = stored_message;
+    when 'adds_details' then
+      message_outcome := 'already_completed';
+      perform private.add_details(attempt, report);
+    else
+      null;
+  end case;
+  message_outcome := coalesce(message_outcome, settlement.decision);
+  update public.payment_messages as m set outcome = message_outcome where m.id = stored_message and m.outcome is null;
+  if settlement.decision = 'completes' then
+    perform private.match_receipts(attempt.order_id);
+    -- The attempt, or the one that its money was joined to.
+    select m.payment_id into settled_id from public.payment_messages as m where m.id = stored_message;
+  end if;
+  if report.result = 'succeeded' and attempt.purpose = 'order' then
+    perform private.correct_message_outcomes(m.payment_id) from public.payment_messages as m where m.id = stored_message;
+  end if;
+  select * into strict attempt from public.payments as p where p.id = settled_id;
+  perform private.check_settled_message(attempt, report, settle_payment.body, settlement.decision);
+  return (message_outcome, attempt)::public.settled_payment;
+end
+$$;
+
+comment on function public.settle_payment is
+  'Settles a payment attempt by a message of M-PESA: stores the message, decides what it means (decide_settlement) and applies it in the same transaction. Idempotent. A success supersedes a failure, never the reverse; a failure that names money needs review; every receipt stays in the books; an amount other than the charge needs review. message_id: the message is stored already (store_callback), and is settled once. unreadable: what the message has but cannot be read (code, receipt, amount): it waits for staff in messages_to_check.';
+
 create or replace function private.mark_order_paid(order_id uuid) returns text
 language plpgsql set search_path = '' as $$
 declare
@@ -1525,7 +1650,7 @@ declare
     when receipt_owner.id is not null then 'confirmed_by_hand'
     -- A second success under another receipt is a separate payment.
     when stays_completed and report.receipt <> attempt_receipt then
-      case attempt.purpose when 'test' then 'already_completed' else 'second_payment' end
+      case attempt.purpose when 'test' then 'already_completed' else 'paid_twice' end
     when stays_completed then 'adds_details'
     else 'completes'
   end;
@@ -1534,7 +1659,7 @@ begin
     decision,
     case
       when decision = 'failed' then is_completed
-      else splits_receipt and decision in ('confirmed_by_hand', 'second_payment', 'adds_details', 'completes')
+      else splits_receipt and decision in ('confirmed_by_hand', 'paid_twice', 'adds_details', 'completes')
     end
   )::private.settlement;
 end
@@ -1556,21 +1681,122 @@ $$;
 comment on function private.receipt_of_contradiction is
   'The receipt of the charged amount that a message named which contradicted itself about this attempt. Staff may have decided about that money since: a query that confirms the attempt confirms this money, and no other.';
 
-create or replace function private.add_second_payment(attempt public.payments, report private.payment_report) returns uuid
+create or replace function private.add_payment_to_refund(attempt public.payments, report private.payment_report) returns uuid
 language plpgsql set search_path = '' as $$
 declare
-  second_id uuid;
+  added_id uuid;
 begin
-  second_id := (private.add_till_payment(attempt.order_id, report.received_cents)).id;
+  added_id := (private.add_till_payment(attempt.order_id, report.received_cents)).id;
   update public.payments as p
   set status = 'completed', result_code = report.result_code, result_description = report.result_description,
       receipt = report.receipt, needs_refund = true, completed_at = now(), updated_at = now()
-  where p.id = second_id;
-  return second_id;
+  where p.id = added_id;
+  return added_id;
 end
 $$;
 
-comment on function private.add_second_payment is 'Adds a second success of an attempt as a payment to refund. Returns its id.';
+comment on function private.add_payment_to_refund is 'Adds a second success of an attempt as a payment to refund. Returns its id.';
+
+create or replace function private.mark_attempt_completed(
+  attempt_id uuid, report private.payment_report, needs_refund boolean default false
+) returns void
+language sql set search_path = '' as $$
+  update public.payments as p
+  set status = 'completed', result_code = report.result_code, result_description = report.result_description,
+      receipt = coalesce(p.receipt, report.receipt),
+      presumption = case when report.source in ('confirmation', 'statement') and p.method = 'prompt' then 'attempt' end,
+      merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
+      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id),
+      needs_refund = mark_attempt_completed.needs_refund, next_query_at = null, completed_at = now(), updated_at = now()
+  where p.id = attempt_id;
+$$;
+
+create or replace function private.complete_attempt(attempt public.payments, report private.payment_report) returns text
+language plpgsql set search_path = '' as $$
+declare
+  paid_order public.orders;
+  purpose text;
+begin
+  if attempt.purpose = 'test' then
+    perform private.mark_attempt_completed(attempt.id, report);
+    return 'completed';
+  end if;
+  select * into strict paid_order from public.orders as o where o.id = attempt.order_id;
+  purpose := case
+    -- Money that is being refunded, or was refunded, pays nothing.
+    when report.receipt is not null and not private.withdraw_unsent_transaction_refunds(report.receipt) then 'goes_back'
+    when paid_order.payment_status = 'unpaid' then 'pays'
+    when paid_order.payment_status = 'needs_review' then private.purpose_for_reviewed_order(attempt, report.source, paid_order)
+    else 'paid_twice'
+  end;
+  perform private.mark_attempt_completed(attempt.id, report, needs_refund => purpose in ('paid_twice', 'goes_back'));
+  case purpose
+    when 'pays' then
+      return private.mark_order_paid(paid_order.id);
+    when 'part' then
+      return 'paid_needs_review';
+    when 'goes_back' then
+      return 'goes_back';
+    else
+      if attempt.method = 'till' then
+        -- Only money with a receipt can be refunded, and this may be the receipt of the earlier payment.
+        update public.payments as p
+        set needs_refund = true, updated_at = now()
+        where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed' and p.receipt is null
+          and not p.needs_refund and p.charge_cents = attempt.charge_cents and not private.is_being_refunded(p.id);
+        if found then
+          update public.payments as p set needs_refund = false where p.id = attempt.id;
+        end if;
+      end if;
+      return 'paid_twice';
+  end case;
+end
+$$;
+
+comment on function private.complete_attempt is
+  'Completes an open attempt and pays its order, or marks the money as too much, too little or being refunded. Returns the outcome: paid, paid_needs_review, paid_twice or goes_back; completed for a test. The caller has locked the order.';
+
+create or replace function private.purpose_for_reviewed_order(attempt public.payments, source text, reviewed public.orders) returns text
+language plpgsql set search_path = '' as $$
+declare
+  received_cents bigint;
+  is_refunding boolean;
+begin
+  if exists (
+    select from public.payments as p
+    where p.order_id = reviewed.id and p.status = 'completed' and not p.needs_refund and p.charge_cents = reviewed.charge_cents
+  ) then
+    return 'paid_twice';
+  elsif attempt.charge_cents = reviewed.charge_cents then
+    -- The exact charge pays the order; earlier money is refunded.
+    update public.payments as p
+    set needs_refund = true, updated_at = now()
+    where p.order_id = reviewed.id and p.id <> attempt.id and p.status = 'completed' and not p.needs_refund;
+    perform private.correct_message_outcomes(p.id) from public.payments as p
+    where p.order_id = reviewed.id and p.id <> attempt.id and p.status = 'completed';
+    return 'pays';
+  elsif source <> 'till' then
+    return 'paid_twice';
+  end if;
+  -- Partial payments assigned by staff pay the order once they add up to its charge.
+  select attempt.charge_cents + coalesce(sum(p.charge_cents) filter (where not private.is_being_refunded(p.id)), 0),
+    coalesce(bool_or(private.is_being_refunded(p.id)), false)
+  into received_cents, is_refunding
+  from public.payments as p
+  where p.order_id = reviewed.id and p.status = 'completed' and not p.needs_refund;
+  return case
+    when received_cents < reviewed.charge_cents then 'part'
+    when received_cents = reviewed.charge_cents and not is_refunding then 'pays'
+    else 'paid_twice'
+  end;
+end
+$$;
+
+comment on function private.purpose_for_reviewed_order is
+  'What further money does for an order that needs review: pays (then earlier money is refunded, or added up), part or paid_twice.';
+
+-- Execution rights
+grant execute on function public.settle_payment to service_role;
 
 create or replace function private.is_being_refunded(payment_id uuid, receipt text default null) returns boolean
 language plpgsql stable set search_path = '' as $$
@@ -2431,6 +2657,7 @@ begin
         when (e.t).payment_id is null and (e.t).receipt is not null
           then case when (e.t).attempt_id is null and (e.t).order_id is null then 'missing_here' else 'wrong_amount' end
         when private.ended_unpaid(p.status) then 'wrong_amount'
+        -- Paid twice. Earlier versions read this word.
         when p.needs_refund then 'double'
         -- Parts that add up to the charge are right.
         when (e.t).received_cents <> p.charge_cents or money.booked_cents <> o.charge_cents then 'wrong_amount'

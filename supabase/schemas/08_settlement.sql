@@ -121,9 +121,8 @@ begin
       perform private.store_mismatched_money(attempt, report);
     when 'confirmed_by_hand' then
       perform private.merge_receipt_owner(attempt, report, receipt_owner);
-    when 'second_payment' then
-      message_outcome := 'paid_twice';
-      settled_id := private.add_second_payment(attempt, report);
+    when 'paid_twice' then
+      settled_id := private.add_payment_to_refund(attempt, report);
       update public.payment_messages as m set payment_id = settled_id where m.id = stored_message;
     when 'adds_details' then
       message_outcome := 'already_completed';
@@ -257,7 +256,7 @@ declare
     when receipt_owner.id is not null then 'confirmed_by_hand'
     -- A second success under another receipt is a separate payment.
     when stays_completed and report.receipt <> attempt_receipt then
-      case attempt.purpose when 'test' then 'already_completed' else 'second_payment' end
+      case attempt.purpose when 'test' then 'already_completed' else 'paid_twice' end
     when stays_completed then 'adds_details'
     else 'completes'
   end;
@@ -266,7 +265,7 @@ begin
     decision,
     case
       when decision = 'failed' then is_completed
-      else splits_receipt and decision in ('confirmed_by_hand', 'second_payment', 'adds_details', 'completes')
+      else splits_receipt and decision in ('confirmed_by_hand', 'paid_twice', 'adds_details', 'completes')
     end
   )::private.settlement;
 end
@@ -376,20 +375,20 @@ $$;
 comment on function private.merge_receipt_owner is
   'Merges the payment that has the attempt''s receipt into the attempt. The caller has locked the order.';
 
-create function private.add_second_payment(attempt public.payments, report private.payment_report) returns uuid
+create function private.add_payment_to_refund(attempt public.payments, report private.payment_report) returns uuid
 language plpgsql set search_path = '' as $$
 declare
-  second_id uuid;
+  added_id uuid;
 begin
-  second_id := (private.add_till_payment(attempt.order_id, report.received_cents)).id;
+  added_id := (private.add_till_payment(attempt.order_id, report.received_cents)).id;
   update public.payments as p
   set status = 'completed', result_code = report.result_code, result_description = report.result_description,
       receipt = report.receipt, needs_refund = true, completed_at = now(), updated_at = now()
-  where p.id = second_id;
-  return second_id;
+  where p.id = added_id;
+  return added_id;
 end
 $$;
-comment on function private.add_second_payment is 'Adds a second success of an attempt as a payment to refund. Returns its id.';
+comment on function private.add_payment_to_refund is 'Adds a second success of an attempt as a payment to refund. Returns its id.';
 
 create function private.add_details(attempt public.payments, report private.payment_report) returns void
 language sql set search_path = '' as $$
@@ -411,16 +410,17 @@ language sql set search_path = '' as $$
 $$;
 comment on function private.add_details is 'Adds receipt, ids and confirmation from a further message about a completed attempt.';
 
-create function private.mark_attempt_completed(attempt_id uuid, report private.payment_report, is_extra boolean default false)
-returns void
+create function private.mark_attempt_completed(
+  attempt_id uuid, report private.payment_report, needs_refund boolean default false
+) returns void
 language sql set search_path = '' as $$
   update public.payments as p
   set status = 'completed', result_code = report.result_code, result_description = report.result_description,
       receipt = coalesce(p.receipt, report.receipt),
       presumption = case when report.source in ('confirmation', 'statement') and p.method = 'prompt' then 'attempt' end,
       merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
-      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id), needs_refund = is_extra,
-      next_query_at = null, completed_at = now(), updated_at = now()
+      checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id),
+      needs_refund = mark_attempt_completed.needs_refund, next_query_at = null, completed_at = now(), updated_at = now()
   where p.id = attempt_id;
 $$;
 
@@ -440,9 +440,9 @@ begin
     when report.receipt is not null and not private.withdraw_unsent_transaction_refunds(report.receipt) then 'goes_back'
     when paid_order.payment_status = 'unpaid' then 'pays'
     when paid_order.payment_status = 'needs_review' then private.purpose_for_reviewed_order(attempt, report.source, paid_order)
-    else 'extra'
+    else 'paid_twice'
   end;
-  perform private.mark_attempt_completed(attempt.id, report, is_extra => purpose in ('extra', 'goes_back'));
+  perform private.mark_attempt_completed(attempt.id, report, needs_refund => purpose in ('paid_twice', 'goes_back'));
   case purpose
     when 'pays' then
       return private.mark_order_paid(paid_order.id);
@@ -478,7 +478,7 @@ begin
     select from public.payments as p
     where p.order_id = reviewed.id and p.status = 'completed' and not p.needs_refund and p.charge_cents = reviewed.charge_cents
   ) then
-    return 'extra';
+    return 'paid_twice';
   elsif attempt.charge_cents = reviewed.charge_cents then
     -- The exact charge pays the order; earlier money is refunded.
     update public.payments as p
@@ -488,7 +488,7 @@ begin
     where p.order_id = reviewed.id and p.id <> attempt.id and p.status = 'completed';
     return 'pays';
   elsif source <> 'till' then
-    return 'extra';
+    return 'paid_twice';
   end if;
   -- Partial payments assigned by staff pay the order once they add up to its charge.
   select attempt.charge_cents + coalesce(sum(p.charge_cents) filter (where not private.is_being_refunded(p.id)), 0),
@@ -499,12 +499,12 @@ begin
   return case
     when received_cents < reviewed.charge_cents then 'part'
     when received_cents = reviewed.charge_cents and not is_refunding then 'pays'
-    else 'extra'
+    else 'paid_twice'
   end;
 end
 $$;
 comment on function private.purpose_for_reviewed_order is
-  'What further money does for an order that needs review: pays (then earlier money is refunded, or added up), part or extra.';
+  'What further money does for an order that needs review: pays (then earlier money is refunded, or added up), part or paid_twice.';
 
 -- Execution rights
 grant execute on function public.settle_payment to service_role;

@@ -84,6 +84,7 @@ begin
         when (e.t).payment_id is null and (e.t).receipt is not null
           then case when (e.t).attempt_id is null and (e.t).order_id is null then 'missing_here' else 'wrong_amount' end
         when private.ended_unpaid(p.status) then 'wrong_amount'
+        -- Paid twice. Earlier versions read this word.
         when p.needs_refund then 'double'
         -- Parts that add up to the charge are right.
         when (e.t).received_cents <> p.charge_cents or money.booked_cents <> o.charge_cents then 'wrong_amount'

@@ -109,8 +109,8 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
       // An order with two receipts entered by staff. M-PESA reports a smaller amount for one of them.
       const twice = await placeUnlimited(product);
       await confirm(twice);
-      const { payment: double } = await confirm(twice);
-      const refund = await requestRefund(double);
+      const { payment: second } = await confirm(twice);
+      const refund = await requestRefund(second);
       const isUnderWay = round % 2 === 0;
       if (isUnderWay) await leaseRefunds();
       if (round % 3 === 0) {
@@ -128,7 +128,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
           () => withdrawRefund(refund, other),
           () => assign(order, unknown),
           () => callAs(other, 'resolve_difference', { decision: 'refund', receipt: unknown, is_sure: true }),
-          () => requestRefund(double),
+          () => requestRefund(second),
           () => settleReversal(strange, reversalFailed),
           () => settleReversal(strange),
           // M-PESA never refunds more than it received.
@@ -136,7 +136,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
           () => leaseRefunds(),
           () => leaseRefunds(),
           () => expireReservations(),
-          () => receive(twice, double.receipt ?? '', { source: 'statement', received_cents: charge - 100 }),
+          () => receive(twice, second.receipt ?? '', { source: 'statement', received_cents: charge - 100 }),
           () => setStatus(twice, 'cancelled'),
           () => asStaff('resolve_paid_order', { order_id: twice.id, resolution: 'refunded' }),
           () => confirm(order, unknown, { received_cents: cents }),
@@ -148,7 +148,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('on postgresql', () => 
             ),
           () =>
             callAs(other, 'resolve_review', { order_id: order.id, decision: 'deliver', seen_cents: cents }),
-          () => callAs(other, 'note_change', { payment_id: double.id, kind: 'returned', amount_cents: 100 }),
+          () => callAs(other, 'note_change', { payment_id: second.id, kind: 'returned', amount_cents: 100 }),
         ])),
       );
     }

@@ -311,7 +311,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await timeline())[1]?.details).toMatchObject({ reason: 'not_paid_in_time' });
     });
 
-    test('records double payments, wrong amounts and missing answers', async () => {
+    test('records second payments, wrong amounts and missing answers', async () => {
       const first = await prompt(order);
       await settle(first, failed);
       const second = await prompt(order);

@@ -410,7 +410,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await receiptOf({ tracking_number: 'JJ-20261121-0000' })).toBeNull();
     });
 
-    test('lists payments with receipts and double payments, without failed ones', async () => {
+    test('lists payments with receipts and second payments, without failed ones', async () => {
       const order = await placeOrder();
       await database.query(
         `insert into public.payments (order_id, phone, charge_cents, status, receipt, completed_at, needs_refund) values

@@ -140,7 +140,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       },
     );
 
-    test('for a paid order is a double payment, flagged for refund', async () => {
+    test('for a paid order is a second payment, flagged for a refund', async () => {
       const [first, second] = [newReceipt(), newReceipt()];
       await receive(order, first);
       expect(await receive(order, second)).toMatchObject({
@@ -376,7 +376,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   };
   const everything = Object.keys(facts);
 
-  /** The books after messages in a given order. Either of two equal payments may be the extra one. */
+  /** The books after messages in a given order. Either of two equal payments may be the second one. */
   async function booksAfter(names: readonly string[]) {
     await placeNewOrder();
     const attempt = await prompt(order);

@@ -161,7 +161,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(resolve({ decision: 'refund', receipt: first }), 409, 'nothing_to_send_back');
     });
 
-    test('shows a second payment as double until it is being sent back', async () => {
+    test('shows a second payment as such until it is being sent back', async () => {
       const [first, second] = [newReceipt(), newReceipt()];
       await receive(order, first);
       const { payment } = await receive(order, second);

@@ -231,11 +231,11 @@ const rows: [title: string, facts: Facts, decision: string, splitsReceipt?: bool
     { attempt: paidTest, report: { ...success, received_cents: 100 } },
     'already_completed',
   ],
-  ['a second receipt for a paid attempt', { attempt: paid, report: success }, 'second_payment'],
+  ['a second receipt for a paid attempt', { attempt: paid, report: success }, 'paid_twice'],
   [
     'a second receipt under a reference, for an attempt that is paid by presumption',
     { attempt: presumed, report: { ...success, source: 'confirmation', checkout_request_id: null } },
-    'second_payment',
+    'paid_twice',
   ],
   ['the same success again', { attempt: paid, report: { ...success, receipt: 'UKL1' } }, 'adds_details'],
   [

@@ -111,7 +111,7 @@ const differences = ({ missing_here, missing_there, doubles, wrong_amounts }: Da
   [
     [missing_here, 'missing here'],
     [missing_there, 'missing at M-PESA'],
-    [doubles, 'double'],
+    [doubles, 'paid twice'],
     [wrong_amounts, 'wrong amount'],
   ]
     .filter(([count]) => Number(count) > 0)
@@ -192,7 +192,7 @@ const exportColumns: CsvColumn<DayRow>[] = [
   { title: 'Matched', value: ({ matched }) => matched },
   { title: 'Missing here', value: ({ missing_here }) => missing_here },
   { title: 'Missing at M-PESA', value: ({ missing_there }) => missing_there },
-  { title: 'Double', value: ({ doubles }) => doubles },
+  { title: 'Paid twice', value: ({ doubles }) => doubles },
   { title: 'Wrong amount', value: ({ wrong_amounts }) => wrong_amounts },
   { title: 'Not compared yet', value: ({ not_compared }) => not_compared },
   { title: 'To decide', value: ({ open }) => open },

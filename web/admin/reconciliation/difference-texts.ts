@@ -63,6 +63,7 @@ export type Kind =
   | 'matched'
   | 'missing_here'
   | 'missing_there'
+  /** Paid twice, in the word that tabs of earlier versions read. */
   | 'double'
   | 'wrong_amount'
   | 'typed'
@@ -89,7 +90,7 @@ export const kinds: Record<Kind, { label: string; tone: BadgeTone; meaning: stri
     meaning: 'Our books have it, but no confirmation or statement of that time does.',
   },
   double: {
-    label: 'Double',
+    label: 'Paid twice',
     tone: 'orange',
     meaning: 'Its order was paid already. Refund this payment.',
   },

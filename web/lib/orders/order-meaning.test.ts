@@ -162,7 +162,7 @@ test('the receipt of a cancelled order says so', () => {
   expect(labelOf({ ...isOver, paymentStatus: 'refunded' }).text).toBe('Refunded');
 });
 
-test('announces the refund of a double payment', () => {
+test('announces the refund of a second payment', () => {
   expect(meaningOf({ ...isPaid, surplus: 92_100 }).text).toBe(
     'We received KSh 921.00. Asante! Another KSh 921.00 came for this order: it goes back to the phone that paid.',
   );
