@@ -41,7 +41,7 @@ export interface AuthRequest {
   userAgent: string | null;
   /** The bearer token, not verified; null without one. */
   bearer: string | null;
-  /** Where to redirect the user afterwards: the requested URL when allowed, else the site (reference: redirect allow rule). */
+  /** Where to redirect the user afterwards: the requested URL when allowed, else the site (`redirectOf`). */
   redirectTo: string;
   /** Earliest time of the response, on the clock of `performance.now()`; set by `delayAnswer`. */
   heldUntil: number;

@@ -1,4 +1,4 @@
-// Public information about the service: keys, settings and health (reference §7).
+// Public information about the service: keys, settings and health.
 import type { AuthContext, AuthRequest, Route } from './context.ts';
 
 const providers = [

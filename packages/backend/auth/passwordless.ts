@@ -1,4 +1,4 @@
-// Codes and links on request: POST /otp, /magiclink, /recover, /resend and GET /reauthenticate (reference §3).
+// Codes and links on request: POST /otp, /magiclink, /recover, /resend and GET /reauthenticate.
 import { DatabaseError, type Session } from '../database/database.ts';
 import { mailAddress, textChannel } from './addresses.ts';
 import { audit } from './audit.ts';

@@ -1,4 +1,5 @@
-// Allowed redirect URLs after a sign-in (reference: redirect allow rule). Open redirects would leak tokens.
+// Allowed redirect URLs after a sign-in, as in GoTrue: the site, loopback addresses, and patterns of the list. An open redirect
+// would leak tokens.
 import type { AuthSettings } from './settings.ts';
 
 /** Characters of a URL that is compared with the patterns of the list. */

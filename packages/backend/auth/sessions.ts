@@ -7,7 +7,7 @@ import type { SessionRow, UserRow } from './rows.ts';
 import { readUserJson, type UserJson } from './user-json.ts';
 import { updateUser } from './users.ts';
 
-/** Authentication method (reference: `amr`). */
+/** Authentication method, as in the claim `amr` (RFC 8176, section 2), with GoTrue's values. */
 export type AuthenticationMethod =
   | 'password'
   | 'otp'

@@ -1,4 +1,4 @@
-// POST /signup: a new user with a password, or an anonymous one (reference §3).
+// POST /signup: a new user with a password, or an anonymous one.
 import { randomUUID } from 'node:crypto';
 import { DatabaseError, type Session } from '../database/database.ts';
 import { mailAddress, phoneNumber, textChannel } from './addresses.ts';

@@ -1,4 +1,4 @@
-// Authenticates a bearer token: a user with a session, or an administrator (reference: bearer-protected routes).
+// Authenticates a bearer token: a user with a session, or an administrator.
 
 import type { ApiKeys } from '../api-keys.ts';
 import { type AccessTokens, InvalidToken, roleOfKey } from '../authenticate.ts';

@@ -1,4 +1,4 @@
-// The user object that clients receive (reference: user object).
+// The user object that clients receive, with GoTrue's fields.
 import type { Session } from '../database/database.ts';
 import { type FactorRow, type IdentityRow, type Json, rfc3339, type UserRow } from './rows.ts';
 import { factorsOf, findUser, identitiesOf } from './users.ts';

@@ -1,4 +1,4 @@
-// GET and PUT /user: the signed-in user, and changes by that user (reference §4).
+// GET and PUT /user: the signed-in user, and changes by that user.
 import { DatabaseError, type Session } from '../database/database.ts';
 import { mailAddress, phoneNumber, textChannel } from './addresses.ts';
 import { audit } from './audit.ts';

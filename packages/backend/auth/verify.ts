@@ -1,4 +1,4 @@
-// GET and POST /verify: uses a typed code or an opened link (reference §3). Links of the service's own emails lead to
+// GET and POST /verify: uses a typed code or an opened link. Links of the service's own emails lead to
 // confirm-page.ts instead.
 import type { Session } from '../database/database.ts';
 import { mailAddress, phoneNumber } from './addresses.ts';

@@ -1,4 +1,4 @@
-// POST /invite and /admin/generate_link: links created with the secret key (reference §8).
+// POST /invite and /admin/generate_link: links created with the secret key.
 import type { Session } from '../../database/database.ts';
 import { mailAddress } from '../addresses.ts';
 import { audit } from '../audit.ts';

@@ -1,4 +1,4 @@
-// Administration of users with the secret key: list, create, change, delete (reference §8).
+// Administration of users with the secret key: list, create, change, delete.
 import { createHash, randomBytes } from 'node:crypto';
 import { DatabaseError } from '../../database/database.ts';
 import { mailAddress, phoneNumber } from '../addresses.ts';

@@ -63,8 +63,8 @@ export async function inTransaction<T>(
 }
 
 /**
- * Finds or creates the user of a profile: by its identity, else by the same verified email address, else a new one (reference:
- * linking).
+ * Finds or creates the user of a profile: by its identity, else by the same verified email address, else a new one
+ * (GoTrue's automatic linking).
  * @returns the user, or an error to throw after the commit
  * @throws AuthError signup_disabled, user_banned
  */

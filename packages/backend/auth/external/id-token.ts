@@ -50,7 +50,7 @@ export function publishedKeys(jwksUrl: string, fetchUrl: Fetch): JWTVerifyGetKey
 /**
  * Verifies an id token.
  * @returns its claims
- * @throws OAuthError `invalid request`, `invalid nonce` (reference §2)
+ * @throws OAuthError `invalid request`, `invalid nonce`: GoTrue's codes
  */
 export async function verifyIdToken(token: string, expected: IdTokenExpectation): Promise<Json> {
   const { payload } = await jwtVerify(token, expected.keys, {

@@ -1,4 +1,4 @@
-// DELETE /user/identities/{id}: removes one of several identities (reference §4).
+// DELETE /user/identities/{id}: removes one of several identities.
 import type { Session } from '../../database/database.ts';
 import { audit } from '../audit.ts';
 import { AuthError } from '../auth-error.ts';

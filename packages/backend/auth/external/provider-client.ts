@@ -165,7 +165,7 @@ export async function readProfile(
 }
 
 /**
- * Maps claims to the names clients know (reference: identity_data).
+ * Maps claims (OpenID Connect Core, section 5.1) to GoTrue's `identity_data`.
  * @throws Error without a subject
  */
 export function profileOf(

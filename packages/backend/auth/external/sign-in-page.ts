@@ -1,4 +1,4 @@
-// GET /authorize and GET|POST /callback: redirects to a provider's page, and handles the return (reference §5).
+// GET /authorize and GET|POST /callback: redirects to a provider's page, and handles the return.
 import type { Session } from '../../database/database.ts';
 import { AuthError, invalid, OAuthError } from '../auth-error.ts';
 import type { AuthContext, AuthRequest, Fields, UserRequest } from '../context.ts';

@@ -1,4 +1,4 @@
-// POST /sso and its responses: users sign in at their company's identity provider (reference §5).
+// POST /sso and its responses: users sign in at their company's identity provider.
 import { randomUUID } from 'node:crypto';
 import type { Session } from '../../database/database.ts';
 import { AuthError, invalid } from '../auth-error.ts';
