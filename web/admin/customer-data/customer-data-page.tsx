@@ -9,6 +9,7 @@ import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { messageForUser } from '../data/table-answer.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
+import { labelOf } from '../status/label-of.ts';
 import { formatDateTime } from '../ui/dates.ts';
 import type { Route } from './+types/customer-data-page.ts';
 import { type ErasedData, useFind, useRequests } from './customer-data-queries.ts';
@@ -157,7 +158,7 @@ function Log() {
         {requests.map(({ id, kind, counts, requested_by_email, requested_at }) => (
           <li key={id} className="flex flex-wrap justify-between gap-x-6">
             <span>
-              <strong>{kinds[kind]}</strong> {describeCounts(counts)}
+              <strong>{labelOf(kinds, kind)}</strong> {describeCounts(counts)}
             </span>
             <span className="text-ink-soft">
               {requested_by_email ?? 'The shop itself'}, {formatDateTime(requested_at)}

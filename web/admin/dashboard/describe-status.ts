@@ -3,6 +3,7 @@ import { adviseOnResult } from '../../../domain/result-advice.ts';
 import type { BackupOutcome, OutboxMessageChannel } from '../../../supabase/types.ts';
 import { describeLimitRaise } from '../payments-check/describe-limit-raise.ts';
 import type { PaymentHealth } from '../payments-check/payment-health.ts';
+import { entryOf, labelOf } from '../status/label-of.ts';
 
 export type State = 'ok' | 'attention' | 'problem';
 
@@ -82,7 +83,11 @@ export function describePayments(
   status: SystemStatus | null,
   health: PaymentHealth | null = null,
 ): Line {
-  const { value, detail } = modes[mode];
+  const { value, detail } = entryOf<keyof typeof modes, Pick<Line, 'value' | 'detail'>>(
+    modes,
+    mode,
+    (words) => ({ value: words, detail: 'M-PESA' }),
+  );
   if (health?.pause) {
     const { code, description, is_refused } = health.pause;
     const { what } = adviseOnResult(code, description, is_refused ? 'request' : 'result');
@@ -198,7 +203,7 @@ export interface MessageBudget {
 const warningShare = 0.8;
 const channelNames: Record<OutboxMessageChannel, string> = { text: 'texts', mail: 'mails' };
 const channelsOf = (budgets: readonly MessageBudget[]): string =>
-  budgets.map(({ channel }) => channelNames[channel] ?? channel).join(' and ');
+  budgets.map(({ channel }) => labelOf(channelNames, channel)).join(' and ');
 
 /** @returns budgets that are used up today; a budget of 0 is switched off, not used up */
 const usedUpBudgets = (budgets: readonly MessageBudget[]): MessageBudget[] =>
@@ -212,7 +217,10 @@ export function describeMessages(budgets: readonly MessageBudget[] | null): Line
   if (!budgets) return { state: 'attention', value: 'Unknown', detail: "We can't reach the database." };
   const number = (figure: number) => figure.toLocaleString('en-KE');
   const figures = budgets
-    .map(({ channel, sent, per_day }) => `${channelNames[channel]} ${number(sent)} of ${number(per_day)}`)
+    .map(
+      ({ channel, sent, per_day }) =>
+        `${labelOf(channelNames, channel)} ${number(sent)} of ${number(per_day)}`,
+    )
     .join(', ')
     .replace('texts', 'Texts today');
   if (usedUpBudgets(budgets).length > 0) return { state: 'attention', value: 'Used up', detail: figures };

@@ -12,11 +12,11 @@ import type { Column } from '../list/row-list.tsx';
 import { unsentMessageStatuses } from '../status/states.ts';
 import { Age } from '../ui/age.tsx';
 import { formatDateTime, formatForFile } from '../ui/dates.ts';
-import { channelLabels, type Message, type useSendAgain } from './message-queries.ts';
-import { kindLabel, messageStatuses } from './message-texts.ts';
+import type { Message, useSendAgain } from './message-queries.ts';
+import { channelLabel, kindLabel, messageState } from './message-texts.ts';
 
 export const MessageBadge = ({ status, isSmall }: { status: OutboxMessageStatus; isSmall?: boolean }) => {
-  const [words, tone] = messageStatuses[status];
+  const [words, tone] = messageState(status);
   return (
     <Badge tone={tone} isSmall={isSmall}>
       {words}
@@ -59,7 +59,7 @@ export function messageColumns(again: SendingAgain): Column<Message>[] {
           </Link>
         ),
     },
-    { title: 'By', show: ({ channel }) => channelLabels[channel] ?? channel },
+    { title: 'By', show: ({ channel }) => channelLabel(channel) },
     {
       title: 'Date',
       show: ({ created_at, sent_at }) => (
@@ -117,7 +117,7 @@ export function MessageRow({ message, again }: { message: Message; again: Sendin
         <p className="flex items-center gap-2 md:col-span-2">
           <MessageBadge status={status} isSmall />
           <span className="truncate text-ink-soft" title={recipient}>
-            {channelLabels[channel] ?? channel}
+            {channelLabel(channel)}
             {recipient ? `: ${formatPhone(recipient)}` : ''}
           </span>
         </p>
@@ -171,11 +171,11 @@ function ViewButton({ message }: { message: Message }) {
 // Without their text, which contains the order's access key.
 export const exportColumns: CsvColumn<Message>[] = [
   { title: 'Message', value: ({ kind }) => kindLabel(kind) },
-  { title: 'By', value: ({ channel }) => channelLabels[channel] ?? channel },
+  { title: 'By', value: ({ channel }) => channelLabel(channel) },
   { title: 'Order', value: ({ order_number }) => order_number },
   { title: 'Customer', value: ({ customer_name }) => customer_name },
   { title: 'Recipient', value: ({ recipient }) => phoneCell(recipient) },
-  { title: 'Status', value: ({ status }) => messageStatuses[status][0] },
+  { title: 'Status', value: ({ status }) => messageState(status)[0] },
   { title: 'Problem', value: ({ problem }) => problem },
   { title: 'Made (Nairobi time)', value: ({ created_at }) => formatForFile(created_at) },
   { title: 'Sent (Nairobi time)', value: ({ sent_at }) => formatForFile(sent_at) },

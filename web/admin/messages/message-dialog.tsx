@@ -14,8 +14,8 @@ import { DialogLoadState } from '../dialogs/dialog-load-state.tsx';
 import { useDialogParameter } from '../dialogs/use-dialog-parameter.ts';
 import { formatDateTime } from '../ui/dates.ts';
 import { canSend, MessageBadge, sendLabel } from './message-columns.tsx';
-import { channelLabels, type Message, useMessage, type useSendAgain } from './message-queries.ts';
-import { kindLabel } from './message-texts.ts';
+import { type Message, useMessage, type useSendAgain } from './message-queries.ts';
+import { channelLabel, kindLabel } from './message-texts.ts';
 
 type SendAgain = ReturnType<typeof useSendAgain>;
 
@@ -63,7 +63,7 @@ function Whole({ message, again: { send, isSending }, onClose }: WholeProps) {
         }
         description={
           <span className="wrap-anywhere">
-            {channelLabels[channel] ?? channel} to{' '}
+            {channelLabel(channel)} to{' '}
             {customer_name ? (
               <>
                 <bdi>{customer_name}</bdi>,{' '}

@@ -165,5 +165,3 @@ export function useTemplateSave(onSaved: () => void) {
     onSuccess: onSaved,
   });
 }
-
-export const channelLabels: Record<OutboxMessageChannel, string> = { mail: 'Mail', text: 'Text' };

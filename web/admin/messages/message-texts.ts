@@ -6,8 +6,11 @@ import type {
   OutboxMessageStatus,
 } from '../../../supabase/types.ts';
 import type { BadgeTone } from '../../ui/badge.tsx';
+import { entryOf, labelOf } from '../status/label-of.ts';
 
-export const messageStatuses: Record<OutboxMessageStatus, [words: string, tone: BadgeTone]> = {
+type MessageState = [words: string, tone: BadgeTone];
+
+export const messageStatuses: Record<OutboxMessageStatus, MessageState> = {
   waiting: ['Waiting', 'yellow'],
   sending: ['Being sent', 'blue'],
   sent: ['Sent', 'green'],
@@ -16,7 +19,16 @@ export const messageStatuses: Record<OutboxMessageStatus, [words: string, tone: 
   over_budget: ['Withheld', 'orange'],
 };
 
-export const kindLabel = (kind: OutboxMessageKind): string => messageKinds[kind]?.label ?? kind;
+/** The label and colour of a message's status. */
+export const messageState = (status: OutboxMessageStatus): MessageState =>
+  entryOf(messageStatuses, status, (words) => [words, 'grey']);
+
+export const kindLabel = (kind: OutboxMessageKind): string =>
+  entryOf<OutboxMessageKind, { label: string }>(messageKinds, kind, (label) => ({ label })).label;
+
+export const channelLabels: Record<OutboxMessageChannel, string> = { mail: 'Mail', text: 'Text' };
+
+export const channelLabel = (channel: OutboxMessageChannel): string => labelOf(channelLabels, channel);
 
 interface DescribedMessage {
   kind: OutboxMessageKind;

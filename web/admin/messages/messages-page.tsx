@@ -13,7 +13,6 @@ import type { Route } from './+types/messages-page.ts';
 import { canSend, exportColumns, MessageRow, messageColumns } from './message-columns.tsx';
 import { MessageDialog } from './message-dialog.tsx';
 import {
-  channelLabels,
   type MessageFilters,
   readMessages,
   useMessageBudgets,
@@ -21,7 +20,7 @@ import {
   useSendAgain,
   useSendWithheld,
 } from './message-queries.ts';
-import { messageStatuses } from './message-texts.ts';
+import { channelLabels, messageStatuses } from './message-texts.ts';
 import { readerColumns, readNewsletterReaders } from './newsletter-readers.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Messages');

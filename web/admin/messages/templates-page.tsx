@@ -10,8 +10,8 @@ import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { ScreenLoadState } from '../ui/load-states.tsx';
 import type { Route } from './+types/templates-page.ts';
-import { channelLabels, type Template, useTemplates } from './message-queries.ts';
-import { kindLabel } from './message-texts.ts';
+import { type Template, useTemplates } from './message-queries.ts';
+import { channelLabel, channelLabels, kindLabel } from './message-texts.ts';
 import { TemplateDialog } from './template-dialog.tsx';
 import { useExample } from './use-example.ts';
 
@@ -60,7 +60,7 @@ function Shown({ template }: { template: Template }) {
   const open = useDialogOpener('edit');
   const example = useExample();
   const { subject, body } = example(template, template);
-  const channel = channelLabels[template.channel] ?? template.channel;
+  const channel = channelLabel(template.channel);
   const { positions, limit, parts } = textLength(body);
   return (
     <section

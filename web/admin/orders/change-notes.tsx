@@ -9,6 +9,7 @@ import { keysOf } from '../data/keys-of.ts';
 import { dataOf, TableProblem } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { useMember } from '../layout/use-member.tsx';
+import { labelOf } from '../status/label-of.ts';
 import { isOpenRefund } from '../status/states.ts';
 import { formatDateTime } from '../ui/dates.ts';
 import { readAmount } from './read-amount.ts';
@@ -60,7 +61,7 @@ export function ChangeNotes({ payment }: { payment: PaymentOfOrder }) {
               .toSorted((one, other) => one.noted_at.localeCompare(other.noted_at))
               .map(({ id, kind, amount_cents, receipt, note, noted_by_email, noted_at }) => (
                 <li key={id} className="text-ink-soft wrap-anywhere">
-                  {kinds[kind]}: {formatKes(amount_cents)}
+                  {labelOf(kinds, kind)}: {formatKes(amount_cents)}
                   {receipt ? `, receipt ${receipt}` : ''}
                   {note ? `, “${note}”` : ''} · {noted_by_email ?? 'Staff'} · {formatDateTime(noted_at)}
                 </li>

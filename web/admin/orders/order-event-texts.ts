@@ -10,6 +10,7 @@ import type {
   PaymentMethod,
   RefundMethod,
 } from '../../../supabase/types.ts';
+import { entryOf, labelOf } from '../status/label-of.ts';
 import { type StaffStatus, statusLabel } from '../status/status-badge.tsx';
 
 export type OrderEvent = Database['public']['Tables']['order_events']['Row'];
@@ -52,14 +53,13 @@ const reasons: Record<string, string> = {
   undone: 'Undone',
 };
 
-const paymentStatusTexts: Record<OrderPaymentStatus, [what: string, tone: EventText['tone']]> = {
+type PaymentStatusText = [what: string, tone: EventText['tone']];
+const paymentStatusTexts: Record<OrderPaymentStatus, PaymentStatusText> = {
   paid: ['The order is paid', 'good'],
   needs_review: ['Paid, but late or in another amount: needs review', 'bad'],
   refunded: ['The money was sent back', 'plain'],
   unpaid: ['The order is unpaid', 'plain'],
 };
-const isPaymentStatus = (status: StaffStatus): status is OrderPaymentStatus =>
-  Object.hasOwn(paymentStatusTexts, status);
 
 const between = (...parts: (string | undefined | false)[]): string => parts.filter(Boolean).join(' · ');
 
@@ -82,7 +82,7 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
     case 'status_changed': {
       const reasonText = between(
         from && `From ${statusLabel(from)}`,
-        reason && reasons[reason],
+        reason && labelOf(reasons, reason),
         facts.although_unpaid && 'Although unpaid',
       );
       return {
@@ -92,8 +92,10 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
       };
     }
     case 'payment_status_changed': {
-      if (!isPaymentStatus(to)) return { what: statusLabel(to), tone: 'plain' };
-      const [what, tone] = paymentStatusTexts[to];
+      const [what, tone] = entryOf<StaffStatus, PaymentStatusText>(paymentStatusTexts, to, (words) => [
+        words,
+        'plain',
+      ]);
       return { what, tone };
     }
     case 'units_returned':
@@ -209,7 +211,7 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
       return {
         what: `Delivery is ${statusLabel(to)}`,
         tone: to === 'failed' ? 'bad' : to === 'delivered' ? 'good' : 'plain',
-        ...(from ? { more: between(`From ${statusLabel(from)}`, reason && reasons[reason]) } : {}),
+        ...(from ? { more: between(`From ${statusLabel(from)}`, reason && labelOf(reasons, reason)) } : {}),
       };
     default:
       // A later version added it, and this tab still runs this one.
@@ -237,4 +239,4 @@ const actors: Record<OrderEventActor, string> = {
 };
 
 export const describeActor = ({ actor, actor_email }: Pick<OrderEvent, 'actor' | 'actor_email'>): string =>
-  (actor === 'staff' && actor_email) || actors[actor];
+  (actor === 'staff' && actor_email) || labelOf(actors, actor);

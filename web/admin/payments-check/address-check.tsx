@@ -5,6 +5,7 @@ import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { useMember } from '../layout/use-member.tsx';
+import { labelOf } from '../status/label-of.ts';
 
 const stepLabels: Record<ReachStep, string> = {
   Name: 'The name is found (DNS)',
@@ -67,7 +68,7 @@ export function AddressCheck({ setup }: { setup: Setup }) {
                   <strong className={state === 'failed' ? 'text-danger' : ''}>
                     {state === 'ok' ? 'Yes: ' : state === 'failed' ? 'No: ' : 'Not tried: '}
                   </strong>
-                  {stepLabels[name] ?? name}
+                  {labelOf(stepLabels, name)}
                   {detail ? <span className="block break-words text-ink-soft">{detail}</span> : null}
                 </li>
               ))}

@@ -1,6 +1,7 @@
 // The last messages to and from M-PESA.
 import { type CallbackSource, callbackSource } from '../../../domain/callback-url.ts';
 import { Card } from '../../ui/card.tsx';
+import { labelOf } from '../status/label-of.ts';
 import { formatDateTime } from '../ui/dates.ts';
 import { usePaymentHealth } from './payment-health.ts';
 
@@ -33,7 +34,7 @@ export function LastContact() {
           </Line>
           <Line term="Last prompt">
             {health.last_push
-              ? `${formatDateTime(health.last_push.received_at)}: ${outcomes[health.last_push.outcome ?? ''] ?? 'sent'}`
+              ? `${formatDateTime(health.last_push.received_at)}: ${health.last_push.outcome ? labelOf(outcomes, health.last_push.outcome) : 'sent'}`
               : 'None yet'}
           </Line>
           <Line term="Last callback">

@@ -6,6 +6,7 @@ import { Notice } from '../../ui/notice.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { usePaymentSetup } from '../orders/refund-queries.ts';
+import { labelOf } from '../status/label-of.ts';
 import { CardColumns } from '../ui/card-columns.tsx';
 import { formatDateTime } from '../ui/dates.ts';
 import type { Route } from './+types/payments-check-page.ts';
@@ -42,7 +43,7 @@ export default function PaymentsCheckPage() {
         <CardColumns>
           <Card title="Settings">
             <dl className="grid gap-x-6 gap-y-3 sm:grid-cols-2">
-              <Fact term="Environment">{environments[setup.environment]}</Fact>
+              <Fact term="Environment">{labelOf(environments, setup.environment)}</Fact>
               <Fact term="Customers pay to">
                 {setup.mode === 'till' ? `Till ${setup.till}` : `Paybill ${setup.shortcode}`}
               </Fact>

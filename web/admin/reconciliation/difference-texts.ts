@@ -10,6 +10,7 @@ import type {
   RefundStatus,
 } from '../../../supabase/types.ts';
 import type { BadgeTone } from '../../ui/badge.tsx';
+import { entryOf, labelOf } from '../status/label-of.ts';
 import { hasLeftShop, isDroppedRefund } from '../status/states.ts';
 import {
   describeMoneyOfOrder,
@@ -157,9 +158,10 @@ export const bookedCents = ({ payment_status, our_cents }: BookRow): number | nu
 
 /** The outcome of a difference; '' while there is none. */
 export function describeState({ refund_status, resolution, refunded_at, is_open }: BookRow): string {
-  if (refund_status && refundLabels[refund_status]) return refundLabels[refund_status];
+  const refund = refund_status && entryOf(refundLabels, refund_status, (words) => `Refund: ${words}`);
+  if (refund) return refund;
   if (refunded_at) return 'Sent back';
-  if (!is_open && resolution) return resolutionLabels[resolution];
+  if (!is_open && resolution) return labelOf(resolutionLabels, resolution);
   return '';
 }
 
@@ -309,7 +311,7 @@ const eventLabels: Record<ReconciliationEventKind, string> = {
 };
 
 /** A decision in the history, as text. */
-export const describeDecision = (kind: ReconciliationEventKind): string => eventLabels[kind];
+export const describeDecision = (kind: ReconciliationEventKind): string => labelOf(eventLabels, kind);
 
 /** The success message of a decision. */
 export function describeOutcome(decision: Decision, outcome: string | null): string {

@@ -1,5 +1,6 @@
 // Messages of M-PESA that staff must check: their rows, and what to say about them.
 import type { Database, PaymentMessageSource } from '../../../supabase/types.ts';
+import { labelOf } from '../status/label-of.ts';
 
 type Row = Database['public']['Tables']['messages_to_check']['Row'];
 
@@ -25,7 +26,7 @@ const parts: Record<string, string> = {
 };
 
 /** Where the message comes from, in words. */
-export const sourceOf = ({ source }: Pick<Row, 'source'>): string => sources[source] ?? source;
+export const sourceOf = ({ source }: Pick<Row, 'source'>): string => labelOf(sources, source);
 
 /** @returns what is wrong, and what staff can do about it */
 export function describeMessageToCheck(
@@ -45,7 +46,7 @@ export function describeMessageToCheck(
       text: 'If it is a payment to you, enter what it says.',
     };
   }
-  const names = message.unreadable.map((part) => parts[part] ?? part);
+  const names = message.unreadable.map((part) => labelOf(parts, part));
   const last = names.at(-1) ?? 'a part';
   const listed = names.length > 1 ? `${names.slice(0, -1).join(', ')} and ${last}` : last;
   return {

@@ -3,7 +3,6 @@ import { describe, expect, test } from 'vitest';
 import {
   deliveryStatusLabels,
   describePaymentOfOrder,
-  labelOfPayment,
   labelOfStatus,
   orderStatusLabels,
   paymentStatusLabels,
@@ -37,11 +36,3 @@ describe('whether an order is paid', () => {
     expect(describePaymentOfOrder({ status, payment_status, payments })).toEqual({ text, tone });
   });
 });
-
-test.each(['a_new_state', 'constructor', '__proto__'])(
-  'a state of a newer shop is shown in words: %s',
-  (status) => {
-    expect(labelOfStatus(status as never)).toMatchObject({ tone: 'grey' });
-    expect(labelOfPayment(status as never)).toMatchObject({ tone: 'grey' });
-  },
-);

@@ -5,6 +5,7 @@ import type {
   OrderStatus,
   PaymentStatus,
 } from '../../../supabase/types.ts';
+import { entryOf } from './label-of.ts';
 import { hasPaymentInReview } from './states.ts';
 
 /** A colour of a badge: red needs staff, yellow and orange wait, blue and purple are under way, green is done, grey is over. */
@@ -55,15 +56,15 @@ export const paymentLabels: Readonly<Record<PaymentStatus, StaffLabel>> = {
   unresolved: label('No answer', 'orange'),
 };
 
-const labelIn = <Status extends string>(labels: Readonly<Record<Status, StaffLabel>>, status: Status) =>
-  Object.hasOwn(labels, status) ? labels[status] : newerLabel(status);
+const greyLabel = (text: string): StaffLabel => label(text, 'grey');
 
 const labels = { ...orderStatusLabels, ...deliveryStatusLabels, ...paymentStatusLabels };
 /** The label of a status of an order, a delivery or an order's payment. */
-export const labelOfStatus = (status: keyof typeof labels): StaffLabel => labelIn(labels, status);
+export const labelOfStatus = (status: keyof typeof labels): StaffLabel => entryOf(labels, status, greyLabel);
 
 /** A payment's label by its status. */
-export const labelOfPayment = (status: PaymentStatus): StaffLabel => labelIn(paymentLabels, status);
+export const labelOfPayment = (status: PaymentStatus): StaffLabel =>
+  entryOf(paymentLabels, status, greyLabel);
 
 /**
  * Whether an order is paid, as staff read it.
@@ -81,13 +82,3 @@ export function describePaymentOfOrder(order: {
   // No payment is expected for a cancelled order.
   return status === 'cancelled' ? label('Unpaid', 'grey') : labelOfStatus('unpaid');
 }
-
-/** For a status that a later version added, in a tab that still runs this one. */
-const newerLabel = (status: string): StaffLabel =>
-  label(
-    status
-      .split('_')
-      .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
-      .join(' '),
-    'grey',
-  );
