@@ -20,6 +20,25 @@ export const statusesOnceAssigned = deliveryStatuses.filter((status) => status !
  */
 export const deliveryPromiseMinutes = 60;
 
+/** What a paid order waits for. */
+export type WorkStep = 'prepare' | 'preparing' | 'ready' | 'on_the_way' | 'failed';
+
+/** What a paid order waits for; null: nothing. `private.work_step` in the database. */
+export function workStep(
+  order: { status: OrderStatus; payment_status: OrderPaymentStatus },
+  delivery: { delivery_status: DeliveryStatus; taken_by: string | null; ready_at: string | null },
+): WorkStep | null {
+  if (order.payment_status !== 'paid' || !isOpenOrder(order.status)) return null;
+  if (delivery.delivery_status === 'failed') return 'failed';
+  if (order.status === 'shipped' || order.status === 'out_for_delivery') return 'on_the_way';
+  if (delivery.ready_at !== null) return 'ready';
+  return delivery.taken_by === null ? 'prepare' : 'preparing';
+}
+
+/** Minutes until a payment's order is late, rounded down: negative once it is. */
+export const minutesLeft = (paidAt: string, now: number): number =>
+  Math.floor((Date.parse(paidAt) + deliveryPromiseMinutes * 60_000 - now) / 60_000);
+
 const isOpenOrder = (status: OrderStatus): boolean => status !== 'delivered' && status !== 'cancelled';
 const isOpenDelivery = (status: DeliveryStatus): boolean => status !== 'delivered' && status !== 'failed';
 

@@ -21,7 +21,7 @@ export type MpesaTransactionResolution = 'given' | 'not_an_order' | 'refund' | '
 /** Values of `order_events.actor`. */
 export type OrderEventActor = 'staff' | 'customer' | 'mpesa' | 'shop';
 /** Values of `order_events.kind`. */
-export type OrderEventKind = 'order_placed' | 'status_changed' | 'payment_status_changed' | 'units_taken' | 'units_returned' | 'payment_prompted' | 'payment_completed' | 'payment_failed' | 'payment_in_review' | 'payment_unresolved' | 'payment_receipt_known' | 'payment_corrected' | 'payment_taken_back' | 'delivery_made' | 'delivery_assigned' | 'delivery_status_changed' | 'refund_requested' | 'refund_approved' | 'refund_withdrawn' | 'refund_sent' | 'refund_unknown' | 'refund_failed' | 'refund_completed' | 'refund_sent_twice' | 'refund_sent_twice_seen';
+export type OrderEventKind = 'order_placed' | 'status_changed' | 'payment_status_changed' | 'units_taken' | 'units_returned' | 'payment_prompted' | 'payment_completed' | 'payment_failed' | 'payment_in_review' | 'payment_unresolved' | 'payment_receipt_known' | 'payment_corrected' | 'payment_taken_back' | 'delivery_made' | 'delivery_assigned' | 'delivery_status_changed' | 'delivery_taken' | 'delivery_ready' | 'delivery_unpacked' | 'refund_requested' | 'refund_approved' | 'refund_withdrawn' | 'refund_sent' | 'refund_unknown' | 'refund_failed' | 'refund_completed' | 'refund_sent_twice' | 'refund_sent_twice_seen';
 /** Values of `orders.cancel_reason`. */
 export type OrderCancelReason = 'not_paid_in_time' | 'refunded' | 'by_shop';
 /** Values of `orders.payment_status`. */
@@ -94,9 +94,9 @@ export type Database = {
         ];
       };
       deliveries: {
-        Row: { created_at: string; delivery_notes: string | null; delivery_person: string | null; delivery_phone: string | null; delivery_status: DeliveryStatus; delivery_time: string | null; delivery_vehicle: string | null; id: string; order_id: string; pickup_time: string | null; updated_at: string; };
-        Insert: { created_at?: string; delivery_notes?: string | null; delivery_person?: string | null; delivery_phone?: string | null; delivery_status?: DeliveryStatus; delivery_time?: string | null; delivery_vehicle?: string | null; id?: string; order_id: string; pickup_time?: string | null; updated_at?: string; };
-        Update: { created_at?: string; delivery_notes?: string | null; delivery_person?: string | null; delivery_phone?: string | null; delivery_status?: DeliveryStatus; delivery_time?: string | null; delivery_vehicle?: string | null; id?: string; order_id?: string; pickup_time?: string | null; updated_at?: string; };
+        Row: { created_at: string; delivery_notes: string | null; delivery_person: string | null; delivery_phone: string | null; delivery_status: DeliveryStatus; delivery_time: string | null; delivery_vehicle: string | null; id: string; order_id: string; pickup_time: string | null; ready_at: string | null; taken_by: string | null; updated_at: string; };
+        Insert: { created_at?: string; delivery_notes?: string | null; delivery_person?: string | null; delivery_phone?: string | null; delivery_status?: DeliveryStatus; delivery_time?: string | null; delivery_vehicle?: string | null; id?: string; order_id: string; pickup_time?: string | null; ready_at?: string | null; taken_by?: string | null; updated_at?: string; };
+        Update: { created_at?: string; delivery_notes?: string | null; delivery_person?: string | null; delivery_phone?: string | null; delivery_status?: DeliveryStatus; delivery_time?: string | null; delivery_vehicle?: string | null; id?: string; order_id?: string; pickup_time?: string | null; ready_at?: string | null; taken_by?: string | null; updated_at?: string; };
         Relationships: [
           { foreignKeyName: "deliveries_order_id_fkey"; columns: ['order_id']; isOneToOne: true; referencedRelation: 'orders'; referencedColumns: ['id'] },
         ];
@@ -284,7 +284,7 @@ export type Database = {
       count_orders: { Args: { search?: string | null; status?: string | null; payment?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; }; Returns: number };
       count_payments_since: { Args: { since?: string | null; }; Returns: { count: number; newest: string; }[] };
       count_product_orders: { Args: { product_id: string; }; Returns: { orders: number; unpaid: number; }[] };
-      count_work: { Args: Record<PropertyKey, never>; Returns: { to_prepare: number; on_the_way: number; failed: number; late: number; unpaid: number; refunds_due: number; to_assign: number; late_deliveries: number; }[] };
+      count_work: { Args: Record<PropertyKey, never>; Returns: { to_prepare: number; ready: number; on_the_way: number; failed: number; late: number; unpaid: number; refunds_due: number; to_assign: number; late_deliveries: number; }[] };
       daily_figures: { Args: { days?: number | null; }; Returns: { day: string; page_views: number; orders: number; }[] };
       dashboard_figures: { Args: Record<PropertyKey, never>; Returns: { products: number; orders: number; inquiries: number; revenue: number; received: number; received_this_week: number; received_today: number; }[] };
       day_totals: { Args: { day: string; }; Returns: { placed: number; rounding: number; not_paid: number; paid_otherwise: number; other_amounts: number; received_for_orders: number; paid_other_days: number; placed_other_days: number; received: number; refunded: number; net_received: number; other_clock: number; booked: number; delivery_fees: number; in_review: number; }[] };
@@ -315,6 +315,7 @@ export type Database = {
       mark_all_inquiries_read: { Args: { seen_until?: string | null; }; Returns: number };
       mark_inquiry_read: { Args: { inquiry_id: string; }; Returns: string };
       message_budgets: { Args: Record<PropertyKey, never>; Returns: { channel: OutboxMessageChannel; sent: number; sent_without_priority: number; per_day: number; over_budget: number; reason: string; }[] };
+      move_on: { Args: { delivery_id: string; expected_step: string; step: string; delivery_person?: string | null; delivery_phone?: string | null; delivery_vehicle?: string | null; }; Returns: Database['public']['CompositeTypes']['status_change'] };
       note_change: { Args: { payment_id: string; kind: ChangeNoteKind; amount_cents: number; receipt?: string | null; note?: string | null; }; Returns: Database['public']['Tables']['change_notes']['Row']; SetofOptions: { from: '*'; to: 'change_notes'; isOneToOne: true; isSetofReturn: false }; };
       note_mpesa_settings: { Args: { digest: string; }; Returns: undefined };
       note_refund_by_hand: { Args: { refund_receipt: string; reason: string; payment_id?: string | null; receipt?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
@@ -372,6 +373,7 @@ export type Database = {
       unsubscribe_from_newsletter: { Args: { token: string; }; Returns: boolean };
       validate_till_payment: { Args: { reference: string; offered_cents: number; }; Returns: string };
       withdraw_refund: { Args: { refund_id: string; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
+      work_queue: { Args: Record<PropertyKey, never>; Returns: Database['public']['Tables']['deliveries']['Row'][]; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: false; isSetofReturn: true }; };
     };
     Enums: { [name in never]: never };
     CompositeTypes: {

@@ -26,6 +26,7 @@ export default [
   route('admin/confirm', 'admin/sign-in/confirm-link-page.tsx'),
   route('admin', 'admin/layout/staff-layout.tsx', [
     index('admin/layout/to-dashboard.ts'),
+    route('today/:orderId?', 'admin/today/today-page.tsx'),
     route('dashboard', 'admin/dashboard/dashboard-page.tsx'),
     route('products', 'admin/products/products-page.tsx'),
     route('orders/:orderId?', 'admin/orders/orders-page.tsx'),

@@ -12,6 +12,8 @@ create table public.deliveries (
   delivery_time timestamptz,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
+  taken_by text,
+  ready_at timestamptz,
   constraint "an order is delivered once" unique (order_id),
   constraint "a delivery status is known"
     check (delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit', 'delivered', 'failed')),
@@ -23,6 +25,8 @@ create table public.deliveries (
 comment on table public.deliveries is 'Delivery of a paid order. Created with the payment, completed when staff assign it.';
 comment on column public.deliveries.pickup_time is 'When the status became picked_up. Null: never, or undone.';
 comment on column public.deliveries.delivery_time is 'When the status became delivered. Null: never, or undone.';
+comment on column public.deliveries.taken_by is 'Email address of the staff member who prepares the order. Null: nobody yet.';
+comment on column public.deliveries.ready_at is 'When the order was packed, at the latest when its rider took it. Null: not packed.';
 comment on column public.deliveries.updated_at is
   'Changes with every edit. A save sends the value that it read, and changes nothing if the row has changed since.';
 alter table public.deliveries enable row level security;
@@ -125,6 +129,9 @@ begin
     else
       new.delivery_time := null;
   end case;
+  if private.was_picked_up(new.delivery_status) then
+    new.ready_at := coalesce(new.ready_at, moment);
+  end if;
   return new;
 end
 $$;
@@ -135,6 +142,21 @@ return case
   when private.is_with_rider(delivery_status) then 'out_for_delivery'
   when delivery_status = 'delivered' then 'delivered'
 end;
+
+create function private.check_rider(person text, phone text, vehicle text, notes text default null) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if person is null then
+    perform private.refuse(400, 'delivery_person_missing', 'Delivery person name is required');
+  elsif phone is null then
+    perform private.refuse(400, 'delivery_phone_missing', 'Phone number is required');
+  elsif vehicle is null then
+    perform private.refuse(400, 'delivery_vehicle_missing', 'Vehicle information is required');
+  elsif char_length(person) > 120 or char_length(phone) > 40 or char_length(vehicle) > 120 or char_length(notes) > 500 then
+    perform private.refuse(400, 'delivery_too_long', 'The name, phone, vehicle or notes of the delivery are too long');
+  end if;
+end
+$$;
 
 create function public.assign_delivery(
   order_id uuid, delivery_person text, delivery_phone text, delivery_vehicle text, delivery_notes text default null,
@@ -151,15 +173,7 @@ declare
   delivery public.deliveries;
 begin
   perform private.expect_staff();
-  if person is null then
-    perform private.refuse(400, 'delivery_person_missing', 'Delivery person name is required');
-  elsif phone is null then
-    perform private.refuse(400, 'delivery_phone_missing', 'Phone number is required');
-  elsif vehicle is null then
-    perform private.refuse(400, 'delivery_vehicle_missing', 'Vehicle information is required');
-  elsif char_length(person) > 120 or char_length(phone) > 40 or char_length(vehicle) > 120 or char_length(notes) > 500 then
-    perform private.refuse(400, 'delivery_too_long', 'The name, phone, vehicle or notes of the delivery are too long');
-  end if;
+  perform private.check_rider(person, phone, vehicle, notes);
 
   select * into ordered from public.orders as o where o.id = assign_delivery.order_id for no key update;
   if not found then

@@ -16,7 +16,7 @@ create table public.order_events (
     'order_placed', 'status_changed', 'payment_status_changed', 'units_taken', 'units_returned',
     'payment_prompted', 'payment_completed', 'payment_failed', 'payment_in_review', 'payment_unresolved',
     'payment_receipt_known', 'payment_corrected', 'payment_taken_back',
-    'delivery_made', 'delivery_assigned', 'delivery_status_changed',
+    'delivery_made', 'delivery_assigned', 'delivery_status_changed', 'delivery_taken', 'delivery_ready', 'delivery_unpacked',
     'refund_requested', 'refund_approved', 'refund_withdrawn', 'refund_sent', 'refund_unknown', 'refund_failed',
     'refund_completed', 'refund_sent_twice', 'refund_sent_twice_seen'
   ))
@@ -163,6 +163,16 @@ begin
     perform private.record_order_event(new.order_id, 'delivery_status_changed', 'shop',
       jsonb_build_object('from', status_before, 'to', new.delivery_status));
   end if;
+  if new.taken_by is distinct from old.taken_by then
+    perform private.record_order_event(new.order_id, 'delivery_taken', 'shop',
+      jsonb_build_object('person', new.taken_by, 'instead_of', old.taken_by));
+  end if;
+  -- A delivery that was picked up was packed.
+  if (old.ready_at is null) <> (new.ready_at is null) and not private.was_picked_up(new.delivery_status) then
+    perform private.record_order_event(
+      new.order_id, case when new.ready_at is null then 'delivery_unpacked' else 'delivery_ready' end, 'shop'
+    );
+  end if;
 end
 $$;
 
@@ -280,8 +290,9 @@ language sql stable set search_path = '' as $$
     'payment_status', o.payment_status,
     'delivery', (
       select jsonb_build_object(
-        'delivery_status', d.delivery_status, 'delivery_person', d.delivery_person,
-        'pickup_time', d.pickup_time, 'delivery_time', d.delivery_time
+        'delivery_status', d.delivery_status, 'delivery_person', d.delivery_person, 'delivery_phone', d.delivery_phone,
+        'delivery_vehicle', d.delivery_vehicle, 'pickup_time', d.pickup_time, 'delivery_time', d.delivery_time,
+        'taken_by', d.taken_by, 'ready_at', d.ready_at
       )
       from public.deliveries as d where d.order_id = o.id
     )
@@ -357,6 +368,26 @@ $$;
 comment on function public.set_order_status is
   'For staff: sets the status of an order that still has the expected status and payment status. although_unpaid: consent to hand it over unpaid. Returns change_id for undo_status_change, undo_seconds, and notifies_customer: whether a message is sent after that time.';
 
+create function private.lock_delivery(delivery_id uuid) returns public.deliveries
+language plpgsql set search_path = '' as $$
+declare
+  locked public.deliveries;
+begin
+  select * into locked from public.deliveries as d where d.id = lock_delivery.delivery_id;
+  if not found then
+    perform private.refuse(404, 'delivery_not_found', 'This delivery does not exist');
+  end if;
+  perform from public.orders as o where o.id = locked.order_id for no key update;
+  -- A locked delivery counts as changed: the request that has it waits for this order.
+  select * into locked from public.deliveries as d where d.id = locked.id for no key update skip locked;
+  if not found then
+    perform private.refuse(409, 'delivery_changed', 'This delivery was changed in the meantime. Nothing was saved');
+  end if;
+  return locked;
+end
+$$;
+comment on function private.lock_delivery is 'Locks the order of a delivery, then the delivery, and reads it.';
+
 create function public.set_delivery_status(
   delivery_id uuid, status text, expected_status text, although_unpaid boolean default false
 ) returns public.status_change
@@ -367,14 +398,8 @@ declare
   state_before jsonb;
 begin
   perform private.expect_staff();
-  select * into changed from public.deliveries as d where d.id = set_delivery_status.delivery_id;
-  if not found then
-    perform private.refuse(404, 'delivery_not_found', 'This delivery does not exist');
-  end if;
-  perform from public.orders as o where o.id = changed.order_id for no key update;
-  -- A locked delivery counts as changed: the request that has it waits for this order.
-  select * into changed from public.deliveries as d where d.id = changed.id for no key update skip locked;
-  if not found or changed.delivery_status is distinct from set_delivery_status.expected_status then
+  changed := private.lock_delivery(set_delivery_status.delivery_id);
+  if changed.delivery_status is distinct from set_delivery_status.expected_status then
     perform private.refuse(409, 'delivery_changed', 'This delivery was changed in the meantime. Nothing was saved');
   end if;
   state_before := private.order_state(changed.order_id);
@@ -422,8 +447,13 @@ begin
   if had_delivery is not null then
     update public.deliveries as d
     set delivery_status = had_delivery ->> 'delivery_status',
+        delivery_person = had_delivery ->> 'delivery_person',
+        delivery_phone = had_delivery ->> 'delivery_phone',
+        delivery_vehicle = had_delivery ->> 'delivery_vehicle',
         pickup_time = (had_delivery ->> 'pickup_time')::timestamptz,
-        delivery_time = (had_delivery ->> 'delivery_time')::timestamptz
+        delivery_time = (had_delivery ->> 'delivery_time')::timestamptz,
+        taken_by = had_delivery ->> 'taken_by',
+        ready_at = (had_delivery ->> 'ready_at')::timestamptz
     where d.order_id = change.order_id;
   end if;
   perform private.state('undoes', false);

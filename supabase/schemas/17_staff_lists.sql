@@ -6,18 +6,6 @@ return interval '60 minutes';
 comment on function private.delivery_promise is
   'Time after the payment from which an order is late. deliveryPromiseMinutes in domain/delivery-status.ts.';
 
-create function private.work_step(order_status text, payment_status text, delivery_status text) returns text
-language sql immutable
-return case
-  when payment_status <> 'paid' or not private.is_open_order(order_status) then null
-  when delivery_status = 'failed' then 'failed'
-  when private.shown_status(order_status) = 'out_for_delivery' then 'on_the_way'
-  when delivery_status = 'assigned' then 'assigned'
-  else 'prepare'
-end;
-comment on function private.work_step is
-  'What a paid order waits for: prepare (in the shop, without a rider), assigned (its rider picks it up), on_the_way, or failed (its delivery failed: try again or refund). Null: nothing. Also of orders that were shipped without a rider, delivery_status is pending until one is assigned.';
-
 create function private.short_search_rows() returns integer
 language sql immutable
 return 2000;
@@ -175,9 +163,9 @@ begin
         (select d.created_at from public.deliveries as d where d.order_id = o.id), o.created_at
       ) < now() - private.delivery_promise()$sql$
       else case when filters.due is not null then
-        is_open || format($sql$ and o.payment_status = 'paid' and private.work_step(
-          o.status, o.payment_status, (select d.delivery_status from public.deliveries as d where d.order_id = o.id)
-        ) = %L$sql$, filters.due)
+        is_open || format($sql$ and o.payment_status = 'paid' and coalesce(
+          (select private.work_step(o.status, o.payment_status, d) from public.deliveries as d where d.order_id = o.id), 'prepare'
+        ) = any (%L)$sql$, case filters.due when 'prepare' then array['prepare', 'preparing'] else array[filters.due] end)
       end
     end;
   else
@@ -511,7 +499,7 @@ begin
 end
 $$;
 comment on function public.search_orders is
-  'For staff: a page of orders, newest first, after the one named by before_created_at and before_id. search: words that must all match, ignoring case, in number, name, email, phone, address, area or products; or a phone number; or a complete tracking number or M-PESA receipt. status: shipped includes out_for_delivery. payment: paid, unpaid, needs_review, refund_due, refunded. from_day, until_day: in Nairobi. rider: name. due: late, or a step of private.work_step: prepare, assigned, on_the_way, failed.';
+  'For staff: a page of orders, newest first, after the one named by before_created_at and before_id. search: words that must all match, ignoring case, in number, name, email, phone, address, area or products; or a phone number; or a complete tracking number or M-PESA receipt. status: shipped includes out_for_delivery. payment: paid, unpaid, needs_review, refund_due, refunded. from_day, until_day: in Nairobi. rider: name. due: late, or a step of private.work_step: prepare (also being prepared), ready, on_the_way, failed.';
 
 create function public.count_orders(
   search text default '', status text default null, payment text default null, from_day date default null,
@@ -560,7 +548,7 @@ comment on function public.count_deliveries is
   'For staff: number of deliveries that search_deliveries finds on all pages. 501 means more than 500, for a search or rider; 10001 more than 10,000, for other filters.';
 
 create function public.count_work() returns table (
-  to_prepare integer, on_the_way integer, failed integer, late integer, unpaid integer, refunds_due integer, to_assign integer,
+  to_prepare integer, ready integer, on_the_way integer, failed integer, late integer, unpaid integer, refunds_due integer, to_assign integer,
   late_deliveries integer
 )
 language plpgsql stable security definer set search_path = '' as $$
@@ -568,6 +556,7 @@ begin
   perform private.expect_staff();
   return query select
     private.count_in_list(('orders', null, null, null, null, null, null, 'prepare')),
+    private.count_in_list(('orders', null, null, null, null, null, null, 'ready')),
     private.count_in_list(('orders', null, null, null, null, null, null, 'on_the_way')),
     private.count_in_list(('orders', null, null, null, null, null, null, 'failed')),
     private.count_in_list(('orders', null, null, null, null, null, null, 'late')),

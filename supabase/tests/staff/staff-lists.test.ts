@@ -1,7 +1,8 @@
 // Staff lists: search of orders and deliveries by customers and riders, and filters by open work.
 import { testDatabases } from '@jani-juice/backend/testing';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { deliveryPromiseMinutes } from '../../../domain/delivery-status.ts';
+import { deliveryPromiseMinutes, type WorkStep, workStep } from '../../../domain/delivery-status.ts';
+import type { DeliveryStatus, OrderPaymentStatus, OrderStatus } from '../../types.ts';
 import { expectRefusal, type Person } from '../shop-database.ts';
 import { setUpShop } from '../steps.ts';
 
@@ -352,59 +353,81 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test.each([
-    // status, payment, delivery, waits for
-    ['processing', 'paid', null, 'prepare'],
-    ['pending', 'paid', 'pending', 'prepare'],
-    ['processing', 'paid', 'pending', 'prepare'],
-    ['processing', 'paid', 'assigned', 'assigned'],
-    ['processing', 'paid', 'failed', 'failed'],
-    ['shipped', 'paid', 'failed', 'failed'],
-    ['shipped', 'paid', 'pending', 'on_the_way'],
-    ['shipped', 'paid', 'in_transit', 'on_the_way'],
-    ['out_for_delivery', 'paid', 'picked_up', 'on_the_way'],
-    ['delivered', 'paid', 'delivered', null],
-    ['cancelled', 'paid', 'failed', null],
-    ['processing', 'unpaid', null, null],
-    ['pending', 'needs_review', null, null],
-    ['processing', 'refunded', 'failed', null],
-  ])(
-    'an order that is %s and %s, with a delivery that is %s, waits for %s',
-    async (status, payment, delivery, step) => {
+    // status, payment, delivery, taken, packed, waits for
+    ['processing', 'paid', null, false, false, 'prepare'],
+    ['pending', 'paid', 'pending', false, false, 'prepare'],
+    ['processing', 'paid', 'assigned', false, false, 'prepare'],
+    ['processing', 'paid', 'pending', true, false, 'preparing'],
+    ['processing', 'paid', 'assigned', true, true, 'ready'],
+    ['processing', 'paid', 'pending', false, true, 'ready'],
+    ['processing', 'paid', 'failed', true, true, 'failed'],
+    ['shipped', 'paid', 'failed', false, false, 'failed'],
+    ['shipped', 'paid', 'pending', true, false, 'on_the_way'],
+    ['shipped', 'paid', 'in_transit', true, true, 'on_the_way'],
+    ['out_for_delivery', 'paid', 'picked_up', true, true, 'on_the_way'],
+    ['delivered', 'paid', 'delivered', true, true, null],
+    ['cancelled', 'paid', 'failed', false, true, null],
+    ['processing', 'unpaid', null, false, false, null],
+    ['pending', 'needs_review', null, false, false, null],
+    ['processing', 'refunded', 'failed', false, true, null],
+  ] satisfies [OrderStatus, OrderPaymentStatus, DeliveryStatus | null, boolean, boolean, WorkStep | null][])(
+    'an order that is %s and %s, with a delivery that is %s, taken: %s, packed: %s, waits for %s',
+    async (status, payment, delivery, isTaken, isPacked, step) => {
+      const made = {
+        delivery_status: delivery,
+        taken_by: isTaken ? 'amina@jani.example' : null,
+        ready_at: isPacked ? '2026-11-28T10:00:00Z' : null,
+      };
       const { rows } = await database.query<{ step: string | null }>(
-        'select private.work_step($1, $2, $3) as step',
-        [status, payment, delivery],
+        `select private.work_step($1, $2, jsonb_populate_record(null::public.deliveries, $3)) as step`,
+        [status, payment, JSON.stringify(made)],
       );
       expect(rows[0]?.step).toBe(step);
+      // The panel decides alike about the deliveries that it has.
+      if (made.delivery_status !== null) {
+        expect(
+          workStep({ status, payment_status: payment }, { ...made, delivery_status: made.delivery_status }),
+        ).toBe(step);
+      }
     },
   );
 
-  test('an order leaves "to prepare" with its rider, and a failed delivery is counted as failed', async () => {
+  test('an order leaves "to prepare" when it is packed, and a failed delivery is counted as failed', async () => {
     const steps = async () => {
       const found: Record<string, boolean> = {};
-      for (const due of ['prepare', 'assigned', 'on_the_way', 'failed']) {
+      for (const due of ['prepare', 'ready', 'on_the_way', 'failed']) {
         found[due] = (await find({ due })).includes('A-2');
         expect(await count({ due })).toBe((await find({ due })).length);
       }
       return Object.keys(found).filter((due) => found[due]);
     };
-    const setDelivery = (status: string, rider: string | null) =>
-      database.query(
-        `update public.deliveries set delivery_status = $1, delivery_person = $2
+    const setDelivery = (change: string) =>
+      database.execute(
+        `update public.deliveries set ${change}
          where order_id = (select id from public.orders where order_number = 'A-2')`,
-        [status, rider],
       );
     const seen: unknown[] = [await steps()];
-    for (const status of ['assigned', 'picked_up', 'failed']) {
-      await setDelivery(status, 'Joseph');
+    for (const change of [
+      `delivery_status = 'assigned', delivery_person = 'Joseph'`,
+      `taken_by = 'amina@jani.example'`,
+      'ready_at = now()',
+      `delivery_status = 'picked_up'`,
+      `delivery_status = 'failed'`,
+      `delivery_status = 'assigned'`,
+      `delivery_status = 'pending', delivery_person = null, taken_by = null, ready_at = null`,
+    ]) {
+      await setDelivery(change);
       seen.push(await steps());
     }
-    await setDelivery('pending', null);
-    expect([...seen, await steps()]).toEqual([
-      ['prepare'],
-      ['assigned'],
-      ['on_the_way'],
-      ['failed'],
-      ['prepare'],
+    expect(seen.flat()).toEqual([
+      'prepare',
+      'prepare',
+      'prepare',
+      'ready',
+      'on_the_way',
+      'failed',
+      'ready',
+      'prepare',
     ]);
   });
 
@@ -412,6 +435,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await ask('select * from public.count_work()')).toEqual([
       {
         to_prepare: 2,
+        ready: 0,
         on_the_way: 1,
         failed: 0,
         late: 2,

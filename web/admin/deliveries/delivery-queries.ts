@@ -1,7 +1,7 @@
 // Queries of the deliveries screen and their keys.
 
 import { useQuery } from '@tanstack/react-query';
-import type { DeliveryStatus } from '../../../supabase/types.ts';
+import type { DeliveryStatus, OrderEventKind } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { dataOf, rowOrNull } from '../data/table-answer.ts';
 import { isUuid } from '../dialogs/uuid.ts';
@@ -27,7 +27,7 @@ const parametersOf = ({ search, status, rider, due, from_day, until_day }: Deliv
 });
 
 const listed =
-  '*, order:orders(id, order_number, customer_name, customer_phone, shipping_address, city, delivery_notes, total_amount, status, payment_status, anonymised_at, order_items(quantity, product_name))';
+  '*, order:orders(id, order_number, customer_name, customer_phone, shipping_address, city, delivery_notes, total_amount, status, payment_status, anonymised_at, order_items(quantity, product_name, product:products(brand)))';
 
 /** Newest first. */
 export function readDeliveries(tables: Staff['tables'], filters: DeliveryFilters) {
@@ -47,6 +47,18 @@ export function readDeliveries(tables: Staff['tables'], filters: DeliveryFilters
 type Answer = Awaited<ReturnType<ReturnType<typeof readDeliveries>>>;
 /** A delivery with its order, as in the list. */
 export type ListedDelivery = NonNullable<Answer['data']>[number];
+
+/** The deliveries of paid orders that are neither delivered nor cancelled, the earliest payment first; undefined until loaded. */
+export function useWorkQueue() {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['deliveries', 'queue'],
+    queryFn: async ({ signal }): Promise<ListedDelivery[]> =>
+      dataOf(
+        await tables.rpc('work_queue').select(listed).order('created_at').order('id').abortSignal(signal),
+      ),
+  });
+}
 
 export function useDeliveries(filters: DeliveryFilters) {
   const { tables } = useMember().staff;
@@ -92,12 +104,13 @@ export function useDelivery(id: string) {
 export async function lastDeliveryChange(
   tables: Staff['tables'],
   orderId: string,
+  kinds: readonly OrderEventKind[] = ['delivery_status_changed', 'delivery_assigned'],
 ): Promise<{ actor: string; details: { to?: DeliveryStatus; person?: string }; at: string } | null> {
   const { data } = await tables
     .from('order_events')
     .select('actor_email, details, happened_at')
     .eq('order_id', orderId)
-    .in('kind', ['delivery_status_changed', 'delivery_assigned'])
+    .in('kind', kinds)
     .order('id', { ascending: false })
     .limit(1);
   const last = data?.[0];

@@ -31,6 +31,7 @@ export const useDeliveryStatus = () =>
         row.delivery_status !== to) ||
       (table === 'orders' && row.id === order.id && row.payment_status !== order.payment_status),
     statusOf: ({ delivery_status }) => delivery_status,
+    label: statusLabel,
     success: 'Delivery status updated successfully',
     failure: 'Failed to update delivery status',
   });

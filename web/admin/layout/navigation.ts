@@ -11,6 +11,7 @@ export interface Entry {
 }
 
 export const screens: readonly Entry[] = [
+  { label: 'Today', to: '/admin/today', icon: 'today' },
   { label: 'Dashboard', to: '/admin/dashboard', icon: 'dashboard' },
   { label: 'Products', to: '/admin/products', icon: 'bottle' },
   {

@@ -1,6 +1,7 @@
 // Icons of the staff area. Separate, so that visitors do not load them.
 
 const drawings = {
+  today: 'M6.5 4v3m11-3v3M4 6.5h16v13H4zm0 4h16m-11.5 5 2.2 2.2 4.6-4.7',
   dashboard: 'M4 4.5h6.5v7H4zM13.5 4.5H20V9h-6.5zM13.5 12.5H20v7h-6.5zM4 15h6.5v4.5H4z',
   bottle:
     'M10 3h4v3.5c0 1.5 2.5 2 2.5 5V20a1 1 0 0 1-1 1h-7a1 1 0 0 1-1-1v-8.5c0-3 2.5-3.5 2.5-5V3ZM7.5 13h9',
@@ -9,6 +10,7 @@ const drawings = {
     'M6.5 19.5a2.5 2.5 0 1 0 0-5 2.5 2.5 0 0 0 0 5Zm11 0a2.5 2.5 0 1 0 0-5 2.5 2.5 0 0 0 0 5ZM9 17h5.5c0-3 1-5 2.5-5.5L15 4.5h-2.5M4 11.5h6.5V17',
   inbox: 'M4 13.5 6.5 5h11L20 13.5v6H4v-6Zm0 0h4.5l1.5 2.5h4l1.5-2.5H20',
   message: 'M4 5h16v11.5h-8.5L7 20.5v-4H4V5Zm4 4.5h8m-8 3.5h5',
+  note: 'M5 4h14v11l-5 5H5zM19 15h-5v5M8.5 8.5h7m-7 3.5h4',
   scales:
     'M12 4v16m-4 0h8M5 7.5h14M5 7.5l-2.5 6a2.8 2.8 0 0 0 5 0L5 7.5Zm14 0-2.5 6a2.8 2.8 0 0 0 5 0l-2.5-6Z',
   sidebar: 'M4 5h16v14H4zM9.5 5v14',

@@ -230,7 +230,7 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
           className="mx-auto w-full max-w-[80rem] px-4 pt-6 pb-32 outline-none! md:px-8 md:pt-8"
         >
           <StaffNotices />
-          <Outlet />
+          <Outlet context={waiting} />
         </main>
       </div>
       {/* Preloads the page to which signing out leads, also without a network. Last, because the first link skips to the content. */}

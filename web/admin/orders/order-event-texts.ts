@@ -201,6 +201,16 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
       };
     case 'delivery_made':
       return { what: 'Ready to be assigned for delivery', tone: 'plain' };
+    case 'delivery_taken':
+      return {
+        what: facts.person ? `${facts.person} prepares it` : 'Nobody prepares it any more',
+        more: between(reason && reasons[reason], facts.instead_of && `Instead of ${facts.instead_of}`),
+        tone: 'plain',
+      };
+    case 'delivery_ready':
+      return { what: 'Packed', more: between(reason && reasons[reason]), tone: 'plain' };
+    case 'delivery_unpacked':
+      return { what: 'Not packed any more', more: between(reason && reasons[reason]), tone: 'plain' };
     case 'delivery_assigned':
       return {
         what: `Delivery assigned to ${facts.person ?? 'a rider'}`,

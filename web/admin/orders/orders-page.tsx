@@ -1,9 +1,7 @@
 // The orders: search, filters, export, status changes and details.
-import { useCallback } from 'react';
-import { Link, useLocation, useNavigate, useSearchParams } from 'react-router';
+import { Link, useSearchParams } from 'react-router';
 import { Button } from '../../ui/button.tsx';
 import { useRecentRiders, useWork } from '../deliveries/rider-queries.ts';
-import { useDialogUrlClose } from '../dialogs/use-dialog-url-close.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { type FilterParameters, noDays, readDays } from '../list/days.ts';
@@ -23,10 +21,10 @@ import { PrintList } from '../print/print-list.tsx';
 import { hasPaymentInReview } from '../status/states.ts';
 import { statusLabel } from '../status/status-badge.tsx';
 import { useNow } from '../ui/age.tsx';
-import { ProgressBar } from '../ui/progress-bar.tsx';
 import { usePart } from '../ui/use-part.ts';
 import type { Route } from './+types/orders-page.ts';
-import { loadOrderDialog, OrderRow, orderColumns } from './order-columns.tsx';
+import { OrderRow, orderColumns } from './order-columns.tsx';
+import { OrderDetails } from './order-details.tsx';
 import { exportColumns, printColumns } from './order-export.ts';
 import {
   decisionOf,
@@ -146,24 +144,9 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
           empty={describeEmpty(filters)}
         />
       </ListFrame>
-      <Details id={params.orderId ?? null} />
+      <OrderDetails screen="/admin/orders" id={params.orderId ?? null} />
     </>
   );
-}
-
-/** The dialog of an order, whose code is loaded when someone approaches the link. */
-function Details({ id }: { id: string | null }) {
-  const navigate = useNavigate();
-  const { search } = useLocation();
-  const close = useDialogUrlClose(
-    useCallback(
-      () => void navigate({ pathname: '/admin/orders', search }, { replace: true, preventScrollReset: true }),
-      [navigate, search],
-    ),
-  );
-  const part = usePart(loadOrderDialog, id !== null, close);
-  if (part) return <part.OrderDialog id={id} onClose={close} />;
-  return id === null ? null : <ProgressBar isRunning />;
 }
 
 function Refunds() {

@@ -25,6 +25,22 @@ interface Item {
 export const drinksOf = (items: readonly Item[]): string =>
   items.map(({ quantity, product_name }) => `${quantity} × ${product_name || 'Product'}`).join(', ');
 
+interface Drink extends Item {
+  /** Null once it is deleted. */
+  product: { brand: string | null } | null;
+}
+
+/** A drink's name without its brand, which most names begin with, and the brand. */
+export function drinkAndBrand({
+  product_name,
+  product,
+}: Omit<Drink, 'quantity'>): [drink: string, brand: string | null] {
+  const name = product_name || 'Product';
+  const brand = product?.brand;
+  const drink = brand && name.startsWith(`${brand} `) ? name.slice(brand.length).trim() : '';
+  return drink && brand ? [drink, brand] : [name, null];
+}
+
 export function unitsOf(items: readonly Item[]): string {
   const units = items.reduce((sum, { quantity }) => sum + quantity, 0);
   return `${units} ${units === 1 ? 'item' : 'items'}`;

@@ -28,6 +28,7 @@ export const useOrderStatus = () =>
       row.id === order.id &&
       ((row.status !== order.status && row.status !== to) || row.payment_status !== order.payment_status),
     statusOf: ({ status }) => status,
+    label: statusLabel,
     success: 'Order status updated successfully',
     failure: 'Failed to update order status',
   });

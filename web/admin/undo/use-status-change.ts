@@ -13,7 +13,6 @@ import {
 import { useSave } from '../data/use-save.ts';
 import { useMember } from '../layout/use-member.tsx';
 import type { RowChange } from '../live/use-live-changes.ts';
-import { type StaffStatus, statusLabel } from '../status/status-badge.tsx';
 import { offerUndo } from './offer-undo.tsx';
 
 type Change = Database['public']['CompositeTypes']['status_change'];
@@ -39,6 +38,7 @@ interface StatusChange<Row, Status> {
    */
   contradicts(row: Row, to: Status, change: RowChange): boolean;
   statusOf(row: Row): Status;
+  label(status: Status): string;
   /** The texts of the toasts. */
   success: string;
   failure: string;
@@ -56,7 +56,7 @@ function changeOf(answer: Answer): Change {
 
 const refreshed = ['orders', 'deliveries', 'products', 'dashboard'];
 
-export function useStatusChange<Row extends { id: string }, Status extends StaffStatus>(
+export function useStatusChange<Row extends { id: string }, Status extends string>(
   kind: StatusChange<Row, Status>,
 ) {
   const { tables } = useMember().staff;
@@ -76,7 +76,7 @@ export function useStatusChange<Row extends { id: string }, Status extends Staff
       showToast({
         kind: 'info',
         title: 'Undone',
-        text: `${kind.orderNumber(row)} is ${statusLabel(kind.statusOf(row))} again.`,
+        text: `${kind.orderNumber(row)} is ${kind.label(kind.statusOf(row))} again.`,
       });
     } catch (error) {
       const problem = error as Error;
@@ -112,7 +112,7 @@ export function useStatusChange<Row extends { id: string }, Status extends Staff
       offerUndo(
         {
           id: change.change_id,
-          title: `${kind.orderNumber(row)}: ${statusLabel(to)}`,
+          title: `${kind.orderNumber(row)}: ${kind.label(to)}`,
           notifiesCustomer: change.notifies_customer,
           orderId: kind.orderId(row),
           isOvertakenBy: (later) => kind.contradicts(row, to, later),

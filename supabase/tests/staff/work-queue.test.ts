@@ -1,0 +1,231 @@
+// The queue of paid orders: one step on, by whom, and back.
+import { testDatabases } from '@jani-juice/backend/testing';
+import { beforeEach, describe, expect, test } from 'vitest';
+import {
+  type Caller,
+  everyone,
+  expectRefusal,
+  makeProduct,
+  type PlacedOrder,
+  secondStepPassed,
+} from '../shop-database.ts';
+import { setUpShop } from '../steps.ts';
+
+interface Delivery {
+  id: string;
+  delivery_status: string;
+  delivery_person: string | null;
+  taken_by: string | null;
+  is_packed: boolean;
+  step: string | null;
+  order_status: string;
+}
+interface Change {
+  change_id: string;
+  undo_seconds: number;
+  notifies_customer: boolean;
+}
+const rider = { delivery_person: 'Brian', delivery_phone: '0722000111', delivery_vehicle: 'Motorbike' };
+
+describe.each(testDatabases())('on %s', (kind) => {
+  const shop = setUpShop(kind);
+  const { database, callAs, asStaff, queryAs, readRow, readColumn, place, pay, setStatus, eventsOf } = shop;
+  let product: string;
+  let order: PlacedOrder;
+  beforeEach(async () => {
+    await database.execute('delete from private.rate_limits');
+    product = await makeProduct(database, 20);
+    order = await place(product);
+    await pay(order);
+  });
+
+  const read = async ({ id } = order) =>
+    (await readRow(
+      `select d.id, d.delivery_status, d.delivery_person, d.taken_by, d.ready_at is not null as is_packed,
+         private.work_step(o.status, o.payment_status, d) as step, o.status as order_status
+       from public.deliveries as d join public.orders as o on o.id = d.order_id where o.id = $1`,
+      [id],
+    )) as unknown as Delivery;
+  const moveOn = async (step: string, given: Record<string, unknown> = {}, by: Caller = 'staff') => {
+    const { id, step: expected_step } = await read();
+    return callAs<Change>(by, 'move_on', { delivery_id: id, expected_step, step, ...given });
+  };
+  const undo = ({ change_id }: Change) => asStaff('undo_status_change', { change_id });
+  const queue = async () =>
+    (await queryAs<{ order_id: string }>('staff', 'select order_id from public.work_queue()')).rows.map(
+      ({ order_id }) => order_id,
+    );
+
+  test('four steps lead from paid to delivered', async () => {
+    expect(await read()).toMatchObject({ step: 'prepare', taken_by: null, is_packed: false });
+    await moveOn('preparing');
+    expect(await read()).toMatchObject({
+      step: 'preparing',
+      taken_by: 'staff@jani.example',
+      is_packed: false,
+    });
+    await moveOn('ready');
+    expect(await read()).toMatchObject({ step: 'ready', is_packed: true, order_status: 'processing' });
+    expect(await moveOn('on_the_way', rider)).toMatchObject({ notifies_customer: true });
+    expect(await read()).toMatchObject({
+      step: 'on_the_way',
+      delivery_status: 'picked_up',
+      delivery_person: 'Brian',
+      order_status: 'out_for_delivery',
+    });
+    await moveOn('delivered');
+    expect(await read()).toMatchObject({
+      step: null,
+      delivery_status: 'delivered',
+      order_status: 'delivered',
+    });
+    expect((await eventsOf(order)).slice(-7)).toEqual([
+      'staff delivery_taken',
+      'staff delivery_ready',
+      'staff delivery_assigned',
+      'staff delivery_status_changed',
+      'staff status_changed',
+      'staff delivery_status_changed',
+      'staff status_changed',
+    ]);
+  });
+
+  test.each([
+    ['preparing', {}],
+    ['ready', {}],
+    ['on_the_way', rider],
+    ['delivered', {}],
+  ])('%s can be undone whole', async (step, given) => {
+    const before = await read();
+    const change = await moveOn(step, given);
+    expect(await read()).not.toEqual(before);
+    await undo(change);
+    expect(await read()).toEqual(before);
+  });
+
+  test('an order that is packed without being taken belongs to the member who packed it', async () => {
+    await moveOn('ready', {}, secondStepPassed);
+    expect(await read()).toMatchObject({ step: 'ready', taken_by: 'careful@jani.example' });
+    await moveOn('on_the_way', rider);
+    expect(await read()).toMatchObject({ taken_by: 'careful@jani.example' });
+  });
+
+  test('an order is given back, and taken over from a colleague', async () => {
+    await moveOn('preparing', {}, secondStepPassed);
+    await moveOn('preparing');
+    expect(await read()).toMatchObject({ step: 'preparing', taken_by: 'staff@jani.example' });
+    await moveOn('ready');
+    await moveOn('prepare');
+    expect(await read()).toMatchObject({ step: 'prepare', taken_by: null, is_packed: false });
+    expect(
+      await readColumn(
+        `select concat_ws(' ', kind, details ->> 'person', details ->> 'instead_of') from public.order_events
+         where order_id = $1 and kind in ('delivery_taken', 'delivery_ready', 'delivery_unpacked') order by id`,
+        [order.id],
+      ),
+    ).toEqual([
+      'delivery_taken careful@jani.example',
+      'delivery_taken staff@jani.example careful@jani.example',
+      'delivery_ready',
+      'delivery_taken staff@jani.example',
+      'delivery_unpacked',
+    ]);
+  });
+
+  test('of two members who take one order, the second is told', async () => {
+    const { id } = await read();
+    const take = (by: Caller) =>
+      callAs(by, 'move_on', { delivery_id: id, expected_step: 'prepare', step: 'preparing' });
+    await take(secondStepPassed);
+    await expectRefusal(take('staff'), 409, 'delivery_changed');
+    expect(await read()).toMatchObject({ taken_by: 'careful@jani.example' });
+  });
+
+  test('a rider who was assigned in the meantime keeps the delivery', async () => {
+    await asStaff('assign_delivery', { order_id: order.id, ...rider });
+    await expectRefusal(
+      moveOn('on_the_way', { ...rider, delivery_person: 'Otieno' }),
+      409,
+      'delivery_already_assigned',
+    );
+    await moveOn('on_the_way');
+    expect(await read()).toMatchObject({ step: 'on_the_way', delivery_person: 'Brian' });
+  });
+
+  test.each([
+    [{}, 'delivery_person_missing'],
+    [{ delivery_person: 'Brian' }, 'delivery_phone_missing'],
+    [{ delivery_person: 'Brian', delivery_phone: '0722000111' }, 'delivery_vehicle_missing'],
+    [{ ...rider, delivery_person: 'B'.repeat(121) }, 'delivery_too_long'],
+  ])('nobody leaves the shop without a rider: %j', async (given, code) => {
+    await expectRefusal(moveOn('on_the_way', given), 400, code);
+    expect(await read()).toMatchObject({ step: 'prepare', delivery_person: null });
+  });
+
+  test('a failed delivery that is sent again is packed already', async () => {
+    await moveOn('on_the_way', rider);
+    const { id } = await read();
+    await asStaff('set_delivery_status', { delivery_id: id, status: 'failed', expected_status: 'picked_up' });
+    expect(await read()).toMatchObject({ step: 'failed', order_status: 'processing' });
+    await moveOn('ready');
+    expect(await read()).toMatchObject({
+      step: 'ready',
+      delivery_status: 'assigned',
+      delivery_person: 'Brian',
+    });
+    await moveOn('on_the_way');
+    expect(await read()).toMatchObject({ step: 'on_the_way', order_status: 'out_for_delivery' });
+  });
+
+  test('a status that is set elsewhere moves the order in the queue, too', async () => {
+    await setStatus(order, 'shipped');
+    expect(await read()).toMatchObject({ step: 'on_the_way', delivery_status: 'pending', is_packed: false });
+    await setStatus(order, 'delivered');
+    expect(await read()).toMatchObject({ step: null, is_packed: true });
+  });
+
+  test.each(['cancelled', 'delivered'])('an order that is %s is moved by nobody', async (status) => {
+    await setStatus(order, status);
+    const { id } = await read();
+    await expectRefusal(
+      asStaff('move_on', { delivery_id: id, expected_step: 'prepare', step: 'preparing' }),
+      409,
+      'delivery_changed',
+    );
+  });
+
+  test('a step that does not exist is refused', async () => {
+    await expectRefusal(moveOn('eaten'), 400, 'step_unknown');
+  });
+
+  test('the queue has open paid orders, the earliest payment first', async () => {
+    await database.execute('delete from public.deliveries');
+    const [first, second, unpaid, done] = [
+      await place(product),
+      await place(product),
+      await place(product),
+      await place(product),
+    ];
+    await pay(second);
+    await pay(first);
+    await pay(done);
+    await setStatus(done, 'delivered');
+    expect(await queue()).toEqual([second.id, first.id]);
+    expect(await queue()).not.toContain(unpaid.id);
+    await setStatus(second, 'cancelled');
+    expect(await queue()).toEqual([first.id]);
+  });
+
+  test('is for staff only', async () => {
+    const { id } = await read();
+    const outsiders = everyone.filter((person) => person !== 'staff' && person !== 'service');
+    for (const person of outsiders) {
+      const given = { delivery_id: id, expected_step: 'prepare', step: 'preparing' };
+      const refused = { code: expect.stringMatching(/^(PT403|42501)$/) };
+      await expect(callAs(person, 'move_on', given)).rejects.toMatchObject(refused);
+      await expect(queryAs(person, 'select from public.work_queue()')).rejects.toMatchObject(refused);
+    }
+    expect(await read()).toMatchObject({ step: 'prepare' });
+    expect(await queue()).toContain(order.id);
+  });
+});

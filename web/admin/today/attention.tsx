@@ -1,0 +1,62 @@
+// What waits for a decision besides the orders of the queue: each line leads to its screen.
+import { Link } from 'react-router';
+import { Icon } from '../../ui/icons.tsx';
+import type { Waiting } from '../live/use-waiting.ts';
+import { useOrdersNeedingReview } from '../orders/order-queries.ts';
+
+interface Matter {
+  count: number;
+  one: string;
+  many: string;
+  to: string;
+}
+
+export function useMatters(waiting: Waiting, late: number): Matter[] {
+  const reviews = useOrdersNeedingReview()?.count ?? 0;
+  return [
+    { count: late, one: 'order is late', many: 'orders are late', to: '/admin/orders?due=late' },
+    {
+      count: reviews,
+      one: 'paid order needs your decision',
+      many: 'paid orders need your decision',
+      to: '/admin/orders?payment=needs_review',
+    },
+    {
+      count: waiting.refunds,
+      one: 'refund waits for your approval',
+      many: 'refunds wait for your approval',
+      to: '/admin/orders?payment=refund_due',
+    },
+    {
+      count: waiting.money,
+      one: 'payment to match or check',
+      many: 'payments to match or check',
+      to: '/admin/reconciliation',
+    },
+    { count: waiting.inquiries, one: 'unread inquiry', many: 'unread inquiries', to: '/admin/inquiries' },
+    {
+      count: waiting.messages,
+      one: 'message was not sent',
+      many: 'messages were not sent',
+      to: '/admin/messages',
+    },
+  ].filter(({ count }) => count > 0);
+}
+
+export function Matters({ matters }: { matters: readonly Matter[] }) {
+  return (
+    <ul className="flex flex-wrap gap-2">
+      {matters.map(({ count, one, many, to }) => (
+        <li key={one} className="max-sm:grow">
+          <Link
+            to={to}
+            className="flex min-h-11 items-center gap-2 rounded-md border border-ember-200 bg-ember-50 px-3 text-sm font-semibold text-ink no-underline hover:border-ember-400"
+          >
+            <b className="tabular-nums">{count.toLocaleString('en-KE')}</b> {count === 1 ? one : many}
+            <Icon name="arrow" className="ml-auto size-4 text-ink-faint" />
+          </Link>
+        </li>
+      ))}
+    </ul>
+  );
+}

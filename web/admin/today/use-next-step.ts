@@ -1,0 +1,66 @@
+// Moves an order of the queue to another step, with an offer to undo it.
+import { type WorkStep, workStep } from '../../../domain/delivery-status.ts';
+import type { OrderEventKind } from '../../../supabase/types.ts';
+import { type ListedDelivery, lastDeliveryChange } from '../deliveries/delivery-queries.ts';
+import type { Rider } from '../deliveries/rider-queries.ts';
+import { useStatusChange } from '../undo/use-status-change.ts';
+
+/** Where an order of the queue can be. */
+export type Step = WorkStep | 'delivered';
+
+export const stepLabels: Record<Step, string> = {
+  prepare: 'To prepare',
+  preparing: 'Being prepared',
+  ready: 'Ready',
+  on_the_way: 'On the way',
+  failed: 'Delivery failed',
+  delivered: 'Delivered',
+};
+
+/** Events of the timeline that move an order in the queue. */
+const movingEvents = [
+  'delivery_taken',
+  'delivery_ready',
+  'delivery_unpacked',
+  'delivery_assigned',
+  'delivery_status_changed',
+] as const satisfies readonly OrderEventKind[];
+
+/** The step of a delivery alone: its order follows in a row of its own. */
+function stepOf(delivery: ListedDelivery): Step {
+  const { delivery_status: status } = delivery;
+  if (status === 'delivered') return 'delivered';
+  if (status === 'picked_up' || status === 'in_transit') return 'on_the_way';
+  return workStep({ status: 'processing', payment_status: 'paid' }, delivery) ?? 'prepare';
+}
+
+/** @param rider takes the orders that have none */
+export const useNextStep = (rider: Rider | undefined) =>
+  useStatusChange<ListedDelivery, Step>({
+    set: (tables, delivery, step) =>
+      tables.rpc('move_on', {
+        delivery_id: delivery.id,
+        expected_step: workStep(delivery.order, delivery) ?? '',
+        step,
+        ...(step === 'on_the_way' && delivery.delivery_person === null && rider
+          ? { delivery_person: rider.name, delivery_phone: rider.phone, delivery_vehicle: rider.vehicle }
+          : {}),
+      }),
+    conflict: 'delivery_changed',
+    async whatHappened(tables, { order }) {
+      const last = await lastDeliveryChange(tables, order.id, movingEvents);
+      const who = last ? `${last.actor} has just changed` : 'Someone has changed';
+      return `${who} ${order.order_number}. You see it as it is now; nothing of yours was saved.`;
+    },
+    orderNumber: ({ order }) => order.order_number,
+    orderId: ({ order }) => order.id,
+    contradicts: (delivery, step, { table, row }) =>
+      (table === 'deliveries' &&
+        row.id === delivery.id &&
+        ![workStep(delivery.order, delivery), step].includes(stepOf(row as ListedDelivery))) ||
+      (table === 'orders' && row.id === delivery.order.id && row.payment_status !== 'paid'),
+    statusOf: (delivery) => workStep(delivery.order, delivery) ?? 'prepare',
+    label: (step) => stepLabels[step],
+    success: 'The order moved on',
+    failure: 'The order could not be moved on',
+  });
