@@ -20,6 +20,12 @@ export const statusesOnceAssigned = deliveryStatuses.filter((status) => status !
  */
 export const deliveryPromiseMinutes = 60;
 
+const isOpenOrder = (status: OrderStatus): boolean => status !== 'delivered' && status !== 'cancelled';
+
+/** Whether an order is paid and neither delivered nor cancelled: then the promise of its delivery time runs. */
+export const isWaiting = (order: { status: OrderStatus; payment_status: OrderPaymentStatus }): boolean =>
+  order.payment_status === 'paid' && isOpenOrder(order.status);
+
 /** What a paid order waits for. */
 export type WorkStep = 'prepare' | 'preparing' | 'ready' | 'on_the_way' | 'failed';
 
@@ -28,7 +34,7 @@ export function workStep(
   order: { status: OrderStatus; payment_status: OrderPaymentStatus },
   delivery: { delivery_status: DeliveryStatus; taken_by: string | null; ready_at: string | null },
 ): WorkStep | null {
-  if (order.payment_status !== 'paid' || !isOpenOrder(order.status)) return null;
+  if (!isWaiting(order)) return null;
   if (delivery.delivery_status === 'failed') return 'failed';
   if (order.status === 'shipped' || order.status === 'out_for_delivery') return 'on_the_way';
   if (delivery.ready_at !== null) return 'ready';
@@ -38,29 +44,3 @@ export function workStep(
 /** Minutes until a payment's order is late, rounded down: negative once it is. */
 export const minutesLeft = (paidAt: string, now: number): number =>
   Math.floor((Date.parse(paidAt) + deliveryPromiseMinutes * 60_000 - now) / 60_000);
-
-const isOpenOrder = (status: OrderStatus): boolean => status !== 'delivered' && status !== 'cancelled';
-const isOpenDelivery = (status: DeliveryStatus): boolean => status !== 'delivered' && status !== 'failed';
-
-/** Whether a paid order has waited longer than promised. */
-export function isOrderLate(
-  order: { status: OrderStatus; payment_status: OrderPaymentStatus; created_at: string },
-  /** Creation time of its delivery, which is when it was paid; null without one. */
-  paidAt: string | null,
-  now: number,
-): boolean {
-  return (
-    order.payment_status === 'paid' &&
-    isOpenOrder(order.status) &&
-    now - Date.parse(paidAt ?? order.created_at) > deliveryPromiseMinutes * 60_000
-  );
-}
-
-/** Whether a delivery that is not finished has waited longer than promised. */
-export const isDeliveryLate = (
-  delivery: { delivery_status: DeliveryStatus; created_at: string; order: { status: OrderStatus } },
-  now: number,
-): boolean =>
-  isOpenDelivery(delivery.delivery_status) &&
-  delivery.order.status !== 'cancelled' &&
-  now - Date.parse(delivery.created_at) > deliveryPromiseMinutes * 60_000;

@@ -359,7 +359,7 @@ begin
   if (select private.work_step(o.status, o.payment_status, changed) from public.orders as o where o.id = changed.order_id)
     is distinct from move_on.expected_step
   then
-    perform private.refuse(409, 'delivery_changed', 'This order was changed in the meantime. Nothing was saved');
+    perform private.refuse(409, 'delivery_changed', 'This delivery was changed in the meantime. Nothing was saved');
   end if;
   state_before := private.order_state(changed.order_id);
   case move_on.step

@@ -433,6 +433,8 @@ const procedures: Record<string, Person[]> = {
   search_deliveries: signedIn,
   count_deliveries: signedIn,
   count_work: signedIn,
+  work_queue: signedIn,
+  move_on: signedIn,
   recent_riders: signedIn,
   find_products: signedIn,
   list_categories: signedIn,

@@ -22,6 +22,9 @@ const storedArguments = {
   'assign_delivery.delivery_notes': 'optional',
   'acknowledge_sent_twice.note': 'reason',
   'dismiss_message_to_check.note': 'reason',
+  'move_on.delivery_person': 'required',
+  'move_on.delivery_phone': 'required',
+  'move_on.delivery_vehicle': 'required',
   'note_change.note': 'reason',
   'note_refund_by_hand.reason': 'reason',
   'request_refund.reason': 'reason',
@@ -31,8 +34,8 @@ const storedArguments = {
 } as const;
 /** Arguments that are compared, or of which only known values are stored. */
 const comparedArguments = new Set(
-  `access_key access_keys brand category channel decision due expected_payment_status expected_status identifier kind payment
-   phone_last_four product_slug receipt refund_receipt resolution rider search seen_receipt sort status token tracking_number`.split(
+  `access_key access_keys brand category channel decision due expected_payment_status expected_status expected_step identifier kind payment
+   phone_last_four product_slug receipt refund_receipt resolution rider search seen_receipt sort status step token tracking_number`.split(
     /\s+/,
   ),
 );
@@ -138,6 +141,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(assign({ [argument]: text }), 400, `${argument}_missing`);
     }
     await expectRefusal(assign({ delivery_notes: text }), 404, 'order_not_found');
+    // `move_on` reads a rider by the same function.
+    const check = (values: (string | null)[]) => readRows('select private.check_rider($1, $2, $3)', values);
+    await expectRefusal(check([null, '0712', 'Bike']), 400, 'delivery_person_missing');
   });
 
   test('of decisions and refunds, which one function reads', async () => {

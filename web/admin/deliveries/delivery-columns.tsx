@@ -1,6 +1,6 @@
 // A delivery in the list (docs/product.md#deliveries-screen): as a table row, as a compact row, and in the export.
 import { Link } from 'react-router';
-import { isDeliveryLate, statusesOnceAssigned } from '../../../domain/delivery-status.ts';
+import { isWaiting, statusesOnceAssigned } from '../../../domain/delivery-status.ts';
 import { shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -11,6 +11,7 @@ import { StaffIcon } from '../layout/staff-icons.tsx';
 import type { CsvColumn } from '../list/csv.ts';
 import { phoneCell } from '../list/phone-cell.ts';
 import type { Column } from '../list/row-list.tsx';
+import { Drinks } from '../orders/drinks.tsx';
 import { drinksOf, otherCity } from '../orders/place.ts';
 import { StatusBadge, statusLabel } from '../status/status-badge.tsx';
 import { confirmDeliveryStatus, deliveryStatusBlock } from '../status/status-change.ts';
@@ -18,6 +19,7 @@ import { StatusSelect } from '../status/status-select.tsx';
 import { Age, useNow } from '../ui/age.tsx';
 import { callTo } from '../ui/contact-link.tsx';
 import { formatClock, formatForFile } from '../ui/dates.ts';
+import { Due } from '../ui/due.tsx';
 import type { ListedDelivery } from './delivery-queries.ts';
 import { MapLink } from './map-link.tsx';
 import type { useDeliveryStatus } from './use-delivery-status.ts';
@@ -58,19 +60,7 @@ export function deliveryColumns(status: DeliveryStatus): Column<ListedDelivery>[
     {
       title: 'Items',
       width: '16%',
-      show: ({ order }) => (
-        <>
-          <span className="block truncate" title={drinksOf(order.order_items)}>
-            {drinksOf(order.order_items)}
-          </span>
-          {order.delivery_notes ? (
-            <span className="block truncate text-xs leading-5 text-ink-soft" title={order.delivery_notes}>
-              <span className="sr-only">Customer's notes: </span>
-              {order.delivery_notes}
-            </span>
-          ) : null}
-        </>
-      ),
+      show: ({ order }) => <Drinks order={order} />,
     },
     { title: 'Delivery Person', width: '9rem', show: (delivery) => <Rider delivery={delivery} /> },
     {
@@ -116,15 +106,8 @@ export function DeliveryRow({ delivery, status }: { delivery: ListedDelivery; st
         </p>
         {/* Same height without a rider: the address has its own line. */}
         {delivery_person || !place ? null : <p className="flex min-w-0 gap-1.5">{place}</p>}
-        <p className="truncate" title={order.delivery_notes ?? undefined}>
-          {drinksOf(order.order_items)}
-          {order.delivery_notes ? (
-            <span className="text-ink-soft">
-              {' · '}
-              <span className="sr-only">Customer's notes: </span>
-              {order.delivery_notes}
-            </span>
-          ) : null}
+        <p className="min-w-0">
+          <Drinks order={order} />
         </p>
         {delivery_person ? (
           <p className="flex min-w-0 text-ink-soft sm:col-span-2">
@@ -173,7 +156,7 @@ function OrderLink({ delivery: { order }, className }: { delivery: ListedDeliver
 }
 
 function DeliveryAge({ delivery }: { delivery: ListedDelivery }) {
-  return <Age at={delivery.created_at} isLate={isDeliveryLate(delivery, useNow())} />;
+  return isWaiting(delivery.order) ? <Due paidAt={delivery.created_at} /> : <Age at={delivery.created_at} />;
 }
 
 function CustomerPhone({

@@ -1,6 +1,6 @@
 // An order in the list (docs/product.md#orders-screen): as a table row and as a compact row.
 import { Link, useSearchParams } from 'react-router';
-import { isOrderLate } from '../../../domain/delivery-status.ts';
+import { isWaiting } from '../../../domain/delivery-status.ts';
 import { formatKes, shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { buttonStyle } from '../../ui/button.tsx';
@@ -8,11 +8,13 @@ import { Icon } from '../../ui/icons.tsx';
 import type { Column } from '../list/row-list.tsx';
 import { confirmOrderStatus, orderStatusBlock } from '../status/status-change.ts';
 import { loadStatusParts, StatusSelect } from '../status/status-select.tsx';
-import { Age, useNow } from '../ui/age.tsx';
+import { Age } from '../ui/age.tsx';
 import { callTo } from '../ui/contact-link.tsx';
+import { Due } from '../ui/due.tsx';
+import { Drinks } from './drinks.tsx';
 import { type ListedOrder, orderStatuses } from './order-queries.ts';
 import { PaymentBadge } from './payment-badge.tsx';
-import { areaOf, drinksOf, unitsOf } from './place.ts';
+import { areaOf } from './place.ts';
 import type { useOrderStatus } from './use-order-status.ts';
 
 type OrderStatus = ReturnType<typeof useOrderStatus>;
@@ -51,14 +53,7 @@ export function orderColumns(status: OrderStatus): Column<ListedOrder>[] {
     { title: 'Date', width: '5.5rem', show: (order) => <OrderAge order={order} /> },
     {
       title: 'Items',
-      show: ({ order_items }) => (
-        <>
-          <span className="block truncate" title={drinksOf(order_items)}>
-            {drinksOf(order_items)}
-          </span>
-          <span className="block text-xs text-ink-soft">{unitsOf(order_items)}</span>
-        </>
-      ),
+      show: (order) => <Drinks order={order} withUnits />,
     },
     {
       title: 'Area',
@@ -97,8 +92,8 @@ export function OrderRow({ order, status }: { order: ListedOrder; status: OrderS
           <bdi className="max-w-3/5 shrink-0 truncate font-semibold">{order.customer_name}</bdi>
           <span className="truncate text-ink-soft">· {areaOf(order)}</span>
         </p>
-        <p className="truncate" title={drinksOf(order.order_items)}>
-          {drinksOf(order.order_items) || 'No items'}
+        <p className="min-w-0">
+          <Drinks order={order} />
         </p>
         <p className="flex items-center gap-2 whitespace-nowrap tabular-nums">
           <PaymentBadge order={order} />
@@ -134,8 +129,11 @@ function StatusControl({ order, status }: { order: ListedOrder; status: OrderSta
 }
 
 function OrderAge({ order }: { order: ListedOrder }) {
-  const isLate = isOrderLate(order, order.delivery?.created_at ?? null, useNow());
-  return <Age at={order.created_at} isLate={isLate} />;
+  return isWaiting(order) ? (
+    <Due paidAt={order.delivery?.created_at ?? order.created_at} />
+  ) : (
+    <Age at={order.created_at} />
+  );
 }
 
 function PhoneLink({

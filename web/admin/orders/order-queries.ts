@@ -25,7 +25,7 @@ export interface OrderFilters extends Days {
   status: OrderStatus | '';
   payment: OrderPaymentStatus | 'refund_due' | '';
   rider: string;
-  due: 'prepare' | 'assigned' | 'on_the_way' | 'failed' | 'late' | '';
+  due: 'prepare' | 'ready' | 'on_the_way' | 'failed' | 'late' | '';
 }
 
 /** The filters as parameters of `search_orders` and `count_orders`. */
@@ -53,7 +53,7 @@ const searchOrders = (
 
 /** The columns of an order in the list. */
 export const listedColumns =
-  'id, order_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, anonymised_at, order_items(quantity, product_name), payments(status), delivery:deliveries(id, created_at, delivery_person)';
+  'id, order_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, anonymised_at, delivery_notes, order_items(quantity, product_name, product:products(brand)), payments(status), delivery:deliveries(id, created_at, delivery_person)';
 const exported =
   '*, order_items(quantity, product_name, unit_price), payments(receipt, charge_cents, status, needs_refund, completed_at, refunds(refund_cents, status, completed_at, refund_receipt)), delivery:deliveries(delivery_person)';
 

@@ -119,6 +119,7 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
               <QuickFilters
                 filters={[
                   quick('due', 'prepare', 'To prepare', work?.to_prepare),
+                  quick('due', 'ready', 'Ready', work?.ready),
                   quick('due', 'failed', 'Delivery failed', work?.failed),
                   quick('due', 'on_the_way', 'On the way', work?.on_the_way),
                   quick('due', 'late', 'Late', work?.late),
@@ -169,9 +170,12 @@ function describeEmpty({ values, isNarrowed, clear }: ListFilters<OrderParameter
   if (isDueAlone && values.due === 'prepare') {
     return {
       title: 'Nothing to prepare',
-      text: 'Every paid order has a rider, is on its way or was delivered.',
+      text: 'Every paid order is packed, on its way or delivered.',
       ...showAll,
     };
+  }
+  if (isDueAlone && values.due === 'ready') {
+    return { title: 'Nothing is ready', text: 'No packed order waits for its rider.', ...showAll };
   }
   if (isDueAlone && values.due === 'on_the_way') {
     return {

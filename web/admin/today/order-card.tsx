@@ -32,7 +32,7 @@ export function OrderCard({ delivery, step, rider }: OrderCardProps) {
   const urgent = isLate || step === 'failed';
   return (
     <li
-      className={`grid gap-1.5 rounded-lg border bg-card p-3 shadow-sm ${urgent ? 'border-danger/50 shadow-[inset_4px_0_0] shadow-danger' : 'border-line'}`}
+      className={`grid grid-cols-[minmax(0,1fr)] gap-1.5 rounded-lg border border-line bg-card p-3 shadow-sm ${urgent ? 'border-l-4 border-l-danger' : ''}`}
     >
       <div className="flex items-start justify-between gap-3">
         <ul className="min-w-0">
@@ -138,13 +138,18 @@ function Actions({ delivery, step, rider }: OrderCardProps) {
           tone="quiet"
           isBusy={isSaving}
           onClick={() => next.set(delivery, 'prepare')}
-          className="px-4!"
+          className="shrink-0 px-4! whitespace-nowrap"
         >
           Give back{forOrder}
         </Button>
       ) : null}
       {step === 'ready' && !needsRider ? (
-        <Button tone="quiet" isBusy={isSaving} onClick={() => assign(delivery.id)} className="px-4!">
+        <Button
+          tone="quiet"
+          isBusy={isSaving}
+          onClick={() => assign(delivery.id)}
+          className="shrink-0 px-4! whitespace-nowrap"
+        >
           Other rider{forOrder}
         </Button>
       ) : null}
@@ -153,7 +158,7 @@ function Actions({ delivery, step, rider }: OrderCardProps) {
           tone="quiet"
           isBusy={isSaving}
           onClick={() => status.set(delivery, 'failed')}
-          className="px-4!"
+          className="shrink-0 px-4! whitespace-nowrap"
         >
           Failed{forOrder}
         </Button>
@@ -165,7 +170,11 @@ function Actions({ delivery, step, rider }: OrderCardProps) {
         className="min-w-0 grow px-3!"
       >
         <span className="truncate">
-          {needsRider ? 'Choose a rider' : step === 'ready' ? `Hand over to ${carrier}` : label}
+          {needsRider
+            ? 'Choose a rider'
+            : step === 'ready'
+              ? `Hand over to ${carrier?.split(/\s/)[0]}`
+              : label}
           {forOrder}
         </span>
       </Button>

@@ -41,7 +41,7 @@ test.each(['phone', 'desktop'] as const)('four taps lead from paid to delivered,
   await card.findByText('You have it');
   await press(opened, card, 'Ready', order);
   const ready = await cardIn(/^Ready/, order);
-  await press(opened, ready, 'Hand over to Joseph Otieno', order);
+  await press(opened, ready, 'Hand over to Joseph', order);
   const away = await cardIn(/^On the way/, order);
   expect(away.getByText('Joseph Otieno')).toBeTruthy();
   await press(opened, away, 'Delivered', order);
@@ -74,7 +74,7 @@ test('a delivery that fails needs attention, and is sent again', async () => {
   const opened = await openScreen('/admin/today');
   await press(opened, await cardIn(/^To prepare/, order), 'Prepare', order);
   await press(opened, await cardIn(/^To prepare/, order), 'Ready', order);
-  await press(opened, await cardIn(/^Ready/, order), 'Hand over to Joseph Otieno', order);
+  await press(opened, await cardIn(/^Ready/, order), 'Hand over to Joseph', order);
   await press(opened, await cardIn(/^On the way/, order), 'Failed', order);
   await press(opened, await cardIn(/^Needs attention/, order), 'Send again', order);
   await cardIn(/^Ready/, order);

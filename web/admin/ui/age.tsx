@@ -27,21 +27,10 @@ function subscribe(listener: () => void): () => void {
 /** The time in steps of some seconds, the same for all components on the screen. */
 export const useNow = (): number => useSyncExternalStore(subscribe, () => now);
 
-interface AgeProps {
-  at: string;
-  /** Whether it waits too long. */
-  isLate?: boolean;
-}
-
-export function Age({ at, isLate = false }: AgeProps) {
+export function Age({ at }: { at: string }) {
   return (
-    <time
-      dateTime={at}
-      title={formatDateTime(at)}
-      className={`whitespace-nowrap tabular-nums ${isLate ? 'font-bold text-danger' : ''}`}
-    >
+    <time dateTime={at} title={formatDateTime(at)} className="whitespace-nowrap tabular-nums">
       {formatAge(at, useNow())}
-      {isLate ? ' late' : ''}
     </time>
   );
 }
