@@ -72,8 +72,8 @@ async function makeOrder(
       delivery_person: more.rider,
       delivery_phone: '0722 000 111',
       delivery_vehicle: 'Motorbike',
-      ready_at: new Date().toISOString(),
     });
+    await asOwner(shop, `/rest/v1/deliveries?order_id=eq.${order.id}`, 'PATCH', { ready_at: created_at });
   }
   return order;
 }

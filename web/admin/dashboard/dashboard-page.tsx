@@ -1,6 +1,10 @@
-// The dashboard: four statistics, quick actions, the system status and the last 30 days
+// The dashboard: what waits, four statistics, quick actions, the system status and the last 30 days
 // (docs/product.md#dashboard-screen).
+import { useOutletContext } from 'react-router';
+import { useWork } from '../deliveries/rider-queries.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
+import type { Waiting } from '../live/use-waiting.ts';
+import { Matters, queueMatters, useMatters } from '../today/attention.tsx';
 import type { Route } from './+types/dashboard-page.ts';
 import { ActivityCard } from './activity-card.tsx';
 import { QuickActions } from './quick-actions.tsx';
@@ -11,10 +15,14 @@ import { WithheldNotice } from './withheld-notice.tsx';
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Dashboard');
 
 export default function DashboardPage() {
+  const work = useWork();
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-6">
       <h1 className="text-3xl">Dashboard</h1>
       <WithheldNotice />
+      <Matters
+        matters={[...queueMatters(work), ...useMatters(useOutletContext<Waiting>(), work?.late ?? 0)]}
+      />
       <StatCards />
       <MoneyReceived />
       <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-6 xl:grid-cols-[minmax(0,1.7fr)_minmax(0,1fr)]">

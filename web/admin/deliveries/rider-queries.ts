@@ -13,6 +13,8 @@ export function useRecentRiders() {
 }
 export type Rider = NonNullable<ReturnType<typeof useRecentRiders>>[number];
 
+export type Work = NonNullable<ReturnType<typeof useWork>>;
+
 /** Number of orders and deliveries that wait for staff. */
 export function useWork() {
   const { tables } = useMember().staff;

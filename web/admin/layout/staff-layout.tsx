@@ -159,7 +159,7 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
   const isNavigating = useNavigation().state === 'loading';
   const storeName = useStoreName();
   const { isExpanded, drawer, isDrawerOpen, onDrawerClose, toggle } = useSidebar();
-  const waiting = useWaiting(screenOf(pathname) === '/admin/orders');
+  const waiting = useWaiting(['/admin/orders', '/admin/today'].includes(screenOf(pathname)));
   const isOnline = useIsOnline();
   // Loads the code of toasts in advance, because failures are announced offline too.
   useEffect(() => {

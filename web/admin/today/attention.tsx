@@ -1,6 +1,7 @@
-// What waits for a decision besides the orders of the queue: each line leads to its screen.
+// What waits for staff, as links to where it is done.
 import { Link } from 'react-router';
 import { Icon } from '../../ui/icons.tsx';
+import type { Work } from '../deliveries/rider-queries.ts';
 import type { Waiting } from '../live/use-waiting.ts';
 import { useOrdersNeedingReview } from '../orders/order-queries.ts';
 
@@ -11,6 +12,20 @@ interface Matter {
   to: string;
 }
 
+/** Whether there is any. */
+export const isThere = ({ count }: Matter): boolean => count > 0;
+
+/** The orders of the queue, for screens that do not show it. */
+export function queueMatters(work: Work | null | undefined): Matter[] {
+  const to = '/admin/today';
+  return [
+    { count: work?.to_prepare ?? 0, one: 'order to prepare', many: 'orders to prepare', to },
+    { count: work?.ready ?? 0, one: 'order is ready', many: 'orders are ready', to },
+    { count: work?.failed ?? 0, one: 'delivery failed', many: 'deliveries failed', to },
+  ];
+}
+
+/** What waits besides the queue. */
 export function useMatters(waiting: Waiting, late: number): Matter[] {
   const reviews = useOrdersNeedingReview()?.count ?? 0;
   return [
@@ -40,13 +55,13 @@ export function useMatters(waiting: Waiting, late: number): Matter[] {
       many: 'messages were not sent',
       to: '/admin/messages',
     },
-  ].filter(({ count }) => count > 0);
+  ];
 }
 
 export function Matters({ matters }: { matters: readonly Matter[] }) {
   return (
-    <ul className="flex flex-wrap gap-2">
-      {matters.map(({ count, one, many, to }) => (
+    <ul className="flex flex-wrap gap-2 empty:hidden">
+      {matters.filter(isThere).map(({ count, one, many, to }) => (
         <li key={one} className="max-sm:grow">
           <Link
             to={to}

@@ -11,7 +11,7 @@ import type { Waiting } from '../live/use-waiting.ts';
 import { OrderDetails } from '../orders/order-details.tsx';
 import { useNow } from '../ui/age.tsx';
 import type { Route } from './+types/today-page.ts';
-import { Matters, useMatters } from './attention.tsx';
+import { isThere, Matters, useMatters } from './attention.tsx';
 import { OrderCard } from './order-card.tsx';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Today');
@@ -41,7 +41,7 @@ export default function TodayPage({ params }: Route.ComponentProps) {
   const failed = queue.filter(({ step }) => step === 'failed');
   const late = queue.filter(({ delivery }) => minutesLeft(delivery.created_at, now) < 0).length;
   const matters = useMatters(useOutletContext<Waiting>(), late);
-  const needAttention = failed.length + matters.length > 0;
+  const needAttention = failed.length > 0 || matters.some(isThere);
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
       <h1 className="text-2xl">Today</h1>
