@@ -33,6 +33,15 @@ test('a part in brackets is left out where one of its placeholders is empty', ()
   expect(write(body, { payment: null })).toBe('Paid by Amina Kamau.');
 });
 
+test('a failed delivery is told with its reason, if there is one to tell', () => {
+  const body = 'We could not deliver {order}[: {failure}].';
+  expect(write(body, { failure: 'no_answer' })).toBe(
+    'We could not deliver JJ-20261121-1234: we could not reach you by phone.',
+  );
+  for (const failure of ['other', null] as const)
+    expect(write(body, { failure })).toBe('We could not deliver JJ-20261121-1234.');
+});
+
 test("a customer's text is not a template", () => {
   expect(write('{name}!', { customer_name: '{total} [x] $& {link}' })).toBe('{total} [x] $& {link}!');
 });

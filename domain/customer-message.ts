@@ -1,5 +1,6 @@
 // Messages to customers and staff: their placeholders, and how a template becomes the text of one message.
-import type { OutboxMessageChannel, OutboxMessageKind } from '../supabase/types.ts';
+import type { DeliveryFailureReason, OutboxMessageChannel, OutboxMessageKind } from '../supabase/types.ts';
+import { deliveryFailures } from './delivery-failure.ts';
 import { chargeCents, formatKsh, shownAmount } from './money.ts';
 import { newsletterLink } from './newsletter-link.ts';
 import { orderLink, shortOrderLink } from './order-link.ts';
@@ -16,6 +17,7 @@ export const messageKinds: Record<OutboxMessageKind, { label: string; reader: Re
   order_payment_held: { label: 'Payment received, order on hold', reader: 'customer' },
   order_payment_corrected: { label: 'Payment taken back', reader: 'customer' },
   order_on_its_way: { label: 'On its way', reader: 'customer' },
+  delivery_failed: { label: 'Delivery failed', reader: 'customer' },
   order_delivered: { label: 'Delivered', reader: 'customer' },
   order_refunded: { label: 'Money sent back', reader: 'customer' },
   order_cancelled: { label: 'Cancelled', reader: 'customer' },
@@ -36,6 +38,8 @@ export interface MessageFacts {
   total_amount: number;
   items: { name: string; quantity: number; unit_price: number }[];
   payment: { charge_cents: number; receipt: string | null; refund_receipt: string | null } | null;
+  /** Why the delivery failed; null where it has not, or nobody said why. */
+  failure: DeliveryFailureReason | null;
 }
 
 /** Values for a newsletter mail. */
@@ -93,6 +97,7 @@ export const placeholders = {
   due_back: 'what will be sent back, where money came',
   refunded: 'what was sent back',
   refund_receipt: 'the M-PESA receipt of the refund, where there is one',
+  failure: 'why the delivery failed, where it was said',
   link: 'the link to the order',
   receipt_link: 'the link to the receipt',
 } as const;
@@ -150,6 +155,7 @@ export const exampleFacts: MessageFacts = {
   total_amount: 190_100,
   items: [{ name: 'Mango Khat Juice', quantity: 2, unit_price: 95_000 }],
   payment: { charge_cents: 190_100, receipt: 'UKL3AB12CD', refund_receipt: 'UKM4EF56GH' },
+  failure: 'nobody_there',
 };
 
 /**
@@ -260,7 +266,7 @@ function orderValues(
   channel: OutboxMessageChannel,
   publicUrl: string,
 ): Record<keyof typeof placeholders, string> {
-  const { shop, payment, tracking_number, access_key, items } = facts;
+  const { shop, payment, failure, tracking_number, access_key, items } = facts;
   const linkTo = channel === 'text' ? shortOrderLink : orderLink;
   // Before a payment: the amount that will be charged.
   const money = formatKsh(payment?.charge_cents ?? chargeCents(facts.total_amount));
@@ -283,6 +289,7 @@ function orderValues(
     due_back: payment ? money : '',
     refunded: money,
     refund_receipt: payment?.refund_receipt ?? '',
+    failure: failure ? (deliveryFailures[failure]?.words ?? '') : '',
     link: linkTo(publicUrl, tracking_number, access_key),
     receipt_link: linkTo(publicUrl, tracking_number, access_key, 'receipt'),
   };

@@ -8,10 +8,12 @@ export type BackupOutcome = 'verified' | 'readable' | 'failed' | 'impossible';
 export type ChangeNoteKind = 'credit' | 'to_return' | 'returned';
 /** Values of `deliveries.delivery_status`. */
 export type DeliveryStatus = 'pending' | 'assigned' | 'picked_up' | 'in_transit' | 'delivered' | 'failed';
+/** Values of `deliveries.failure_reason`. */
+export type DeliveryFailureReason = 'nobody_there' | 'no_answer' | 'address_not_found' | 'not_accepted' | 'damaged' | 'rider_problem' | 'other';
 /** Values of `message_templates.channel`. */
 export type MessageTemplateChannel = 'mail' | 'text';
 /** Values of `message_templates.kind`. */
-export type MessageTemplateKind = 'order_received' | 'order_paid' | 'order_payment_held' | 'order_payment_corrected' | 'order_on_its_way' | 'order_delivered' | 'order_refunded' | 'order_cancelled' | 'order_expired' | 'newsletter_confirmation' | 'prompts_paused' | 'prompts_resumed' | 'refund_to_approve';
+export type MessageTemplateKind = 'order_received' | 'order_paid' | 'order_payment_held' | 'order_payment_corrected' | 'order_on_its_way' | 'delivery_failed' | 'order_delivered' | 'order_refunded' | 'order_cancelled' | 'order_expired' | 'newsletter_confirmation' | 'prompts_paused' | 'prompts_resumed' | 'refund_to_approve';
 /** Values of `messages_to_check.problem`. */
 export type MessageToCheckProblem = 'unreadable' | 'unknown_kind' | 'reversed';
 /** Values of `messages_to_check.resolution`. */
@@ -31,7 +33,7 @@ export type OrderStatus = 'pending' | 'processing' | 'shipped' | 'out_for_delive
 /** Values of `outbox_messages.channel`. */
 export type OutboxMessageChannel = 'mail' | 'text';
 /** Values of `outbox_messages.kind`. */
-export type OutboxMessageKind = 'order_received' | 'order_paid' | 'order_payment_held' | 'order_payment_corrected' | 'order_on_its_way' | 'order_delivered' | 'order_refunded' | 'order_cancelled' | 'order_expired' | 'newsletter_confirmation' | 'prompts_paused' | 'prompts_resumed' | 'refund_to_approve';
+export type OutboxMessageKind = 'order_received' | 'order_paid' | 'order_payment_held' | 'order_payment_corrected' | 'order_on_its_way' | 'delivery_failed' | 'order_delivered' | 'order_refunded' | 'order_cancelled' | 'order_expired' | 'newsletter_confirmation' | 'prompts_paused' | 'prompts_resumed' | 'refund_to_approve';
 /** Values of `outbox_messages.status`. */
 export type OutboxMessageStatus = 'waiting' | 'sending' | 'sent' | 'failed' | 'unsure' | 'over_budget';
 /** Values of `payment_messages.source`. */
@@ -94,9 +96,9 @@ export type Database = {
         ];
       };
       deliveries: {
-        Row: { created_at: string; delivery_notes: string | null; delivery_person: string | null; delivery_phone: string | null; delivery_status: DeliveryStatus; delivery_time: string | null; delivery_vehicle: string | null; id: string; order_id: string; pickup_time: string | null; ready_at: string | null; taken_by: string | null; updated_at: string; };
-        Insert: { created_at?: string; delivery_notes?: string | null; delivery_person?: string | null; delivery_phone?: string | null; delivery_status?: DeliveryStatus; delivery_time?: string | null; delivery_vehicle?: string | null; id?: string; order_id: string; pickup_time?: string | null; ready_at?: string | null; taken_by?: string | null; updated_at?: string; };
-        Update: { created_at?: string; delivery_notes?: string | null; delivery_person?: string | null; delivery_phone?: string | null; delivery_status?: DeliveryStatus; delivery_time?: string | null; delivery_vehicle?: string | null; id?: string; order_id?: string; pickup_time?: string | null; ready_at?: string | null; taken_by?: string | null; updated_at?: string; };
+        Row: { created_at: string; delivery_notes: string | null; delivery_person: string | null; delivery_phone: string | null; delivery_status: DeliveryStatus; delivery_time: string | null; delivery_vehicle: string | null; failure_reason: DeliveryFailureReason | null; failures: number; id: string; order_id: string; pickup_time: string | null; ready_at: string | null; taken_by: string | null; updated_at: string; };
+        Insert: { created_at?: string; delivery_notes?: string | null; delivery_person?: string | null; delivery_phone?: string | null; delivery_status?: DeliveryStatus; delivery_time?: string | null; delivery_vehicle?: string | null; failure_reason?: DeliveryFailureReason | null; failures?: number; id?: string; order_id: string; pickup_time?: string | null; ready_at?: string | null; taken_by?: string | null; updated_at?: string; };
+        Update: { created_at?: string; delivery_notes?: string | null; delivery_person?: string | null; delivery_phone?: string | null; delivery_status?: DeliveryStatus; delivery_time?: string | null; delivery_vehicle?: string | null; failure_reason?: DeliveryFailureReason | null; failures?: number; id?: string; order_id?: string; pickup_time?: string | null; ready_at?: string | null; taken_by?: string | null; updated_at?: string; };
         Relationships: [
           { foreignKeyName: "deliveries_order_id_fkey"; columns: ['order_id']; isOneToOne: true; referencedRelation: 'orders'; referencedColumns: ['id'] },
         ];
@@ -350,7 +352,7 @@ export type Database = {
       search_products: { Args: { search?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       send_message_again: { Args: { message_id: string; }; Returns: Database['public']['Tables']['outbox_messages']['Row']; SetofOptions: { from: '*'; to: 'outbox_messages'; isOneToOne: true; isSetofReturn: false }; };
       send_withheld_messages: { Args: { channel?: string | null; }; Returns: Json };
-      set_delivery_status: { Args: { delivery_id: string; status: string; expected_status: DeliveryStatus; although_unpaid?: boolean | null; }; Returns: Database['public']['CompositeTypes']['status_change'] };
+      set_delivery_status: { Args: { delivery_id: string; status: string; expected_status: DeliveryStatus; although_unpaid?: boolean | null; failure_reason?: string | null; }; Returns: Database['public']['CompositeTypes']['status_change'] };
       set_order_status: { Args: { order_id: string; status: OrderStatus; expected_status: OrderStatus; expected_payment_status: OrderPaymentStatus; although_unpaid?: boolean | null; }; Returns: Database['public']['CompositeTypes']['status_change'] };
       settle_payment: { Args: { payment_id: string; source: PaymentMessageSource; body: string; result: string; result_code?: string | null; result_description?: string | null; received_cents?: number | null; receipt?: string | null; merchant_request_id?: string | null; checkout_request_id?: string | null; source_address?: string | null; unreadable?: string[] | null; ended_by?: PaymentEndedBy | null; message_id?: number | null; }; Returns: Database['public']['CompositeTypes']['settled_payment'] };
       settle_reversal: { Args: { refund_id: string; source: PaymentMessageSource; body: string; result: string; result_code?: string | null; result_description?: string | null; refund_receipt?: string | null; refund_cents?: number | null; originator_conversation_id?: string | null; source_address?: string | null; unreadable?: string[] | null; }; Returns: Database['public']['CompositeTypes']['settled_refund'] };

@@ -1,17 +1,33 @@
 -- Earlier versions keep working: new columns are empty, and the numbers of count_work keep their names.
 
-alter table public.deliveries add column taken_by text, add column ready_at timestamptz;
+alter table public.deliveries
+  add column taken_by text, add column ready_at timestamptz, add column failure_reason text,
+  add column failures smallint not null default 0;
 
 comment on column public.deliveries.taken_by is 'Email address of the staff member who prepares the order. Null: nobody yet.';
 comment on column public.deliveries.ready_at is 'When the order was packed, at the latest when its rider took it. Null: not packed.';
+comment on column public.deliveries.failure_reason is 'Why the delivery failed, as staff stated it. Null: it has not failed, or nobody said why.';
+comment on column public.deliveries.failures is 'How often the goods came back.';
+
+alter table public.message_templates drop constraint "a template is of a kind that is known";
 
 alter table public.order_events drop constraint "a kind of event is known";
+
+alter table public.outbox_messages drop constraint "a kind of message is known";
 
 drop function public.count_work();
 
 drop function private.work_step(text,text,text);
 
+drop function public.set_delivery_status(uuid,text,text,boolean);
+
+alter table public.message_templates add constraint "a template is of a kind that is known" CHECK ((kind = ANY (ARRAY['order_received'::text, 'order_paid'::text, 'order_payment_held'::text, 'order_payment_corrected'::text, 'order_on_its_way'::text, 'delivery_failed'::text, 'order_delivered'::text, 'order_refunded'::text, 'order_cancelled'::text, 'order_expired'::text, 'newsletter_confirmation'::text, 'prompts_paused'::text, 'prompts_resumed'::text, 'refund_to_approve'::text])));
+
 alter table public.order_events add constraint "a kind of event is known" CHECK ((kind = ANY (ARRAY['order_placed'::text, 'status_changed'::text, 'payment_status_changed'::text, 'units_taken'::text, 'units_returned'::text, 'payment_prompted'::text, 'payment_completed'::text, 'payment_failed'::text, 'payment_in_review'::text, 'payment_unresolved'::text, 'payment_receipt_known'::text, 'payment_corrected'::text, 'payment_taken_back'::text, 'delivery_made'::text, 'delivery_assigned'::text, 'delivery_status_changed'::text, 'delivery_taken'::text, 'delivery_ready'::text, 'delivery_unpacked'::text, 'refund_requested'::text, 'refund_approved'::text, 'refund_withdrawn'::text, 'refund_sent'::text, 'refund_unknown'::text, 'refund_failed'::text, 'refund_completed'::text, 'refund_sent_twice'::text, 'refund_sent_twice_seen'::text])));
+
+alter table public.outbox_messages add constraint "a kind of message is known" CHECK ((kind = ANY (ARRAY['order_received'::text, 'order_paid'::text, 'order_payment_held'::text, 'order_payment_corrected'::text, 'order_on_its_way'::text, 'delivery_failed'::text, 'order_delivered'::text, 'order_refunded'::text, 'order_cancelled'::text, 'order_expired'::text, 'newsletter_confirmation'::text, 'prompts_paused'::text, 'prompts_resumed'::text, 'refund_to_approve'::text])));
+
+alter table public.deliveries add constraint "a reason of a failed delivery is known" CHECK ((failure_reason = ANY (ARRAY['nobody_there'::text, 'no_answer'::text, 'address_not_found'::text, 'not_accepted'::text, 'damaged'::text, 'rider_problem'::text, 'other'::text])));
 
 create or replace function private.before_delivery_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
@@ -72,6 +88,11 @@ begin
   end case;
   if private.was_picked_up(new.delivery_status) then
     new.ready_at := coalesce(new.ready_at, moment);
+  end if;
+  if new.delivery_status <> 'failed' then
+    new.failure_reason := null;
+  elsif private.has_left_shop(ordered.status) then
+    new.failures := new.failures + 1;
   end if;
   return new;
 end
@@ -171,7 +192,7 @@ begin
   -- delivery_assigned implies the status "assigned".
   if new.delivery_status <> status_before and not (is_newly_assigned and new.delivery_status = 'assigned') then
     perform private.record_order_event(new.order_id, 'delivery_status_changed', 'shop',
-      jsonb_build_object('from', status_before, 'to', new.delivery_status));
+      jsonb_build_object('from', status_before, 'to', new.delivery_status, 'failure', new.failure_reason));
   end if;
   if new.taken_by is distinct from old.taken_by then
     perform private.record_order_event(new.order_id, 'delivery_taken', 'shop',
@@ -196,7 +217,7 @@ language sql stable set search_path = '' as $$
       select jsonb_build_object(
         'delivery_status', d.delivery_status, 'delivery_person', d.delivery_person, 'delivery_phone', d.delivery_phone,
         'delivery_vehicle', d.delivery_vehicle, 'pickup_time', d.pickup_time, 'delivery_time', d.delivery_time,
-        'taken_by', d.taken_by, 'ready_at', d.ready_at
+        'taken_by', d.taken_by, 'ready_at', d.ready_at, 'failure_reason', d.failure_reason, 'failures', d.failures
       )
       from public.deliveries as d where d.order_id = o.id
     )
@@ -226,7 +247,7 @@ $$;
 comment on function private.lock_delivery is 'Locks the order of a delivery, then the delivery, and reads it.';
 
 create or replace function public.set_delivery_status(
-  delivery_id uuid, status text, expected_status text, although_unpaid boolean default false
+  delivery_id uuid, status text, expected_status text, although_unpaid boolean default false, failure_reason text default null
 ) returns public.status_change
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
@@ -241,14 +262,16 @@ begin
   end if;
   state_before := private.order_state(changed.order_id);
   perform private.state('although_unpaid', set_delivery_status.although_unpaid);
-  update public.deliveries as d set delivery_status = set_delivery_status.status where d.id = changed.id;
+  update public.deliveries as d
+  set delivery_status = set_delivery_status.status, failure_reason = set_delivery_status.failure_reason
+  where d.id = changed.id;
   perform private.state('although_unpaid', false);
   return private.record_status_change(changed.order_id, state_before);
 end
 $$;
 
 comment on function public.set_delivery_status is
-  'For staff: sets the status of a delivery that still has the expected one; its order follows. although_unpaid and result as in set_order_status.';
+  'For staff: sets the status of a delivery that still has the expected one; its order follows. failure_reason: why it failed; the customer reads it. although_unpaid and result as in set_order_status.';
 
 create or replace function public.undo_status_change(change_id uuid) returns void
 language plpgsql security definer set search_path = '' as $$
@@ -279,9 +302,7 @@ begin
   end if;
 
   perform private.state('undoes');
-  update public.orders as o
-  set status = change.state_before ->> 'status', cancel_reason = change.state_before ->> 'cancel_reason', updated_at = now()
-  where o.id = change.order_id and o.status <> change.state_before ->> 'status';
+  -- The delivery first: messages about its order read it.
   if had_delivery is not null then
     update public.deliveries as d
     set delivery_status = had_delivery ->> 'delivery_status',
@@ -291,9 +312,14 @@ begin
         pickup_time = (had_delivery ->> 'pickup_time')::timestamptz,
         delivery_time = (had_delivery ->> 'delivery_time')::timestamptz,
         taken_by = had_delivery ->> 'taken_by',
-        ready_at = (had_delivery ->> 'ready_at')::timestamptz
+        ready_at = (had_delivery ->> 'ready_at')::timestamptz,
+        failure_reason = had_delivery ->> 'failure_reason',
+        failures = coalesce((had_delivery ->> 'failures')::smallint, d.failures)
     where d.order_id = change.order_id;
   end if;
+  update public.orders as o
+  set status = change.state_before ->> 'status', cancel_reason = change.state_before ->> 'cancel_reason', updated_at = now()
+  where o.id = change.order_id and o.status <> change.state_before ->> 'status';
   perform private.state('undoes', false);
   perform private.withdraw_messages(change.order_id);
   delete from private.status_changes as c where c.id = change.id;
@@ -626,3 +652,231 @@ comment on function public.count_work is
 -- Execution rights
 grant execute on function public.search_orders, public.count_orders, public.search_deliveries, public.count_deliveries,
   public.count_work to authenticated, service_role;
+
+create or replace function private.failure_event_key(order_id uuid) returns text
+language sql stable set search_path = '' as $$
+  select nullif(d.failures, 0)::text from public.deliveries as d where d.order_id = failure_event_key.order_id;
+$$;
+
+comment on function private.failure_event_key is
+  'Key of messages about the way of an order: how often its goods came back, so that the next try is reported again. Null: never.';
+
+create or replace function private.queue_messages_of_delivery(old public.deliveries, new public.deliveries) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if new.delivery_status = 'failed' and old.delivery_status <> 'failed' and new.failure_reason is not null then
+    perform private.queue_order_messages(
+      new.order_id, 'delivery_failed', private.failure_event_key(new.order_id), due_at => now() + private.undo_window()
+    );
+  end if;
+end
+$$;
+
+create or replace function private.queue_messages_of_order(old public.orders, new public.orders) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if old.payment_status = 'unpaid' and new.payment_status <> 'unpaid' then
+    perform private.release_messages(new.id);
+  end if;
+  if old.payment_status <> new.payment_status then
+    if new.payment_status = 'paid' then
+      perform private.queue_order_messages(new.id, 'order_paid', private.payment_event_key(new.id));
+    elsif new.payment_status = 'needs_review' then
+      perform private.queue_order_messages(new.id, 'order_payment_held', private.payment_event_key(new.id));
+    elsif new.payment_status = 'refunded' then
+      perform private.queue_order_messages(new.id, 'order_refunded');
+    end if;
+  end if;
+  if old.status <> new.status then
+    if private.is_on_the_way(new.status) then
+      perform private.queue_order_messages(
+        new.id, 'order_on_its_way', private.failure_event_key(new.id), due_at => now() + private.undo_window()
+      );
+    elsif new.status = 'delivered' then
+      perform private.queue_order_messages(new.id, 'order_delivered', due_at => now() + private.undo_window());
+    elsif new.status = 'cancelled' and new.payment_status <> 'refunded' then
+      if new.cancel_reason = 'not_paid_in_time' then
+        -- Not without a prompt, nor when the link was withheld: the order may have a stranger's address.
+        if exists (select from public.payments as p where p.order_id = new.id) and not exists (
+          select from public.outbox_messages as m
+          where m.order_id = new.id and m.kind = 'order_received' and m.channel = 'mail' and m.status = 'over_budget'
+        ) then
+          perform private.queue_order_messages(new.id, 'order_expired', channels => array['mail']);
+        end if;
+      else
+        -- No texts for unpaid orders, because texts cost money.
+        perform private.queue_order_messages(new.id, 'order_cancelled',
+          channels => case when new.payment_status = 'unpaid' then array['mail'] else array['mail', 'text'] end,
+          due_at => now() + private.undo_window());
+      end if;
+    end if;
+    if new.status = 'cancelled' then
+      delete from public.outbox_messages as m
+      where m.order_id = new.id and m.status = 'over_budget' and not private.is_message_true(m.order_id, m.kind);
+    end if;
+  end if;
+end
+$$;
+
+create or replace function private.check_message_template() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  written text := coalesce(new.subject, '') || E'\n' || new.body;
+  is_newsletter boolean := new.kind = 'newsletter_confirmation';
+  placeholders text[] := array['shop', 'shop_phone', 'shop_email'] || case
+    when is_newsletter then array['confirm_link', 'unsubscribe_link']
+    when new.kind = 'refund_to_approve' then array['refund', 'order', 'receipt', 'requested_by', 'reason', 'staff_link']
+    when private.is_staff_message(new.kind) then array['cause', 'advice', 'code', 'began', 'till', 'staff_link']
+    else array[
+      'name', 'order', 'tracking', 'items', 'delivery_fee', 'total', 'paid', 'receipt', 'due_back', 'refunded', 'refund_receipt',
+      'failure', 'link', 'receipt_link'
+    ]
+  end;
+  unknown text;
+  missing text;
+begin
+  if private.visible_length(new.body) = 0 or (new.channel = 'mail' and private.visible_length(new.subject) = 0) then
+    perform private.refuse(400, 'template_empty', 'A message needs words');
+  elsif char_length(new.body) > 5000 or (new.channel = 'text' and char_length(new.body) > 480) or char_length(new.subject) > 150 then
+    perform private.refuse(400, 'template_too_long', 'This message is too long');
+  elsif new.subject ~ '[\n\r]' then
+    perform private.refuse(400, 'subject_has_lines', 'A subject is one line');
+  end if;
+  select named.word[1] into unknown
+  from regexp_matches(written, '\{([^{}]*)\}', 'g') as named (word)
+  where named.word[1] <> all (placeholders)
+  limit 1;
+  if found then
+    perform private.refuse(400, 'placeholder_unknown', format('There is no placeholder {%s}', unknown));
+  elsif is_newsletter then
+    select wanted.word into missing
+    from unnest(array['confirm_link', 'unsubscribe_link']) as wanted (word)
+    where position('{' || wanted.word || '}' in new.body) = 0
+    limit 1;
+    if found then
+      perform private.refuse(400, 'placeholder_missing', format('This message needs {%s}', missing));
+    end if;
+  end if;
+  -- Brackets that remain after all complete ones are removed.
+  if regexp_replace(regexp_replace(written, '\{[a-z_]+\}', '', 'g'), '\[[^][]*\]', '', 'g') ~ '[][{}]' then
+    perform private.refuse(400, 'brackets_unbalanced', 'A bracket is not closed, or stands within another');
+  elsif tg_op = 'UPDATE' then
+    new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
+  end if;
+  return new;
+end
+$$;
+
+create or replace function private.is_status_message(kind text) returns boolean
+language sql immutable
+return kind in ('order_on_its_way', 'delivery_failed', 'order_delivered', 'order_cancelled');
+
+comment on function private.is_status_message is
+  'Whether a kind of message reports a status change by staff, and is withdrawn with it.';
+
+-- Sending messages: the queue of the outbox and the daily budgets.
+
+create or replace function private.message_facts(order_id uuid, kind text, event_key text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+declare
+  shop jsonb := (
+    select jsonb_build_object('name', s.store_name, 'phone', s.support_phone, 'email', s.support_email)
+    from public.store_settings as s
+  );
+begin
+  if message_facts.kind = 'newsletter_confirmation' then
+    return jsonb_build_object('shop', shop, 'subscription_id', message_facts.event_key);
+  elsif private.is_staff_message(message_facts.kind) then
+    return jsonb_build_object('shop', shop) || private.staff_message_facts(message_facts.kind, message_facts.event_key);
+  end if;
+  return (select jsonb_build_object(
+    'shop', shop,
+    'tracking_number', o.tracking_number,
+    'access_key', (select k.access_key from private.order_keys as k where k.order_id = o.id limit 1),
+    'customer_name', o.customer_name,
+    'delivery_fee', o.delivery_fee,
+    'total_amount', o.total_amount,
+    'items', array(
+      select jsonb_build_object('name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
+      from public.order_items as i where i.order_id = o.id order by i.created_at, i.id
+    ),
+    'failure', (select d.failure_reason from public.deliveries as d where d.order_id = o.id),
+    'payment', (
+      select jsonb_build_object(
+        'charge_cents', p.charge_cents, 'receipt', p.receipt, 'paid_at', p.completed_at,
+        'refund_receipt', p.refund_receipt
+      )
+      -- The few payments of the order, before any order or limit: the planner would rather read all payments in order of completion.
+      from (select * from public.payments as own where own.order_id = o.id offset 0) as p
+      where p.status = 'completed'
+        and case
+          -- A blank or counted key.
+          when message_facts.event_key ~ '^[0-9]*$' then not p.needs_refund
+          -- Merged payments have one refund.
+          else exists (select from public.refunds as r where r.id::text = message_facts.event_key and r.payment_id = p.id)
+        end
+      order by p.completed_at desc
+      limit 1
+    )
+  )
+  from public.orders as o
+  where o.id = message_facts.order_id);
+end
+$$;
+
+comment on function private.message_facts is
+  'Values of a message''s placeholders. payment: the one that paid the order, or whose refund is the event_key. Newsletter mails: the shop and the subscription. Messages to staff: staff_message_facts.';
+
+create or replace function private.is_message_true(order_id uuid, kind text) returns boolean
+language sql stable set search_path = '' as $$
+  select case is_message_true.kind
+    when 'order_on_its_way' then private.shown_status(o.status) = 'out_for_delivery'
+    when 'delivery_failed' then private.is_in_shop(o.status) and exists (
+      select from public.deliveries as d where d.order_id = o.id and d.delivery_status = 'failed'
+    )
+    when 'order_delivered' then o.status = 'delivered'
+    -- Its link asks for a payment.
+    when 'order_received' then o.status <> 'cancelled'
+    -- order_refunded includes the cancellation.
+    when 'order_cancelled' then o.status = 'cancelled' and o.payment_status <> 'refunded'
+    when 'order_expired' then o.status = 'cancelled' and o.payment_status = 'unpaid'
+    when 'order_paid' then private.was_paid(o.payment_status)
+    when 'order_payment_held' then o.payment_status = 'needs_review'
+    when 'order_payment_corrected' then o.payment_status = 'unpaid' and o.status <> 'cancelled'
+    else true
+  end
+  from public.orders as o where o.id = is_message_true.order_id;
+$$;
+
+comment on function private.is_message_true is
+  'Whether the order still has the state that a message of this kind reports. Null without an order.';
+
+create or replace function private.after_delivery_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.record_delivery_events(old, new);
+  if old.delivery_status is distinct from new.delivery_status and not private.is_stated('undoes') then
+    perform private.move_order_with_delivery(old, new);
+    perform private.queue_messages_of_delivery(old, new);
+  end if;
+  return null;
+end
+$$;
+
+insert into public.message_templates (kind, channel, subject, body, default_subject, default_body)
+select kind, channel, subject, body, subject, body
+from (values
+  ('delivery_failed', 'text', null, '{shop}: we could not deliver {order}[: {failure}]. We will call you and try again. Or call {shop_phone}.'),
+  ('delivery_failed', 'mail', 'We could not deliver your order {order}', $text$Habari {name},
+
+We tried to deliver your order {order} and could not[: {failure}]. Nothing is lost: your drinks are back in our fridge, and your payment is safe.
+
+We will call you and try again. If another time or place is better, call us at {shop_phone}.
+
+Your order:
+{link}
+
+{shop}
+{shop_phone}
+{shop_email}$text$)
+) as template (kind, channel, subject, body);

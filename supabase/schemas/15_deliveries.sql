@@ -14,9 +14,14 @@ create table public.deliveries (
   updated_at timestamptz not null default now(),
   taken_by text,
   ready_at timestamptz,
+  failure_reason text,
+  failures smallint not null default 0,
   constraint "an order is delivered once" unique (order_id),
   constraint "a delivery status is known"
     check (delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit', 'delivered', 'failed')),
+  constraint "a reason of a failed delivery is known" check (failure_reason in (
+    'nobody_there', 'no_answer', 'address_not_found', 'not_accepted', 'damaged', 'rider_problem', 'other'
+  )),
   constraint "delivery details are short" check (
     char_length(delivery_person) <= 120 and char_length(delivery_phone) <= 40
     and char_length(delivery_vehicle) <= 120 and char_length(delivery_notes) <= 500
@@ -27,6 +32,8 @@ comment on column public.deliveries.pickup_time is 'When the status became picke
 comment on column public.deliveries.delivery_time is 'When the status became delivered. Null: never, or undone.';
 comment on column public.deliveries.taken_by is 'Email address of the staff member who prepares the order. Null: nobody yet.';
 comment on column public.deliveries.ready_at is 'When the order was packed, at the latest when its rider took it. Null: not packed.';
+comment on column public.deliveries.failure_reason is 'Why the delivery failed, as staff stated it. Null: it has not failed, or nobody said why.';
+comment on column public.deliveries.failures is 'How often the goods came back.';
 comment on column public.deliveries.updated_at is
   'Changes with every edit. A save sends the value that it read, and changes nothing if the row has changed since.';
 alter table public.deliveries enable row level security;
@@ -131,6 +138,11 @@ begin
   end case;
   if private.was_picked_up(new.delivery_status) then
     new.ready_at := coalesce(new.ready_at, moment);
+  end if;
+  if new.delivery_status <> 'failed' then
+    new.failure_reason := null;
+  elsif private.has_left_shop(ordered.status) then
+    new.failures := new.failures + 1;
   end if;
   return new;
 end

@@ -161,7 +161,7 @@ begin
   -- delivery_assigned implies the status "assigned".
   if new.delivery_status <> status_before and not (is_newly_assigned and new.delivery_status = 'assigned') then
     perform private.record_order_event(new.order_id, 'delivery_status_changed', 'shop',
-      jsonb_build_object('from', status_before, 'to', new.delivery_status));
+      jsonb_build_object('from', status_before, 'to', new.delivery_status, 'failure', new.failure_reason));
   end if;
   if new.taken_by is distinct from old.taken_by then
     perform private.record_order_event(new.order_id, 'delivery_taken', 'shop',
@@ -292,7 +292,7 @@ language sql stable set search_path = '' as $$
       select jsonb_build_object(
         'delivery_status', d.delivery_status, 'delivery_person', d.delivery_person, 'delivery_phone', d.delivery_phone,
         'delivery_vehicle', d.delivery_vehicle, 'pickup_time', d.pickup_time, 'delivery_time', d.delivery_time,
-        'taken_by', d.taken_by, 'ready_at', d.ready_at
+        'taken_by', d.taken_by, 'ready_at', d.ready_at, 'failure_reason', d.failure_reason, 'failures', d.failures
       )
       from public.deliveries as d where d.order_id = o.id
     )
@@ -389,7 +389,7 @@ $$;
 comment on function private.lock_delivery is 'Locks the order of a delivery, then the delivery, and reads it.';
 
 create function public.set_delivery_status(
-  delivery_id uuid, status text, expected_status text, although_unpaid boolean default false
+  delivery_id uuid, status text, expected_status text, although_unpaid boolean default false, failure_reason text default null
 ) returns public.status_change
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
@@ -404,13 +404,15 @@ begin
   end if;
   state_before := private.order_state(changed.order_id);
   perform private.state('although_unpaid', set_delivery_status.although_unpaid);
-  update public.deliveries as d set delivery_status = set_delivery_status.status where d.id = changed.id;
+  update public.deliveries as d
+  set delivery_status = set_delivery_status.status, failure_reason = set_delivery_status.failure_reason
+  where d.id = changed.id;
   perform private.state('although_unpaid', false);
   return private.record_status_change(changed.order_id, state_before);
 end
 $$;
 comment on function public.set_delivery_status is
-  'For staff: sets the status of a delivery that still has the expected one; its order follows. although_unpaid and result as in set_order_status.';
+  'For staff: sets the status of a delivery that still has the expected one; its order follows. failure_reason: why it failed; the customer reads it. although_unpaid and result as in set_order_status.';
 
 create function public.undo_status_change(change_id uuid) returns void
 language plpgsql security definer set search_path = '' as $$
@@ -441,9 +443,7 @@ begin
   end if;
 
   perform private.state('undoes');
-  update public.orders as o
-  set status = change.state_before ->> 'status', cancel_reason = change.state_before ->> 'cancel_reason', updated_at = now()
-  where o.id = change.order_id and o.status <> change.state_before ->> 'status';
+  -- The delivery first: messages about its order read it.
   if had_delivery is not null then
     update public.deliveries as d
     set delivery_status = had_delivery ->> 'delivery_status',
@@ -453,9 +453,14 @@ begin
         pickup_time = (had_delivery ->> 'pickup_time')::timestamptz,
         delivery_time = (had_delivery ->> 'delivery_time')::timestamptz,
         taken_by = had_delivery ->> 'taken_by',
-        ready_at = (had_delivery ->> 'ready_at')::timestamptz
+        ready_at = (had_delivery ->> 'ready_at')::timestamptz,
+        failure_reason = had_delivery ->> 'failure_reason',
+        failures = coalesce((had_delivery ->> 'failures')::smallint, d.failures)
     where d.order_id = change.order_id;
   end if;
+  update public.orders as o
+  set status = change.state_before ->> 'status', cancel_reason = change.state_before ->> 'cancel_reason', updated_at = now()
+  where o.id = change.order_id and o.status <> change.state_before ->> 'status';
   perform private.state('undoes', false);
   perform private.withdraw_messages(change.order_id);
   delete from private.status_changes as c where c.id = change.id;

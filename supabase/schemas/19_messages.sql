@@ -33,8 +33,8 @@ create table public.outbox_messages (
   constraint "a message is about an order, the newsletter or the shop"
     check ((order_id is null) = (kind in ('newsletter_confirmation', 'prompts_paused', 'prompts_resumed', 'refund_to_approve'))),
   constraint "a kind of message is known" check (kind in (
-    'order_received', 'order_paid', 'order_payment_held', 'order_payment_corrected', 'order_on_its_way', 'order_delivered', 'order_refunded',
-    'order_cancelled', 'order_expired', 'newsletter_confirmation', 'prompts_paused', 'prompts_resumed', 'refund_to_approve'
+    'order_received', 'order_paid', 'order_payment_held', 'order_payment_corrected', 'order_on_its_way', 'delivery_failed',
+    'order_delivered', 'order_refunded', 'order_cancelled', 'order_expired', 'newsletter_confirmation', 'prompts_paused', 'prompts_resumed', 'refund_to_approve'
   ))
 );
 comment on table public.outbox_messages is
@@ -94,8 +94,8 @@ create table public.message_templates (
   constraint "a template is of a mail or a text" check (channel in ('mail', 'text')),
   constraint "mails have a subject, texts have none" check ((subject is not null) = (channel = 'mail')),
   constraint "a template is of a kind that is known" check (kind in (
-    'order_received', 'order_paid', 'order_payment_held', 'order_payment_corrected', 'order_on_its_way', 'order_delivered', 'order_refunded',
-    'order_cancelled', 'order_expired', 'newsletter_confirmation', 'prompts_paused', 'prompts_resumed', 'refund_to_approve'
+    'order_received', 'order_paid', 'order_payment_held', 'order_payment_corrected', 'order_on_its_way', 'delivery_failed',
+    'order_delivered', 'order_refunded', 'order_cancelled', 'order_expired', 'newsletter_confirmation', 'prompts_paused', 'prompts_resumed', 'refund_to_approve'
   ))
 );
 comment on table public.message_templates is
@@ -130,6 +130,24 @@ $$;
 comment on function private.payment_event_key is
   'Key of messages about an order''s payment: blank, then the number of payments that were taken back, so that the next payment is reported again.';
 
+create function private.failure_event_key(order_id uuid) returns text
+language sql stable set search_path = '' as $$
+  select nullif(d.failures, 0)::text from public.deliveries as d where d.order_id = failure_event_key.order_id;
+$$;
+comment on function private.failure_event_key is
+  'Key of messages about the way of an order: how often its goods came back, so that the next try is reported again. Null: never.';
+
+create function private.queue_messages_of_delivery(old public.deliveries, new public.deliveries) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if new.delivery_status = 'failed' and old.delivery_status <> 'failed' and new.failure_reason is not null then
+    perform private.queue_order_messages(
+      new.order_id, 'delivery_failed', private.failure_event_key(new.order_id), due_at => now() + private.undo_window()
+    );
+  end if;
+end
+$$;
+
 create function private.queue_messages_of_order(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -147,7 +165,9 @@ begin
   end if;
   if old.status <> new.status then
     if private.is_on_the_way(new.status) then
-      perform private.queue_order_messages(new.id, 'order_on_its_way', due_at => now() + private.undo_window());
+      perform private.queue_order_messages(
+        new.id, 'order_on_its_way', private.failure_event_key(new.id), due_at => now() + private.undo_window()
+      );
     elsif new.status = 'delivered' then
       perform private.queue_order_messages(new.id, 'order_delivered', due_at => now() + private.undo_window());
     elsif new.status = 'cancelled' and new.payment_status <> 'refunded' then
@@ -185,7 +205,7 @@ declare
     when private.is_staff_message(new.kind) then array['cause', 'advice', 'code', 'began', 'till', 'staff_link']
     else array[
       'name', 'order', 'tracking', 'items', 'delivery_fee', 'total', 'paid', 'receipt', 'due_back', 'refunded', 'refund_receipt',
-      'link', 'receipt_link'
+      'failure', 'link', 'receipt_link'
     ]
   end;
   unknown text;
@@ -407,7 +427,7 @@ comment on function private.postpone_messages is
 
 create function private.is_status_message(kind text) returns boolean
 language sql immutable
-return kind in ('order_on_its_way', 'order_delivered', 'order_cancelled');
+return kind in ('order_on_its_way', 'delivery_failed', 'order_delivered', 'order_cancelled');
 comment on function private.is_status_message is
   'Whether a kind of message reports a status change by staff, and is withdrawn with it.';
 

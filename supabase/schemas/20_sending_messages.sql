@@ -24,6 +24,7 @@ begin
       select jsonb_build_object('name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
       from public.order_items as i where i.order_id = o.id order by i.created_at, i.id
     ),
+    'failure', (select d.failure_reason from public.deliveries as d where d.order_id = o.id),
     'payment', (
       select jsonb_build_object(
         'charge_cents', p.charge_cents, 'receipt', p.receipt, 'paid_at', p.completed_at,
@@ -33,7 +34,8 @@ begin
       from (select * from public.payments as own where own.order_id = o.id offset 0) as p
       where p.status = 'completed'
         and case
-          when message_facts.event_key = '' then not p.needs_refund
+          -- A blank or counted key.
+          when message_facts.event_key ~ '^[0-9]*$' then not p.needs_refund
           -- Merged payments have one refund.
           else exists (select from public.refunds as r where r.id::text = message_facts.event_key and r.payment_id = p.id)
         end
@@ -443,6 +445,9 @@ create function private.is_message_true(order_id uuid, kind text) returns boolea
 language sql stable set search_path = '' as $$
   select case is_message_true.kind
     when 'order_on_its_way' then private.shown_status(o.status) = 'out_for_delivery'
+    when 'delivery_failed' then private.is_in_shop(o.status) and exists (
+      select from public.deliveries as d where d.order_id = o.id and d.delivery_status = 'failed'
+    )
     when 'order_delivered' then o.status = 'delivered'
     -- Its link asks for a payment.
     when 'order_received' then o.status <> 'cancelled'

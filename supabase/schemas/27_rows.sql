@@ -108,6 +108,19 @@ Follow it here:
 {shop}
 {shop_phone}
 {shop_email}$text$),
+  ('delivery_failed', 'text', null, '{shop}: we could not deliver {order}[: {failure}]. We will call you and try again. Or call {shop_phone}.'),
+  ('delivery_failed', 'mail', 'We could not deliver your order {order}', $text$Habari {name},
+
+We tried to deliver your order {order} and could not[: {failure}]. Nothing is lost: your drinks are back in our fridge, and your payment is safe.
+
+We will call you and try again. If another time or place is better, call us at {shop_phone}.
+
+Your order:
+{link}
+
+{shop}
+{shop_phone}
+{shop_email}$text$),
   ('order_delivered', 'text', null, '{shop}: your order {order} was delivered. Asante! Your receipt: {receipt_link}'),
   ('order_delivered', 'mail', 'Your order {order} was delivered', $text$Habari {name},
 

@@ -8,7 +8,9 @@ import {
   placeholders,
   writeMessage,
 } from '../../../domain/customer-message.ts';
+import { deliveryFailures } from '../../../domain/delivery-failure.ts';
 import { textLength } from '../../../domain/text-message.ts';
+import type { DeliveryFailureReason } from '../../types.ts';
 import { expectRefusal, makeProduct, type PlacedOrder } from '../shop-database.ts';
 import { setUpShop } from '../steps.ts';
 
@@ -366,12 +368,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     const { rows } = await database.query<MessageTemplate & { kind: string }>(
       `select kind, default_subject as subject, default_body as body from public.message_templates where channel = 'text'`,
     );
-    expect(rows).toHaveLength(8);
+    expect(rows).toHaveLength(9);
     const payment = { charge_cents: 1_234_500, receipt: 'UKL3AB12CD', refund_receipt: 'UKM4EF56GH' };
-    const facts = { ...exampleFacts, total_amount: 1_234_500, payment };
     for (const template of rows) {
-      const { body } = writeMessage(template, 'text', facts, 'https://janijuice.co.ke');
-      expect(textLength(body).positions, body).toBeLessThanOrEqual(160);
+      for (const failure of Object.keys(deliveryFailures) as DeliveryFailureReason[]) {
+        const facts = { ...exampleFacts, total_amount: 1_234_500, payment, failure };
+        const { body } = writeMessage(template, 'text', facts, 'https://janijuice.co.ke');
+        expect(textLength(body).positions, body).toBeLessThanOrEqual(160);
+      }
     }
   });
 

@@ -316,8 +316,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await timeline()).slice(-4)).toEqual([
         'status_changed delivered',
         'delivery_status_changed delivered',
-        'status_changed processing undone',
         'delivery_status_changed pending undone',
+        'status_changed processing undone',
       ]);
       await expectRefusal(undo(change), 409, 'undo_too_late');
     });

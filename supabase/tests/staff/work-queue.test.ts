@@ -29,7 +29,19 @@ const rider = { delivery_person: 'Brian', delivery_phone: '0722000111', delivery
 
 describe.each(testDatabases())('on %s', (kind) => {
   const shop = setUpShop(kind);
-  const { database, callAs, asStaff, queryAs, readRow, readColumn, place, pay, setStatus, eventsOf } = shop;
+  const {
+    database,
+    callAs,
+    asStaff,
+    queryAs,
+    readRow,
+    readColumn,
+    readValue,
+    place,
+    pay,
+    setStatus,
+    eventsOf,
+  } = shop;
   let product: string;
   let order: PlacedOrder;
   beforeEach(async () => {
@@ -162,19 +174,112 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await read()).toMatchObject({ step: 'prepare', delivery_person: null });
   });
 
-  test('a failed delivery that is sent again is packed already', async () => {
-    await moveOn('on_the_way', rider);
-    const { id } = await read();
-    await asStaff('set_delivery_status', { delivery_id: id, status: 'failed', expected_status: 'picked_up' });
-    expect(await read()).toMatchObject({ step: 'failed', order_status: 'processing' });
-    await moveOn('ready');
-    expect(await read()).toMatchObject({
-      step: 'ready',
-      delivery_status: 'assigned',
-      delivery_person: 'Brian',
+  describe('a delivery that fails', () => {
+    const fail = async (failure_reason: string | null = 'nobody_there') => {
+      const { id, delivery_status } = await read();
+      return asStaff<Change>('set_delivery_status', {
+        delivery_id: id,
+        status: 'failed',
+        expected_status: delivery_status,
+        failure_reason,
+      });
+    };
+    const failure = () =>
+      readRow('select failure_reason, failures from public.deliveries where order_id = $1', [order.id]);
+    /** `kind key` of the texts about the way of the order. */
+    const texts = () =>
+      readColumn(
+        `select kind || ' ' || event_key from public.outbox_messages
+         where order_id = $1 and channel = 'text' and kind in ('order_on_its_way', 'delivery_failed') order by created_at, kind`,
+        [order.id],
+      );
+    const letMessagesLeave = () =>
+      database.query(`update public.outbox_messages set attempts = 1 where order_id = $1`, [order.id]);
+
+    test('is sent again, packed already, and each try is reported', async () => {
+      await moveOn('on_the_way', rider);
+      await letMessagesLeave();
+      expect(await fail()).toMatchObject({ notifies_customer: true });
+      expect(await read()).toMatchObject({ step: 'failed', order_status: 'processing' });
+      expect(await failure()).toEqual({ failure_reason: 'nobody_there', failures: 1 });
+      await letMessagesLeave();
+      await moveOn('ready');
+      expect(await read()).toMatchObject({
+        step: 'ready',
+        delivery_status: 'assigned',
+        delivery_person: 'Brian',
+      });
+      expect(await failure()).toEqual({ failure_reason: null, failures: 1 });
+      await moveOn('on_the_way');
+      await letMessagesLeave();
+      await fail('no_answer');
+      expect(await failure()).toEqual({ failure_reason: 'no_answer', failures: 2 });
+      expect(await texts()).toEqual([
+        'order_on_its_way ',
+        'delivery_failed 1',
+        'order_on_its_way 1',
+        'delivery_failed 2',
+      ]);
+      expect(
+        await readColumn(
+          `select details ->> 'failure' from public.order_events
+           where order_id = $1 and details ->> 'to' = 'failed' order by id`,
+          [order.id],
+        ),
+      ).toEqual(['nobody_there', 'no_answer']);
     });
-    await moveOn('on_the_way');
-    expect(await read()).toMatchObject({ step: 'on_the_way', order_status: 'out_for_delivery' });
+
+    test('and is undone has not failed, and nobody is told twice that it is on its way', async () => {
+      await moveOn('on_the_way', rider);
+      await letMessagesLeave();
+      await undo(await fail());
+      expect(await read()).toMatchObject({ step: 'on_the_way', order_status: 'out_for_delivery' });
+      expect(await failure()).toEqual({ failure_reason: null, failures: 0 });
+      expect(await texts()).toEqual(['order_on_its_way ']);
+    });
+
+    test('without a reason, or before it left, tells the customer nothing', async () => {
+      await asStaff('assign_delivery', { order_id: order.id, ...rider });
+      await fail(null);
+      expect(await failure()).toEqual({ failure_reason: null, failures: 0 });
+      await moveOn('ready');
+      await moveOn('on_the_way');
+      await fail(null);
+      expect(await failure()).toEqual({ failure_reason: null, failures: 1 });
+      expect(await texts()).not.toContain('delivery_failed 1');
+    });
+
+    test('because its order is cancelled is no failed try', async () => {
+      await moveOn('on_the_way', rider);
+      await setStatus(order, 'cancelled');
+      expect(await read()).toMatchObject({ delivery_status: 'failed', step: null });
+      expect(await failure()).toEqual({ failure_reason: null, failures: 0 });
+    });
+
+    test('has a reason that is known', async () => {
+      await moveOn('on_the_way', rider);
+      await expect(fail('aliens')).rejects.toMatchObject({ code: '23514' });
+      expect(await read()).toMatchObject({ step: 'on_the_way' });
+    });
+
+    test('is told with its reason, until the order leaves again', async () => {
+      const facts = () =>
+        readValue<{ failure: string | null }>(`select private.message_facts($1, 'delivery_failed', '1')`, [
+          order.id,
+        ]);
+      const isTrue = () =>
+        readValue<boolean>(`select private.is_message_true($1, 'delivery_failed')`, [order.id]);
+      await moveOn('on_the_way', rider);
+      expect(await isTrue()).toBe(false);
+      await fail('damaged');
+      expect(await isTrue()).toBe(true);
+      expect(await facts()).toMatchObject({
+        failure: 'damaged',
+        payment: { charge_cents: order.charge_cents },
+      });
+      await moveOn('ready');
+      expect(await isTrue()).toBe(false);
+    });
   });
 
   test('a status that is set elsewhere moves the order in the queue, too', async () => {

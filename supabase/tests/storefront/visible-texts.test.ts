@@ -34,7 +34,7 @@ const storedArguments = {
 } as const;
 /** Arguments that are compared, or of which only known values are stored. */
 const comparedArguments = new Set(
-  `access_key access_keys brand category channel decision due expected_payment_status expected_status expected_step identifier kind payment
+  `access_key access_keys brand category channel decision due expected_payment_status expected_status expected_step failure_reason identifier kind payment
    phone_last_four product_slug receipt refund_receipt resolution rider search seen_receipt sort status step token tracking_number`.split(
     /\s+/,
   ),

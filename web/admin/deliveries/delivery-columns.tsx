@@ -224,7 +224,7 @@ function StatusControl({ delivery, status }: { delivery: ListedDelivery; status:
           saving={status.saving(delivery)}
           confirmation={(to) => confirmDeliveryStatus(delivery, to)}
           block={(to) => deliveryStatusBlock(delivery, to)}
-          onChoose={(to) => status.set(delivery, to)}
+          onChoose={(to, reason) => status.set(delivery, to, reason)}
         />
       ) : (
         <StatusBadge status={delivery.delivery_status} isSmall />

@@ -1,5 +1,5 @@
 // Sets a delivery's status from the list.
-import type { DeliveryStatus } from '../../../supabase/types.ts';
+import type { DeliveryFailureReason, DeliveryStatus } from '../../../supabase/types.ts';
 import { statusLabel } from '../status/status-badge.tsx';
 import { deliveryNeedsConsent } from '../status/status-change.ts';
 import { formatDateTime } from '../ui/dates.ts';
@@ -7,13 +7,14 @@ import { useStatusChange } from '../undo/use-status-change.ts';
 import { type ListedDelivery, lastDeliveryChange } from './delivery-queries.ts';
 
 export const useDeliveryStatus = () =>
-  useStatusChange<ListedDelivery, DeliveryStatus>({
-    set: (tables, delivery, to) =>
+  useStatusChange<ListedDelivery, DeliveryStatus, DeliveryFailureReason>({
+    set: (tables, delivery, to, reason) =>
       tables.rpc('set_delivery_status', {
         delivery_id: delivery.id,
         status: to,
         expected_status: delivery.delivery_status,
         although_unpaid: deliveryNeedsConsent(delivery, to),
+        failure_reason: reason ?? null,
       }),
     conflict: 'delivery_changed',
     async whatHappened(tables, { order }) {

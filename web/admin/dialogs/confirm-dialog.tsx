@@ -15,8 +15,8 @@ interface ConfirmDialogProps {
   text: ReactNode;
   /** Further content. */
   children?: ReactNode;
-  /** Label of the confirming button, such as 'Delete product'. */
-  confirm: string;
+  /** Label of the confirming button, such as 'Delete product'. Null: `children` confirm. */
+  confirm: string | null;
   /** Label of the cancelling button. Default: 'Cancel'. */
   dismiss?: string;
   tone?: 'danger' | 'leaf';
@@ -53,9 +53,11 @@ export function ConfirmDialog({
             {dismiss}
           </Button>
           {alternative}
-          <Button tone={tone} isBusy={isBusy} onClick={onConfirm}>
-            {confirm}
-          </Button>
+          {confirm === null ? null : (
+            <Button tone={tone} isBusy={isBusy} onClick={onConfirm}>
+              {confirm}
+            </Button>
+          )}
         </div>
       </DialogFooter>
     </DialogOrDrawer>

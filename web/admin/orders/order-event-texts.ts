@@ -5,12 +5,14 @@ import { formatPhone } from '../../../domain/phone.ts';
 import { adviseOnRefund } from '../../../domain/result-advice.ts';
 import type {
   Database,
+  DeliveryFailureReason,
   OrderEventActor,
   OrderPaymentStatus,
   PaymentMethod,
   RefundMethod,
 } from '../../../supabase/types.ts';
 import { entryOf, labelOf } from '../status/label-of.ts';
+import { labelOfFailure } from '../status/staff-labels.ts';
 import { type StaffStatus, statusLabel } from '../status/status-badge.tsx';
 
 export type OrderEvent = Database['public']['Tables']['order_events']['Row'];
@@ -43,6 +45,7 @@ interface Details {
   charge_cents_before?: number;
   receipt_before?: string;
   note?: string;
+  failure?: DeliveryFailureReason;
 }
 
 const reasons: Record<string, string> = {
@@ -204,13 +207,20 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
     case 'delivery_taken':
       return {
         what: facts.person ? `${facts.person} prepares it` : 'Nobody prepares it any more',
-        more: between(reason && reasons[reason], facts.instead_of && `Instead of ${facts.instead_of}`),
+        more: between(
+          reason && labelOf(reasons, reason),
+          facts.instead_of && `Instead of ${facts.instead_of}`,
+        ),
         tone: 'plain',
       };
     case 'delivery_ready':
-      return { what: 'Packed', more: between(reason && reasons[reason]), tone: 'plain' };
+      return { what: 'Packed', more: between(reason && labelOf(reasons, reason)), tone: 'plain' };
     case 'delivery_unpacked':
-      return { what: 'Not packed any more', more: between(reason && reasons[reason]), tone: 'plain' };
+      return {
+        what: 'Not packed any more',
+        more: between(reason && labelOf(reasons, reason)),
+        tone: 'plain',
+      };
     case 'delivery_assigned':
       return {
         what: `Delivery assigned to ${facts.person ?? 'a rider'}`,
@@ -221,7 +231,15 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
       return {
         what: `Delivery is ${statusLabel(to)}`,
         tone: to === 'failed' ? 'bad' : to === 'delivered' ? 'good' : 'plain',
-        ...(from ? { more: between(`From ${statusLabel(from)}`, reason && labelOf(reasons, reason)) } : {}),
+        ...(from
+          ? {
+              more: between(
+                `From ${statusLabel(from)}`,
+                facts.failure && labelOfFailure(facts.failure),
+                reason && labelOf(reasons, reason),
+              ),
+            }
+          : {}),
       };
     default:
       // A later version added it, and this tab still runs this one.

@@ -1,5 +1,7 @@
 // What staff screens, files and papers call each state of an order, its payments and its delivery.
+import { deliveryFailures } from '../../../domain/delivery-failure.ts';
 import type {
+  DeliveryFailureReason,
   DeliveryStatus,
   OrderPaymentStatus,
   OrderStatus,
@@ -65,6 +67,10 @@ export const labelOfStatus = (status: keyof typeof labels): StaffLabel => entryO
 /** A payment's label by its status. */
 export const labelOfPayment = (status: PaymentStatus): StaffLabel =>
   entryOf(paymentLabels, status, greyLabel);
+
+/** Why a delivery failed. */
+export const labelOfFailure = (reason: DeliveryFailureReason): string =>
+  entryOf(deliveryFailures, reason, (words) => ({ label: words, words: '' })).label;
 
 /**
  * Whether an order is paid, as staff read it.

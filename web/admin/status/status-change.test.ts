@@ -139,6 +139,17 @@ describe('a delivery', () => {
     expect(confirmDeliveryStatus(delivery(from), to)).not.toBeNull();
   });
 
+  test('that left the shop fails for a reason, which is chosen instead of confirmed', () => {
+    for (const from of ['picked_up', 'in_transit'] as const) {
+      const question = confirmDeliveryStatus(delivery(from), 'failed');
+      expect(question).toMatchObject({ confirm: null });
+      expect(question?.choices?.map(({ label }) => label)).toContain('Nobody was there');
+    }
+    expect(confirmDeliveryStatus(delivery('pending', order('shipped')), 'failed')).toMatchObject({
+      confirm: null,
+    });
+  });
+
   test('needs the consent that its order needs', () => {
     expect(deliveryNeedsConsent(delivery('assigned', order('pending', 'unpaid')), 'picked_up')).toBe(true);
     expect(deliveryNeedsConsent(delivery('picked_up', order('shipped', 'unpaid')), 'in_transit')).toBe(false);

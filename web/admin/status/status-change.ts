@@ -1,11 +1,14 @@
 // Rules of a status change before it is saved: unavailable statuses, confirmations, and consent.
+import { deliveryFailures } from '../../../domain/delivery-failure.ts';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
 import type {
+  DeliveryFailureReason,
   DeliveryStatus,
   OrderPaymentStatus,
   OrderStatus,
   PaymentStatus,
 } from '../../../supabase/types.ts';
+import { keysOf } from '../data/keys-of.ts';
 import { hasLeftShop, hasPaymentInReview, needsReview } from './states.ts';
 import { statusLabel } from './status-badge.tsx';
 
@@ -27,12 +30,19 @@ export interface DeliveryState {
   order: OrderState;
 }
 
+/** Why a delivery failed: value and label of a button. */
+export interface Choice {
+  value: DeliveryFailureReason;
+  label: string;
+}
+
 /** A confirmation before a change is saved. */
 export interface Confirmation {
   title: string;
   text: string;
-  /** Label of the button that saves. */
-  confirm: string;
+  /** Label of the button that saves. Null: choosing one of `choices` does. */
+  confirm: string | null;
+  choices?: readonly Choice[];
   tone: 'danger' | 'leaf';
   /** What staff may have meant instead: a screen of the panel. */
   instead?: { label: string; to: string };
@@ -132,6 +142,11 @@ export function confirmOrderStatus(order: OrderState, to: OrderStatus): Confirma
   };
 }
 
+const failures: readonly Choice[] = keysOf(deliveryFailures).map((value) => ({
+  value,
+  label: deliveryFailures[value].label,
+}));
+
 /** The same for a delivery, whose order follows it. */
 export function confirmDeliveryStatus(delivery: DeliveryState, to: DeliveryStatus): Confirmation | null {
   const { delivery_status: from, order } = delivery;
@@ -139,13 +154,14 @@ export function confirmDeliveryStatus(delivery: DeliveryState, to: DeliveryStatu
     return confirmUnpaid(order, to === 'delivered' ? 'Deliver' : 'Hand over');
   }
   const words = statusLabel(to);
-  const hasLeft = deliveryRank[from] >= 2;
+  const hasLeft = deliveryRank[from] >= 2 || hasLeftShop(order.status);
   if (to === 'failed') {
     if (!hasLeft || order.status === 'cancelled') return null;
     return {
-      title: `Did the delivery of ${order.order_number} fail?`,
-      text: 'The order goes back to Processing, so that someone can try again. The customer gets no message.',
-      confirm: 'Set to Failed',
+      title: `Why did the delivery of ${order.order_number} fail?`,
+      text: 'The order waits for another try. The customer reads the reason, and that you will call.',
+      confirm: null,
+      choices: failures,
       tone: 'danger',
     };
   }

@@ -1,19 +1,19 @@
 // The confirmation of a change of a status that is hard to undo.
 import { Link } from 'react-router';
-import { buttonStyle } from '../../ui/button.tsx';
+import { Button, buttonStyle } from '../../ui/button.tsx';
 import { useLeaveDialog } from '../../ui/dialog/dialog-history.ts';
 import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
-import type { Confirmation } from './status-change.ts';
+import type { Choice, Confirmation } from './status-change.ts';
 
 interface StatusConfirmationProps {
   confirmation: Confirmation;
   isOpen: boolean;
-  onConfirm(): void;
+  onConfirm(choice?: Choice['value']): void;
   onCancel(): void;
 }
 
 export function StatusConfirmation({ confirmation, isOpen, onConfirm, onCancel }: StatusConfirmationProps) {
-  const { title, text, confirm, tone, instead } = confirmation;
+  const { title, text, confirm, choices, tone, instead } = confirmation;
   return (
     <ConfirmDialog
       open={isOpen}
@@ -24,8 +24,20 @@ export function StatusConfirmation({ confirmation, isOpen, onConfirm, onCancel }
       dismiss="Keep it as it is"
       alternative={instead ? <Instead {...instead} /> : null}
       onCancel={onCancel}
-      onConfirm={onConfirm}
-    />
+      onConfirm={() => onConfirm()}
+    >
+      {choices ? (
+        <ul className="grid gap-2 sm:grid-cols-2">
+          {choices.map(({ value, label }) => (
+            <li key={value}>
+              <Button tone="outline" onClick={() => onConfirm(value)} className="w-full">
+                {label}
+              </Button>
+            </li>
+          ))}
+        </ul>
+      ) : null}
+    </ConfirmDialog>
   );
 }
 

@@ -4,11 +4,11 @@ import { type KeyboardEvent, useEffect, useId, useRef, useState } from 'react';
 import { Icon } from '../../ui/icons.tsx';
 import { usePart } from '../ui/use-part.ts';
 import { type StaffStatus, StatusBadge, statusLabel } from './status-badge.tsx';
-import type { Confirmation } from './status-change.ts';
+import type { Choice, Confirmation } from './status-change.ts';
 
 // A list shows many of these buttons, so it does not wait for the code of the menu.
 const loadMenu = () => import('./status-menu.tsx');
-const loadConfirmation = () => import('./status-confirmation.tsx');
+export const loadConfirmation = () => import('./status-confirmation.tsx');
 const prepare = (load: () => Promise<unknown>) => void load().catch(() => {});
 
 /** Loads what the button opens. */
@@ -34,7 +34,7 @@ interface StatusSelectProps<Status> {
   confirmation(status: Status): Confirmation | null;
   /** Why a status cannot be chosen; null if it can. */
   block(status: Status): string | null;
-  onChoose(status: Status): void;
+  onChoose(status: Status, choice?: Choice['value']): void;
 }
 
 export function StatusSelect<Status extends StaffStatus>({
@@ -118,9 +118,9 @@ export function StatusSelect<Status extends StaffStatus>({
           confirmation={pending}
           isOpen={isConfirming}
           onCancel={() => setConfirming(false)}
-          onConfirm={() => {
+          onConfirm={(choice) => {
             setConfirming(false);
-            onChoose(pending.to);
+            onChoose(pending.to, choice);
           }}
         />
       ) : null}

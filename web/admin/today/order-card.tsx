@@ -1,7 +1,8 @@
 // An order of the queue: what to pack first, then for whom, by when, and one button that moves it on.
+import { useState } from 'react';
 import { Link } from 'react-router';
 import { minutesLeft, type WorkStep } from '../../../domain/delivery-status.ts';
-import { Button } from '../../ui/button.tsx';
+import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import type { ListedDelivery } from '../deliveries/delivery-queries.ts';
 import type { Rider } from '../deliveries/rider-queries.ts';
@@ -12,9 +13,13 @@ import { StaffIcon } from '../layout/staff-icons.tsx';
 import { useMember } from '../layout/use-member.tsx';
 import { loadOrderDialog } from '../orders/order-columns.tsx';
 import { areaOf, drinkAndBrand } from '../orders/place.ts';
+import { labelOfFailure } from '../status/staff-labels.ts';
+import { confirmDeliveryStatus } from '../status/status-change.ts';
+import { loadConfirmation } from '../status/status-select.tsx';
 import { useNow } from '../ui/age.tsx';
 import { callTo } from '../ui/contact-link.tsx';
 import { Due } from '../ui/due.tsx';
+import { usePart } from '../ui/use-part.ts';
 import { type Step, useNextStep } from './use-next-step.ts';
 
 interface OrderCardProps {
@@ -76,6 +81,12 @@ export function OrderCard({ delivery, step, rider }: OrderCardProps) {
         · {areaOf(order)} · <bdi>{order.customer_name.split(/\s/)[0]}</bdi>
         <Who delivery={delivery} step={step} />
       </p>
+      {step === 'failed' ? (
+        <p className="text-sm font-semibold text-danger">
+          {delivery.failure_reason ? labelOfFailure(delivery.failure_reason) : 'The delivery failed'}
+          {delivery.failures > 1 ? `, ${delivery.failures} times` : ''}
+        </p>
+      ) : null}
       <Actions delivery={delivery} step={step} rider={rider} />
     </li>
   );
@@ -120,6 +131,9 @@ function Actions({ delivery, step, rider }: OrderCardProps) {
   const [to, label] = nextSteps[step];
   const carrier = delivery.delivery_person ?? rider?.name;
   const needsRider = step === 'ready' && carrier === undefined;
+  const [isAsking, setAsking] = useState(false);
+  const question = confirmDeliveryStatus(delivery, 'failed');
+  const dialog = usePart(loadConfirmation, isAsking, () => setAsking(false));
   const isSaving = next.saving(delivery) !== undefined || status.saving(delivery) !== undefined;
   const forOrder = <span className="sr-only"> {order.order_number}</span>;
   return (
@@ -153,11 +167,22 @@ function Actions({ delivery, step, rider }: OrderCardProps) {
           Other rider{forOrder}
         </Button>
       ) : null}
+      {step === 'failed' ? (
+        <Link
+          to={`/admin/today/${order.id}`}
+          state={fromThisPage}
+          preventScrollReset
+          aria-haspopup="dialog"
+          className={`${buttonStyle('quiet')} shrink-0 px-4! whitespace-nowrap`}
+        >
+          Refund or cancel{forOrder}
+        </Link>
+      ) : null}
       {step === 'on_the_way' ? (
         <Button
           tone="quiet"
           isBusy={isSaving}
-          onClick={() => status.set(delivery, 'failed')}
+          onClick={() => setAsking(true)}
           className="shrink-0 px-4! whitespace-nowrap"
         >
           Failed{forOrder}
@@ -178,6 +203,17 @@ function Actions({ delivery, step, rider }: OrderCardProps) {
           {forOrder}
         </span>
       </Button>
+      {dialog && question ? (
+        <dialog.StatusConfirmation
+          confirmation={question}
+          isOpen={isAsking}
+          onCancel={() => setAsking(false)}
+          onConfirm={(reason) => {
+            setAsking(false);
+            status.set(delivery, 'failed', reason);
+          }}
+        />
+      ) : null}
     </div>
   );
 }

@@ -76,9 +76,13 @@ test('a delivery that fails needs attention, and is sent again', async () => {
   await press(opened, await cardIn(/^To prepare/, order), 'Ready', order);
   await press(opened, await cardIn(/^Ready/, order), 'Hand over to Joseph', order);
   await press(opened, await cardIn(/^On the way/, order), 'Failed', order);
+  const question = within(await screen.findByRole('dialog'));
+  question.getByText(`Why did the delivery of ${order.order_number} fail?`);
+  await opened.press(question.getByRole('button', { name: 'Nobody was there' }));
+  (await cardIn(/^Needs attention/, order)).getByText('Nobody was there');
   await press(opened, await cardIn(/^Needs attention/, order), 'Send again', order);
   await cardIn(/^Ready/, order);
-  expect(await deliveryOf(order)).toMatchObject({ delivery_status: 'assigned' });
+  expect(await deliveryOf(order)).toMatchObject({ delivery_status: 'assigned', failures: 1 });
 });
 
 test('whoever is second is told who was first', async () => {

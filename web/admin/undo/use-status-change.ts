@@ -23,9 +23,9 @@ type Answer = {
   status?: number;
 };
 
-interface StatusChange<Row, Status> {
+interface StatusChange<Row, Status, Detail> {
   /** Calls the procedure that sets the status. */
-  set(tables: Staff['tables'], row: Row, to: Status): PromiseLike<Answer>;
+  set(tables: Staff['tables'], row: Row, to: Status, detail?: Detail): PromiseLike<Answer>;
   /** The refusal's code if the row has changed since it was seen. */
   conflict: string;
   /** The row's current status, and who changed it. */
@@ -56,8 +56,8 @@ function changeOf(answer: Answer): Change {
 
 const refreshed = ['orders', 'deliveries', 'products', 'dashboard'];
 
-export function useStatusChange<Row extends { id: string }, Status extends string>(
-  kind: StatusChange<Row, Status>,
+export function useStatusChange<Row extends { id: string }, Status extends string, Detail = never>(
+  kind: StatusChange<Row, Status, Detail>,
 ) {
   const { tables } = useMember().staff;
   const queries = useQueryClient();
@@ -94,10 +94,10 @@ export function useStatusChange<Row extends { id: string }, Status extends strin
   }
 
   const save = useSave({
-    async write({ row, to }: { row: Row; to: Status }) {
+    async write({ row, to, detail }: { row: Row; to: Status; detail: Detail | undefined }) {
       // The response's travel time is subtracted from the time to undo.
       const startedAt = performance.now();
-      const answer = await kind.set(tables, row, to);
+      const answer = await kind.set(tables, row, to, detail);
       if (answer.error?.details === kind.conflict)
         throw new ConflictError(await kind.whatHappened(tables, row));
       return { change: changeOf(answer), startedAt };
@@ -125,7 +125,7 @@ export function useStatusChange<Row extends { id: string }, Status extends strin
   });
 
   return {
-    set: (row: Row, to: Status) => save.mutate({ row, to }),
+    set: (row: Row, to: Status, detail?: Detail) => save.mutate({ row, to, detail }),
     /** The status that is being saved for a row. */
     saving: (row: Row) =>
       save.isPending && save.variables.row.id === row.id ? save.variables.to : undefined,
