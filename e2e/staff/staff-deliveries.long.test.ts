@@ -249,7 +249,7 @@ describe.each(sizes)('%s', (size, viewport) => {
       pickup_time: expect.any(String),
       delivery_time: expect.any(String),
     });
-    await move(page, order, 'Failed', 'Set to Failed');
+    await move(page, order, 'Failed', 'Nobody was there');
     await row.getByText('Delivered:').waitFor({ state: 'detached' });
     expect(await statusOf(order)).toBe('processing');
 
