@@ -1,23 +1,40 @@
 // A story: a browser test with its own visitors, whose console and messages must stay clean.
 import type { Browser } from 'playwright-core';
-import { expect, test } from 'vitest';
-import type { OpenShop } from '../scripts/open-shop.ts';
-import { type Visitor, visit } from './browser.ts';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type OpenShop, openShop } from '../scripts/open-shop.ts';
+import { openBrowser, type Visitor, visit } from './browser.ts';
 import { technicalMessages } from './technical-messages.ts';
+
+/** The shop and the browser of a file, while its stories run. */
+export let shop: OpenShop;
+export let browser: Browser;
+
+/**
+ * Opens a shop and a browser before the file's stories and closes them afterwards. The server's log must have no warning
+ * and no error.
+ * @param environment further settings of the shop
+ */
+export function openShopForStories(environment?: Record<string, string>): void {
+  beforeAll(async () => {
+    [shop, browser] = await Promise.all([openShop(environment), openBrowser()]);
+  });
+  afterAll(async () => {
+    await browser.close();
+    const problems = shop.problems();
+    await shop.close();
+    expect(problems, "the server's log").toEqual([]);
+  });
+}
 
 type VisitOptions = Parameters<typeof visit>[1];
 
-/**
- * Creates the `story` function of a file.
- * @param browser returns the file's browser once it is open
- * @param defaults default options of every visitor
- */
-export function storyIn(browser: () => Browser, defaults: VisitOptions = {}) {
+/** Creates a `story` function whose visitors have these options by default. */
+export function storyWith(defaults: VisitOptions) {
   return test.extend<{ newVisitor: (options?: VisitOptions) => Promise<Visitor> }>({
     newVisitor: async ({ task }, use) => {
       const visitors: Visitor[] = [];
       await use(async (options) => {
-        const visitor = await visit(browser(), { ...defaults, ...options });
+        const visitor = await visit(browser, { ...defaults, ...options });
         visitors.push(visitor);
         return visitor;
       });
@@ -30,10 +47,4 @@ export function storyIn(browser: () => Browser, defaults: VisitOptions = {}) {
   });
 }
 
-/** Closes a file's browser and shop. The server's log must have no warning and no error. */
-export async function closeCleanly(shop: OpenShop, browser: Browser): Promise<void> {
-  await browser.close();
-  const problems = shop.problems();
-  await shop.close();
-  expect(problems, "the server's log").toEqual([]);
-}
+export const story = storyWith({});

@@ -2,24 +2,18 @@
 import { randomInt } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createServer, type Socket } from 'node:net';
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
+import type { Page } from 'playwright-core';
+import { expect, onTestFinished, test } from 'vitest';
+import { openShop, until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, openBrowser, phone, waitForHydration } from '../browser.ts';
+import { desktop, phone, waitForHydration } from '../browser.ts';
 import { mailsTo, textsTo } from '../mailbox.ts';
 import { amina, order, payButton, type Shopper } from '../shopper.ts';
 import { asOwner, enterAsStaff } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, storyWith } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-
-beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-});
-afterAll(() => closeCleanly(shop, browser));
-const story = storyIn(() => browser, { viewport: desktop });
+openShopForStories();
+const story = storyWith({ viewport: desktop });
 
 interface Message {
   id: string;

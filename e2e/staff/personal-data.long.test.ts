@@ -1,22 +1,17 @@
 // Data protection: the texts that customers agree to, and the export and erasure of a person's data by staff.
 import { randomInt, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect } from 'vitest';
-import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
+import type { Page } from 'playwright-core';
+import { expect } from 'vitest';
+import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, openBrowser, phone, waitForHydration } from '../browser.ts';
+import { desktop, phone, waitForHydration } from '../browser.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, storyWith } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-});
-afterAll(() => closeCleanly(shop, browser));
+openShopForStories();
 // A conflicting change is also logged on the console, for developers.
-const story = storyIn(() => browser, { expectedFailures: /Failed to save the text/ });
+const story = storyWith({ expectedFailures: /Failed to save the text/ });
 
 const sizes = [
   ['on a phone', phone],

@@ -1,19 +1,13 @@
 // The dashboard in a browser: figures, links, system status, and the last 30 days.
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect } from 'vitest';
-import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
+import type { Page } from 'playwright-core';
+import { expect } from 'vitest';
+import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, openBrowser, phone } from '../browser.ts';
+import { desktop, phone } from '../browser.ts';
 import { asOwner, enterAsStaff, makeAccount, pressUnlessTaken, signIn } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { browser, openShopForStories, shop, story } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-});
-afterAll(() => closeCleanly(shop, browser));
-const story = storyIn(() => browser);
+openShopForStories();
 
 const sizes = [
   ['on a desktop', desktop],

@@ -1,22 +1,16 @@
 // Staff assign, update and search deliveries, at both screen sizes and with two staff members at once.
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
+import type { Page } from 'playwright-core';
+import { describe, expect } from 'vitest';
+import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, openBrowser, phone } from '../browser.ts';
+import { desktop, phone } from '../browser.ts';
 import { asOwner, chooseStatus, enterAsStaff, statusButton } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, storyWith } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-
-beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-});
-afterAll(() => closeCleanly(shop, browser));
-const story = storyIn(() => browser, { viewport: desktop });
+openShopForStories();
+const story = storyWith({ viewport: desktop });
 const sizes = [
   ['on a desktop', desktop],
   ['on a phone', phone],

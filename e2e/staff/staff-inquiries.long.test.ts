@@ -1,21 +1,14 @@
 // From the contact form to the panel at both sizes. Searching, conflicts and failures: web/admin/inquiries/inquiries-page.test.tsx.
 import { readFile } from 'node:fs/promises';
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect } from 'vitest';
-import { type OpenShop, openShop } from '../../scripts/open-shop.ts';
+import type { Page } from 'playwright-core';
+import { expect } from 'vitest';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, openBrowser, phone } from '../browser.ts';
+import { desktop, phone } from '../browser.ts';
 import { asOwner, enterAsStaff } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, storyWith } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-
-beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-});
-afterAll(() => closeCleanly(shop, browser));
-const story = storyIn(() => browser, { viewport: desktop });
+openShopForStories();
+const story = storyWith({ viewport: desktop });
 
 interface Inquiry {
   id: string;

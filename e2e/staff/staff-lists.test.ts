@@ -1,16 +1,14 @@
 // Lists of staff: search by any detail of an order, filter by open work, assign, export and print.
 import { readFile } from 'node:fs/promises';
-import type { Browser, Locator, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
+import type { Locator, Page } from 'playwright-core';
+import { beforeAll, describe, expect } from 'vitest';
+import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, openBrowser, phone } from '../browser.ts';
+import { desktop, phone } from '../browser.ts';
 import { inLongRun, mainCase } from '../selection.ts';
 import { asOwner, enterAsStaff, statusButton } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, storyWith } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
 /** Height of the line with a customer's notes, in px. */
 const noteLine = 20;
 let product: { id: string; name: string; brand: string; price: number };
@@ -78,8 +76,8 @@ async function makeOrder(
   return order;
 }
 
+openShopForStories();
 beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
   const answer = await asOwner(shop, '/rest/v1/products?slug=eq.mango-bottle', 'GET');
   [product] = (await answer.json()) as [typeof product];
   drink = product.name.replace(`${product.brand} `, '');
@@ -93,7 +91,6 @@ beforeAll(async () => {
   await makeOrder('Chebet Ruto', 3);
   for (let index = 0; index < 8; index += 1) await makeOrder(`Regular ${index}`, 3000 + index);
 });
-afterAll(() => closeCleanly(shop, browser));
 
 const isStill = (page: Page) =>
   until(() => page.evaluate(() => document.getAnimations().length === 0), 'nothing moves');
@@ -112,7 +109,7 @@ describe.each(
   ] as const),
 )('%s', (where, viewport) => {
   const isPhone = viewport === phone;
-  const story = storyIn(() => browser, { viewport });
+  const story = storyWith({ viewport });
   const longStory = inLongRun(story);
   const rowOf = (page: Page, text: string) =>
     page.getByRole(isPhone ? 'listitem' : 'row').filter({ hasText: text });
@@ -361,7 +358,7 @@ describe.each(
   });
 });
 
-inLongRun(storyIn(() => browser, { viewport: desktop }))(
+inLongRun(storyWith({ viewport: desktop }))(
   'an order is handed over by keyboard alone',
   async ({ newVisitor }) => {
     const { order_number, id } = await makeOrder('Keyboard Kendi', 4, { receipt: 'UKL3AB14AA' });
@@ -401,7 +398,7 @@ inLongRun(storyIn(() => browser, { viewport: desktop }))(
   },
 );
 
-storyIn(() => browser, { viewport: phone })(
+storyWith({ viewport: phone })(
   'nothing of the orders is cut off on a phone, however much waits',
   async ({ newVisitor }) => {
     const { id } = await makeOrder('Refunded Rehema', 30, { receipt: 'UKL3AB15AA' });

@@ -1,22 +1,16 @@
 // Open staff screens update without a reload.
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
-import { desktop, openBrowser, phone } from '../browser.ts';
+import type { Page } from 'playwright-core';
+import { describe, expect } from 'vitest';
+import { until } from '../../scripts/open-shop.ts';
+import { desktop, phone } from '../browser.ts';
 import { placeAssignedOrder } from '../placed-orders.ts';
 import { inLongRun, mainCase } from '../selection.ts';
 import { amina, order, payButton } from '../shopper.ts';
 import { asOwner, chooseStatus, enterAsStaff } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, storyWith } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-
-beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-});
-afterAll(() => closeCleanly(shop, browser));
-const story = storyIn(() => browser, { viewport: desktop });
+openShopForStories();
+const story = storyWith({ viewport: desktop });
 const longStory = inLongRun(story);
 
 const isLive = (page: Page) =>

@@ -1,21 +1,19 @@
 // Staff search and open orders and set their status, also with two staff members at the same order.
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import type { Browser, Locator, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
+import type { Locator, Page } from 'playwright-core';
+import { beforeAll, describe, expect } from 'vitest';
+import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, openBrowser, phone } from '../browser.ts';
+import { desktop, phone } from '../browser.ts';
 import { inLongRun, mainCase } from '../selection.ts';
 import { asOwner, chooseStatus, enterAsStaff, statusButton } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, storyWith } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
 let product: { id: string; price: number; name: string };
 
+openShopForStories();
 beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
   const answer = await asOwner(shop, '/rest/v1/products?slug=eq.mango-bottle', 'PATCH', {
     stock_quantity: 500,
   });
@@ -39,7 +37,6 @@ beforeAll(async () => {
     })),
   );
 });
-afterAll(() => closeCleanly(shop, browser));
 
 interface Order {
   id: string;
@@ -119,7 +116,7 @@ describe.each(
   ] as const),
 )('%s', (where, viewport, payer) => {
   const isPhone = viewport.width < 768;
-  const story = storyIn(() => browser, { viewport });
+  const story = storyWith({ viewport });
   const longStory = inLongRun(story);
   const rows = (page: Page) => list(page).getByRole(isPhone ? 'listitem' : 'row');
   const rowOf = (page: Page, text: string) => rows(page).filter({ hasText: text });

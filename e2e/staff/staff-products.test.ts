@@ -3,23 +3,17 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Browser, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import sharp from 'sharp';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
+import { describe, expect } from 'vitest';
+import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { delayResponses, desktop, openBrowser, phone } from '../browser.ts';
+import { delayResponses, desktop, phone } from '../browser.ts';
 import { inLongRun, mainCase } from '../selection.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, storyWith } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-
-beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-});
-afterAll(() => closeCleanly(shop, browser));
+openShopForStories();
 
 interface Product {
   id: string;
@@ -123,7 +117,7 @@ describe.each(
     ['on a phone', phone],
   ]),
 )('%s', (_, viewport) => {
-  const story = storyIn(() => browser, { viewport });
+  const story = storyWith({ viewport });
   const longStory = inLongRun(story);
   const isPhone = viewport.width < 768;
   const size = isPhone ? 'small' : 'large';

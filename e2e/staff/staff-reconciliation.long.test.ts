@@ -1,31 +1,27 @@
 // Staff reconcile the shop's payments with M-PESA's and resolve unknown, duplicate and differing payments.
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect } from 'vitest';
-import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
+import type { Page } from 'playwright-core';
+import { beforeAll, expect } from 'vitest';
+import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, openBrowser, phone } from '../browser.ts';
+import { desktop, phone } from '../browser.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, storyWith } from '../story.ts';
 
 const paybill = '174379';
 const till = '5550174';
 const mango = 'a0000000-0000-4000-8000-000000000001';
 
-let shop: OpenShop;
-let browser: Browser;
-
+openShopForStories();
 beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
   // The shop registers its URLs with the simulator by itself.
   await until(async () => {
     const ledger = await (await fetch(`${shop.simulatorUrl}/simulator/ledger`)).json();
     return (ledger as { urls: unknown }).urls !== null;
   }, 'the addresses for money without a prompt are registered');
 });
-afterAll(() => closeCleanly(shop, browser));
-const story = storyIn(() => browser, { viewport: desktop });
+const story = storyWith({ viewport: desktop });
 
 interface Order {
   id: string;

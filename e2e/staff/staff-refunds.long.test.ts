@@ -1,28 +1,25 @@
 // Refunds, with a second approval above the limit, and the payment test page of staff.
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
-import type { Browser, Locator, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, onTestFinished } from 'vitest';
-import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
+import type { Locator, Page } from 'playwright-core';
+import { beforeAll, describe, expect, onTestFinished } from 'vitest';
+import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, openBrowser, phone } from '../browser.ts';
+import { desktop, phone } from '../browser.ts';
 import { inLongRun, mainCase } from '../selection.ts';
 import { asOwner, callAsStaff, enterAsStaff } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, storyWith } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
 let product: { id: string; price: number };
 
+openShopForStories();
 beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
   const answer = await asOwner(shop, '/rest/v1/products?slug=eq.mango-bottle', 'PATCH', {
     stock_quantity: 500,
     price: 60_000,
   });
   [product] = (await answer.json()) as [typeof product];
 });
-afterAll(() => closeCleanly(shop, browser));
 
 interface Order {
   id: string;
@@ -90,7 +87,7 @@ describe.each(
     ['on a phone', phone, '07120'],
   ] as const),
 )('%s', (_, viewport, payer) => {
-  const story = storyIn(() => browser, { viewport });
+  const story = storyWith({ viewport });
   const longStory = inLongRun(story);
 
   story(

@@ -1,9 +1,9 @@
 // A session that ends elsewhere: the sign-in dialog opens, typed text stays, and former staff lose access.
-import type { Browser, Page, WebSocket } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
+import type { Page, WebSocket } from 'playwright-core';
+import { describe, expect } from 'vitest';
+import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, openBrowser, phone } from '../browser.ts';
+import { desktop, phone } from '../browser.ts';
 import { mainCase } from '../selection.ts';
 import {
   type Account,
@@ -13,15 +13,9 @@ import {
   sessionOf,
   statusButton,
 } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, storyWith } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-
-beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-});
-afterAll(() => closeCleanly(shop, browser));
+openShopForStories();
 
 /** Expected console errors while a session ends. */
 const refusals = /40[136] .*\/(auth|rest)\/v1\/|This account is not admin, or not active/;
@@ -67,7 +61,7 @@ describe.each(
     ['on a phone', phone],
   ] as const),
 )('%s', (where, viewport) => {
-  const story = storyIn(() => browser, { viewport });
+  const story = storyWith({ viewport });
 
   story('the sign-in dialog opens by itself and keeps the typed text', async ({ newVisitor }) => {
     const { page } = await newVisitor({ expectedFailures: refusals });

@@ -1,20 +1,15 @@
 // Staff edit the settings: validation, immediate effect for customers, and conflicts between two staff members.
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect } from 'vitest';
-import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
+import type { Page } from 'playwright-core';
+import { expect } from 'vitest';
+import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, openBrowser, phone } from '../browser.ts';
+import { desktop, phone } from '../browser.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, storyWith } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-});
-afterAll(() => closeCleanly(shop, browser));
+openShopForStories();
 // A rejected change is also logged on the console, for diagnosis.
-const story = storyIn(() => browser, { expectedFailures: /Failed to save settings/ });
+const story = storyWith({ expectedFailures: /Failed to save settings/ });
 
 const sizes = [
   ['on a desktop', desktop],

@@ -1,23 +1,17 @@
 // Only staff can sign in to the panel.
 import { Secret, TOTP } from 'otpauth';
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
+import type { Page } from 'playwright-core';
+import { describe, expect } from 'vitest';
+import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, openBrowser, phone, visit } from '../browser.ts';
+import { desktop, phone } from '../browser.ts';
 import { linkInMail, mailsTo, nextMail } from '../mailbox.ts';
 import { inLongRun } from '../selection.ts';
 import { asOwner, fillSignIn, makeAccount, signIn, signInButton } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { browser, openShopForStories, shop, storyWith } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-
-beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-});
-afterAll(() => closeCleanly(shop, browser));
-const story = storyIn(() => browser, { viewport: desktop });
+openShopForStories();
+const story = storyWith({ viewport: desktop });
 const longStory = inLongRun(story);
 
 const signOut = async (page: Page): Promise<void> => {
@@ -483,8 +477,8 @@ inLongRun(describe)('the password', () => {
   });
 });
 
-inLongRun(test)('no storefront page loads code of the staff panel', async () => {
-  const { page, context, close } = await visit(browser, { viewport: desktop });
+longStory('no storefront page loads code of the staff panel', async ({ newVisitor }) => {
+  const { page, context } = await newVisitor();
   const addresses = new Set<string>();
   context.on('response', (answer) => {
     if (answer.url().endsWith('.js')) addresses.add(answer.url());
@@ -495,5 +489,4 @@ inLongRun(test)('no storefront page loads code of the staff panel', async () => 
   expect(addresses.size).toBeGreaterThan(5);
   const scripts = await Promise.all([...addresses].map(async (address) => (await fetch(address)).text()));
   expect(scripts.filter((script) => /grant_type|Loading admin panel/.test(script))).toEqual([]);
-  await close();
 });

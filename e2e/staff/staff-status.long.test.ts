@@ -1,21 +1,15 @@
 // Status changes in a real browser over time. Component tests: web/admin/orders/order-status.test.tsx.
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
+import type { Page } from 'playwright-core';
+import { describe, expect } from 'vitest';
+import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, openBrowser, phone } from '../browser.ts';
+import { desktop, phone } from '../browser.ts';
 import { textsTo } from '../mailbox.ts';
 import { type Order, placeAssignedOrder, placeOrder, readOrder } from '../placed-orders.ts';
 import { chooseStatus, enterAsStaff, statusButton } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, story, storyWith } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-
-beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-});
-afterAll(() => closeCleanly(shop, browser));
+openShopForStories();
 
 const openOrders = async (page: Page, search: string): Promise<void> => {
   await page.goto(`${shop.url}/admin/orders?search=${encodeURIComponent(search)}`);
@@ -36,7 +30,7 @@ describe.each([
   ['at the counter', desktop, '0711031'],
   ['on a phone', phone, '0711030'],
 ] as const)('%s', (where, viewport, numbers) => {
-  const story = storyIn(() => browser, { viewport });
+  const story = storyWith({ viewport });
 
   story('menus, questions and messages about a status are accessible', async ({ newVisitor }) => {
     const order = await placeAssignedOrder(shop, `Keys ${where}`, `${numbers}101`);
@@ -92,8 +86,6 @@ describe.each([
 });
 
 describe('after 15 seconds', () => {
-  const story = storyIn(() => browser);
-
   story(
     'the customer is notified of a status not undone, even with the panel closed',
     async ({ newVisitor }) => {

@@ -1,20 +1,14 @@
 // Back and Forward: each dialog has its own history entry, Back closes it, and every press of Back has an effect.
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect } from 'vitest';
-import { type OpenShop, openShop } from '../../scripts/open-shop.ts';
-import { delayResponses, desktop, openBrowser, phone, waitForHydration } from '../browser.ts';
+import type { Page } from 'playwright-core';
+import { expect } from 'vitest';
+import { delayResponses, desktop, phone, waitForHydration } from '../browser.ts';
 import { inLongRun, mainCase } from '../selection.ts';
 import { amina, fillOrder, payButton, placeOrderButton, trackingNumberIn } from '../shopper.ts';
 import { asOwner, enterAsStaff } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, storyWith } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-});
-afterAll(() => closeCleanly(shop, browser));
-const story = storyIn(() => browser, { expectedFailures: /409 \(|429 \(/ });
+openShopForStories();
+const story = storyWith({ expectedFailures: /409 \(|429 \(/ });
 const longStory = inLongRun(story);
 
 const sizes = mainCase([

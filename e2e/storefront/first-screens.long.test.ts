@@ -1,20 +1,12 @@
 // The first screen of each page before scrolling, on a phone and on a desktop.
-import type { Browser, Locator, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { type OpenShop, openShop } from '../../scripts/open-shop.ts';
-import { desktop, openBrowser, phone, waitForHydration } from '../browser.ts';
+import type { Locator, Page } from 'playwright-core';
+import { describe, expect } from 'vitest';
+import { desktop, phone, waitForHydration } from '../browser.ts';
 import { amina, order, trackingNumberIn } from '../shopper.ts';
 import { asOwner } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, story } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-
-beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-});
-afterAll(() => closeCleanly(shop, browser));
-const story = storyIn(() => browser);
+openShopForStories();
 
 async function boxOf(part: Locator) {
   const box = await part.boundingBox();

@@ -1,18 +1,15 @@
 // A catalogue of several pages: with JavaScript the list grows, without JavaScript each page has its own URL.
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect } from 'vitest';
-import { type OpenShop, openShop } from '../../scripts/open-shop.ts';
+import type { Page } from 'playwright-core';
+import { beforeAll, expect } from 'vitest';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, openBrowser, phone, waitForHydration } from '../browser.ts';
+import { desktop, phone, waitForHydration } from '../browser.ts';
 import { asOwner } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, story } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
 let total: number;
 
+openShopForStories();
 beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
   const seeded = await asOwner(shop, '/rest/v1/products?is_active=is.true&select=slug', 'GET');
   total = ((await seeded.json()) as unknown[]).length + 130;
   // Older than the seeded drinks, one minute apart.
@@ -27,8 +24,6 @@ beforeAll(async () => {
   }));
   await asOwner(shop, '/rest/v1/products', 'POST', crates);
 });
-afterAll(() => closeCleanly(shop, browser));
-const story = storyIn(() => browser);
 const sizes = [
   ['on a phone', phone],
   ['on a desktop', desktop],

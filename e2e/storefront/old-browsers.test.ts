@@ -1,24 +1,19 @@
 // Browsers of the floor (`domain/browser-floor.ts`), which lack newer functions, and older ones, which get the forms without scripts.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Page } from 'playwright-core';
+import { describe, expect, test } from 'vitest';
 import { findNewerApis, hasNewerSyntax } from '../../scripts/find-newer-features.ts';
-import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
+import { until } from '../../scripts/open-shop.ts';
 import { currentRelease } from '../../scripts/releases.mjs';
-import { desktop, openBrowser, phone, waitForHydration } from '../browser.ts';
+import { desktop, phone, waitForHydration } from '../browser.ts';
 import { inLongRun } from '../selection.ts';
 import { amina, fillOrder, openOrderDialog, order, payButton, placeOrderButton } from '../shopper.ts';
 import { fillSignIn, makeAccount, signIn } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, storyWith } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-});
-afterAll(() => closeCleanly(shop, browser));
-const story = storyIn(() => browser, { viewport: phone });
+openShopForStories();
+const story = storyWith({ viewport: phone });
 const longStory = inLongRun(story);
 
 /** Functions that `web/lib/browser/newer-apis.ts` adds. */

@@ -1,21 +1,14 @@
 // Access to an order: customers see, follow and pay it on any device; strangers with its number have limited access.
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
+import type { Page } from 'playwright-core';
+import { describe, expect } from 'vitest';
+import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { openBrowser, waitForHydration } from '../browser.ts';
+import { waitForHydration } from '../browser.ts';
 import { amina, order, payButton, trackingNumberIn } from '../shopper.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, story } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-
-beforeAll(async () => {
-  // Each visitor can send its own network address.
-  [shop, browser] = await Promise.all([openShop({ TRUSTED_PROXIES: '1' }), openBrowser()]);
-});
-afterAll(() => closeCleanly(shop, browser));
-const story = storyIn(() => browser);
+// Each visitor can send its own network address.
+openShopForStories({ TRUSTED_PROXIES: '1' });
 
 interface Row {
   id: string;

@@ -1,8 +1,7 @@
 // A visitor orders a drink, pays by M-PESA and tracks the order.
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
-import { desktop, openBrowser, phone } from '../browser.ts';
+import { beforeAll, describe, expect } from 'vitest';
+import { until } from '../../scripts/open-shop.ts';
+import { desktop, phone } from '../browser.ts';
 import { inLongRun, mainCase } from '../selection.ts';
 import {
   amina,
@@ -13,14 +12,11 @@ import {
   placeOrderButton,
   trackingNumberIn,
 } from '../shopper.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, story } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-
+// Stories run concurrently: with M-PESA's own limit the payments of one would wait for those of the others.
+openShopForStories({ MPESA_QUERIES_PER_MINUTE: '60' });
 beforeAll(async () => {
-  // Stories run concurrently: with M-PESA's own limit the payments of one would wait for those of the others.
-  [shop, browser] = await Promise.all([openShop({ MPESA_QUERIES_PER_MINUTE: '60' }), openBrowser()]);
   // The pull of M-PESA transactions, 45 seconds after the start, would correct a callback with a wrong amount.
   const call = async (procedure: string, parameters: object) =>
     asStaff(`rpc/${procedure}`, { method: 'POST', body: JSON.stringify(parameters) });
@@ -31,8 +27,6 @@ beforeAll(async () => {
     return (await call('finish_statement_pull', finished)).ok;
   }, 'the statement is registered and pulled');
 });
-afterAll(() => closeCleanly(shop, browser));
-const story = storyIn(() => browser);
 const longStory = inLongRun(story);
 
 interface Prompt {

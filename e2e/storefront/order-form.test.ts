@@ -1,21 +1,16 @@
 // The order form: its fields, its messages while it is open, and its layout on small screens.
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect } from 'vitest';
-import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
+import type { Page } from 'playwright-core';
+import { expect } from 'vitest';
+import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, openBrowser, phone, waitForHydration } from '../browser.ts';
+import { desktop, phone, waitForHydration } from '../browser.ts';
 import { inLongRun, mainCase } from '../selection.ts';
 import { amina, fillOrder, openOrderDialog, payButton, placeOrderButton } from '../shopper.ts';
 import { asOwner } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, storyWith } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-});
-afterAll(() => closeCleanly(shop, browser));
-const story = storyIn(() => browser, { expectedFailures: /40\d \(/ });
+openShopForStories();
+const story = storyWith({ expectedFailures: /40\d \(/ });
 const longStory = inLongRun(story);
 
 const sizes = mainCase([

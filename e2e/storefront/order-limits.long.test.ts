@@ -1,9 +1,8 @@
 // What an order cannot promise: more than M-PESA takes, places outside Nairobi, a phone that was not reached, a drink that was withdrawn.
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { type OpenShop, openShop } from '../../scripts/open-shop.ts';
+import type { Page } from 'playwright-core';
+import { describe, expect } from 'vitest';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, openBrowser, phone, waitForHydration } from '../browser.ts';
+import { desktop, phone, waitForHydration } from '../browser.ts';
 import {
   amina,
   fillOrder,
@@ -14,15 +13,9 @@ import {
   trackingNumberIn,
 } from '../shopper.ts';
 import { asOwner } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, story } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-});
-afterAll(() => closeCleanly(shop, browser));
-const story = storyIn(() => browser);
+openShopForStories();
 const dialogOf = (page: Page) => page.getByRole('dialog');
 const limit = 'M-PESA takes at most KSh 250,000.00 in one payment.';
 const changeProduct = (slug: string, change: Record<string, unknown>) =>

@@ -1,9 +1,8 @@
 // Orders stored on a device in each state: unpaid, paying, paid, cancelled, and payments that ended in the background.
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { type OpenShop, openShop } from '../../scripts/open-shop.ts';
+import type { Page } from 'playwright-core';
+import { afterAll, describe, expect } from 'vitest';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, openBrowser, phone, waitForHydration } from '../browser.ts';
+import { desktop, phone, waitForHydration } from '../browser.ts';
 import {
   amina,
   fillOrder,
@@ -14,19 +13,12 @@ import {
   trackingNumberIn,
 } from '../shopper.ts';
 import { asOwner, callAsStaff } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, story } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-
-beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-});
+openShopForStories();
 afterAll(() => {
   for (const page of phonePages) clearInterval(page);
-  return closeCleanly(shop, browser);
 });
-const story = storyIn(() => browser);
 
 const asStaff = async (path: string, method = 'GET', body?: unknown) => {
   const answer = await asOwner(shop, `/rest/v1/${path}`, method, body);

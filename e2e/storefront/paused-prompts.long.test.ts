@@ -1,19 +1,14 @@
 // M-PESA refuses every prompt for a reason that only the owner can end: customers are led to the till, with and without scripts.
 import { randomUUID } from 'node:crypto';
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect } from 'vitest';
-import { type OpenShop, openShop } from '../../scripts/open-shop.ts';
+import { beforeAll, expect } from 'vitest';
 import { expectAccessible } from '../accessibility.ts';
-import { openBrowser, phone } from '../browser.ts';
+import { phone } from '../browser.ts';
 import { order, payButton, trackingNumberIn } from '../shopper.ts';
 import { asOwner } from '../staff-member.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, story } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-
+openShopForStories();
 beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
   await asOwner(shop, '/rest/v1/store_settings?id=eq.true', 'PATCH', { till_number: '5550174' });
   await fetch(`${shop.simulatorUrl}/simulator/faults`, {
     method: 'POST',
@@ -23,8 +18,6 @@ beforeAll(async () => {
     }),
   });
 });
-afterAll(() => closeCleanly(shop, browser));
-const story = storyIn(() => browser);
 
 story(
   'a refused prompt and a paused shop lead to the till, without a retry that can only fail',

@@ -1,24 +1,14 @@
 // A first visit on a slow connection: the loading order, bytes and files, and taps before hydration.
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Page } from 'playwright-core';
+import { describe, expect, test } from 'vitest';
 import { firstVisit } from '../../scripts/first-visit.ts';
-import { type OpenShop, openShop } from '../../scripts/open-shop.ts';
-import { delayResponses, desktop, openBrowser, phone, waitForHydration } from '../browser.ts';
+import { delayResponses, desktop, phone, waitForHydration } from '../browser.ts';
 import { placeOrder } from '../placed-orders.ts';
 import { inLongRun, mainCase } from '../selection.ts';
 import { enterAsStaff } from '../staff-member.ts';
-import { storyIn } from '../story.ts';
+import { browser, openShopForStories, shop, story } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-});
-afterAll(async () => {
-  await browser.close();
-  await shop.close();
-});
-const story = storyIn(() => browser);
+openShopForStories();
 const longStory = inLongRun(story);
 
 const scripts = /\/assets\/.*\.js$/;

@@ -1,22 +1,15 @@
 // The storefront's texts that must stay as they are (docs/product.md#visitors-screens, docs/product.md#order-form,
 // docs/product.md#failure-messages), each on its screen and in its state.
-import type { Browser, Locator, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
+import type { Locator, Page } from 'playwright-core';
+import { describe, expect } from 'vitest';
+import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, openBrowser, waitForHydration } from '../browser.ts';
+import { desktop, waitForHydration } from '../browser.ts';
 import { inLongRun } from '../selection.ts';
 import { amina, fillOrder, openOrderDialog, order, payButton, placeOrderButton } from '../shopper.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, story } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-
-beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-});
-afterAll(() => closeCleanly(shop, browser));
-const story = storyIn(() => browser);
+openShopForStories();
 const longStory = inLongRun(story);
 
 /** A text that must be shown, or its locator. */

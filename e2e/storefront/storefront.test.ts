@@ -1,10 +1,10 @@
 // The storefront by keyboard alone, with a screen reader, on the smallest phone and without JavaScript; its URLs, filters
 // and empty states.
-import type { Browser, Locator, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
+import type { Locator, Page } from 'playwright-core';
+import { describe, expect } from 'vitest';
+import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, openBrowser, phone, waitForHydration } from '../browser.ts';
+import { desktop, phone, waitForHydration } from '../browser.ts';
 import { newsletterLinkIn, nextMail } from '../mailbox.ts';
 import { inLongRun, mainCase } from '../selection.ts';
 import {
@@ -16,16 +16,9 @@ import {
   placeOrderButton,
   trackingNumberIn,
 } from '../shopper.ts';
-import { closeCleanly, storyIn } from '../story.ts';
+import { openShopForStories, shop, story } from '../story.ts';
 
-let shop: OpenShop;
-let browser: Browser;
-
-beforeAll(async () => {
-  [shop, browser] = await Promise.all([openShop(), openBrowser()]);
-});
-afterAll(() => closeCleanly(shop, browser));
-const story = storyIn(() => browser);
+openShopForStories();
 const longStory = inLongRun(story);
 
 /** The browser's console message for an expected 404. */
