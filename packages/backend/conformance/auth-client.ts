@@ -17,6 +17,7 @@ export function clientOf(service: OpenAuthService, flowType: 'implicit' | 'pkce'
     autoRefreshToken: false,
     persistSession: true,
     detectSessionInUrl: false,
+    experimental: { passkey: true },
     flowType,
     storage: {
       getItem: (name) => stored.get(name) ?? null,
@@ -33,6 +34,7 @@ export const adminOf = (service: OpenAuthService) =>
     headers: { apikey: service.keys.secret, Authorization: `Bearer ${service.keys.secret}` },
     autoRefreshToken: false,
     persistSession: false,
+    experimental: { passkey: true },
   }).admin;
 
 /** Status and code of an error. */

@@ -1,10 +1,11 @@
 // Sign-in with an OpenID provider: the official client, a real provider and a browser's redirects.
 import { createHash } from 'node:crypto';
-import { GoTrueClient } from '@supabase/auth-js';
+import type { GoTrueClient } from '@supabase/auth-js';
 import { decodeJwt } from 'jose';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type OpenAuthService, openAuthService } from '../testing/open-auth-service.ts';
 import { testDatabases } from '../testing/throwaway.ts';
+import { adminOf, clientOf, password } from './auth-client.ts';
 import {
   clientId,
   clientSecret,
@@ -15,7 +16,6 @@ import {
 
 const site = 'https://shop.example';
 const place = `${site}/welcome?from=sign-in`;
-const password = 'a long enough password';
 let count = 0;
 
 describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
@@ -45,29 +45,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
     await Promise.all([provider.close(), service.close()]);
   });
 
-  const storage = () => {
-    const stored = new Map<string, string>();
-    return {
-      getItem: (name: string) => stored.get(name) ?? null,
-      setItem: (name: string, value: string) => void stored.set(name, value),
-      removeItem: (name: string) => void stored.delete(name),
-    };
-  };
-  const newClient = (flowType: 'pkce' | 'implicit' = 'pkce') =>
-    new GoTrueClient({
-      url: service.url,
-      headers: { apikey: service.keys.publishable },
-      autoRefreshToken: false,
-      storage: storage(),
-      flowType,
-    });
-  const admin = () =>
-    new GoTrueClient({
-      url: service.url,
-      headers: { apikey: service.keys.secret, authorization: `Bearer ${service.keys.secret}` },
-      autoRefreshToken: false,
-      persistSession: false,
-    }).admin;
+  const newClient = (flowType: 'pkce' | 'implicit' = 'pkce') => clientOf(service, flowType);
 
   /** A user of the provider. */
   function newPerson(claims: Record<string, unknown> = {}) {
@@ -337,7 +315,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
     test('for a banned user', async () => {
       const { name } = newPerson();
       const { data } = await signIn(name);
-      await admin().updateUserById(data.user?.id ?? '', { ban_duration: '1h' });
+      await adminOf(service).updateUserById(data.user?.id ?? '', { ban_duration: '1h' });
       const { back } = await callbackFor(name);
       expect(await arrive(back)).toMatchObject({
         status: 302,
@@ -413,7 +391,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
 
   describe('with an e-mail address', () => {
     const userByAddress = (email: string) =>
-      admin()
+      adminOf(service)
         .createUser({ email, password, email_confirm: true })
         .then(({ data }) => data.user?.id);
 
@@ -445,7 +423,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
     test('does not confirm another address of the account', async () => {
       const { name, email } = newPerson();
       const claimed = `claimed-by-${name}@mail.example`;
-      const { data: made } = await admin().createUser({ email: claimed, password });
+      const { data: made } = await adminOf(service).createUser({ email: claimed, password });
       await service.database.query(
         `insert into auth.identities (provider, provider_id, user_id, identity_data)
          values ('keycloak', $1, $2::uuid, '{}')`,
@@ -487,7 +465,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
       expect(await arrive(back)).toMatchObject({
         params: { error_code: 'provider_email_needs_verification' },
       });
-      const { data } = await admin().getUserById(id ?? '');
+      const { data } = await adminOf(service).getUserById(id ?? '');
       expect(data.user?.identities?.map(({ provider: one }) => one)).toEqual(['email']);
     });
   });
@@ -581,7 +559,7 @@ describe.each(testDatabases())('sign-in with a provider on %s', (kind) => {
     beforeEach(async () => {
       count += 1;
       email = `linker-${count}@mail.example`;
-      await admin().createUser({ email, password, email_confirm: true });
+      await adminOf(service).createUser({ email, password, email_confirm: true });
       client = newClient();
       await client.signInWithPassword({ email, password });
     });
@@ -696,12 +674,10 @@ describe('with minimal settings', () => {
   afterAll(async () => {
     await Promise.all([provider.close(), service.close()]);
   });
-  const newClient = () =>
-    new GoTrueClient({ url: service.url, autoRefreshToken: false, persistSession: false });
 
   test('a provider signs up no new users', async () => {
     provider.people.set('new', { email: 'new@mail.example', email_verified: true });
-    const { data } = await newClient().signInWithOAuth({
+    const { data } = await clientOf(service).signInWithOAuth({
       provider: 'keycloak',
       options: { skipBrowserRedirect: true, queryParams: { login_hint: 'new' } },
     });
@@ -712,17 +688,13 @@ describe('with minimal settings', () => {
       error_description: 'Signups not allowed for this instance',
     });
     const token = await provider.idToken({ sub: 'new', email: 'new@mail.example', email_verified: true });
-    const { error } = await newClient().signInWithIdToken({ provider: 'keycloak', token });
+    const { error } = await clientOf(service).signInWithIdToken({ provider: 'keycloak', token });
     expect(error).toMatchObject({ status: 422, code: 'signup_disabled' });
   });
 
   test('identities cannot be linked or unlinked', async () => {
-    const admin = new GoTrueClient({
-      url: service.url,
-      headers: { apikey: service.keys.secret, authorization: `Bearer ${service.keys.secret}` },
-    }).admin;
-    await admin.createUser({ email: 'me@mail.example', password, email_confirm: true });
-    const client = newClient();
+    await adminOf(service).createUser({ email: 'me@mail.example', password, email_confirm: true });
+    const client = clientOf(service);
     const { data } = await client.signInWithPassword({ email: 'me@mail.example', password });
     const off = { status: 404, code: 'manual_linking_disabled', message: 'Manual linking is disabled' };
     const [identity] = data.user?.identities ?? [];
@@ -736,7 +708,7 @@ describe('with minimal settings', () => {
   });
 
   test('wallets cannot sign in', async () => {
-    const { error } = await newClient().signInWithWeb3({
+    const { error } = await clientOf(service).signInWithWeb3({
       chain: 'ethereum',
       message: 'x',
       signature: '0x',

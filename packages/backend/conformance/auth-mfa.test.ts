@@ -1,5 +1,5 @@
 // Second factors, enrolled and verified by the official client over HTTP.
-import { type AuthError, GoTrueClient } from '@supabase/auth-js';
+import type { AuthError, GoTrueClient } from '@supabase/auth-js';
 import { decodeJwt } from 'jose';
 import { Secret, TOTP } from 'otpauth';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -7,8 +7,7 @@ import { createSoftwareAuthenticator } from '../auth/passkeys/software-authentic
 import { createAccessTokens } from '../authenticate.ts';
 import { type OpenAuthService, openAuthService } from '../testing/open-auth-service.ts';
 import { testDatabases } from '../testing/throwaway.ts';
-
-const password = 'a long enough password';
+import { adminOf, clientOf, newEmail, password } from './auth-client.ts';
 
 interface Person {
   client: GoTrueClient;
@@ -18,7 +17,6 @@ interface Person {
 
 describe.each(testDatabases())('second factors on %s', (kind) => {
   let service: OpenAuthService;
-  let count = 0;
 
   beforeAll(async () => {
     service = await openAuthService(kind, {
@@ -34,28 +32,16 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
     await service.close();
   });
 
-  const newClient = (url = service.url, headers: Record<string, string> = {}) =>
-    new GoTrueClient({
-      url,
-      headers: { apikey: service.keys.publishable, ...headers },
-      autoRefreshToken: false,
-      persistSession: false,
-    });
-  const admin = () =>
-    newClient(service.url, { apikey: service.keys.secret, authorization: `Bearer ${service.keys.secret}` })
-      .admin;
-
   async function newPerson(): Promise<Person> {
-    count += 1;
-    const email = `person-${count}@jani.example`;
-    const client = newClient();
+    const email = newEmail();
+    const client = clientOf(service);
     const { data, error } = await client.signUp({ email, password });
     expect(error).toBeNull();
     return { client, email, id: data.user?.id ?? '' };
   }
 
   async function signedInAgain({ email }: Person): Promise<GoTrueClient> {
-    const client = newClient();
+    const client = clientOf(service);
     const { error } = await client.signInWithPassword({ email, password });
     expect(error).toBeNull();
     return client;
@@ -295,7 +281,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       const { error } = await client.mfa.enroll({ factorType: 'fax' as 'totp' });
       expect(refusal(error)).toEqual({ status: 400, code: 'validation_failed' });
       expect(error?.message).toBe('factor_type needs to be totp, phone, or webauthn');
-      const visitor = newClient();
+      const visitor = clientOf(service);
       await visitor.signInAnonymously();
       const anonymous = await visitor.mfa.enroll({ factorType: 'totp' });
       expect(refusal(anonymous.error)).toEqual({ status: 403, code: 'no_authorization' });
@@ -472,7 +458,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       const { error } = await byPassword.mfa.challengeAndVerify(right());
       expect(refusal(error)).toEqual({ status: 429, code: 'over_request_rate_limit' });
 
-      const byEmail = newClient();
+      const byEmail = clientOf(service);
       await byEmail.resetPasswordForEmail(person.email);
       const token = service.mails.at(-1)?.code ?? '';
       expect((await byEmail.verifyOtp({ email: person.email, token, type: 'recovery' })).error).toBeNull();
@@ -704,7 +690,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
     test('lists, renames and deletes the factors of users', async () => {
       const person = await newPerson();
       const factor = await verifiedApp(person.client);
-      const { data } = await admin().mfa.listFactors({ userId: person.id });
+      const { data } = await adminOf(service).mfa.listFactors({ userId: person.id });
       expect(data?.factors).toMatchObject([{ id: factor.id, status: 'verified', factor_type: 'totp' }]);
       expect(JSON.stringify(data)).not.toContain('secret');
       const renamed = await fetch(`${service.url}/admin/users/${person.id}/factors/${factor.id}`, {
@@ -713,7 +699,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
         body: JSON.stringify({ friendly_name: 'Work phone' }),
       });
       expect([renamed.status, (await renamed.json()).friendly_name]).toEqual([200, 'Work phone']);
-      const { error } = await admin().mfa.deleteFactor({ userId: person.id, id: factor.id });
+      const { error } = await adminOf(service).mfa.deleteFactor({ userId: person.id, id: factor.id });
       expect(error).toBeNull();
       expect((await person.client.mfa.listFactors()).data?.all).toEqual([]);
       await person.client.refreshSession();
@@ -723,9 +709,9 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
     test('receives an error for a factor that does not exist', async () => {
       const { id } = await newPerson();
       const unknown = '2f0c6f0e-6a0a-4f2c-9c3b-0d9f3a4b5c6d';
-      const { error } = await admin().mfa.listFactors({ userId: unknown });
+      const { error } = await adminOf(service).mfa.listFactors({ userId: unknown });
       expect(refusal(error)).toEqual({ status: 404, code: 'user_not_found' });
-      const gone = await admin().mfa.deleteFactor({ userId: id, id: unknown });
+      const gone = await adminOf(service).mfa.deleteFactor({ userId: id, id: unknown });
       expect(refusal(gone.error)).toEqual({ status: 404, code: 'mfa_factor_not_found' });
     });
 
@@ -761,7 +747,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
       },
     });
     try {
-      const client = newClient(closed.url, { apikey: closed.keys.publishable });
+      const client = clientOf(closed);
       const { data } = await client.signUp({ email: 'person@jani.example', password });
       for (const factorType of ['totp', 'phone', 'webauthn'] as const) {
         const { error } = await client.mfa.enroll({ factorType, phone: '+254711000009' } as {

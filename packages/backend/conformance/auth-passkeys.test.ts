@@ -8,6 +8,7 @@ import {
 } from '../auth/passkeys/software-authenticator.ts';
 import { type OpenAuthService, openAuthService } from '../testing/open-auth-service.ts';
 import { testDatabases } from '../testing/throwaway.ts';
+import { adminOf, clientOf, newEmail, password } from './auth-client.ts';
 
 type CreationOptions = Parameters<SoftwareAuthenticator['create']>[0];
 type RequestOptions = Parameters<SoftwareAuthenticator['get']>[0];
@@ -16,7 +17,6 @@ type Deviations = Parameters<SoftwareAuthenticator['get']>[1];
 // An authenticator's response in the client's types.
 const sent = (answer: object) => answer as VerifyPasskeyRegistrationParams['credential'];
 
-const password = 'a long enough password';
 const refusal = (error: Error | null) => {
   const { status, code } = (error ?? {}) as Partial<AuthError>;
   return error && { status, code };
@@ -25,7 +25,6 @@ const refusal = (error: Error | null) => {
 describe.each(testDatabases())('passkeys on %s', (kind) => {
   let service: OpenAuthService;
   let origin: string;
-  let count = 0;
 
   beforeAll(async () => {
     service = await openAuthService(kind, {
@@ -42,21 +41,9 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
     await service.close();
   });
 
-  const newClient = (headers: Record<string, string> = {}, url = service.url) =>
-    new GoTrueClient({
-      url,
-      headers: { apikey: service.keys.publishable, ...headers },
-      autoRefreshToken: false,
-      persistSession: false,
-      experimental: { passkey: true },
-    });
-  const admin = () =>
-    newClient({ apikey: service.keys.secret, authorization: `Bearer ${service.keys.secret}` }).admin;
-
   async function newPerson() {
-    count += 1;
-    const email = `person-${count}@jani.example`;
-    const client = newClient();
+    const email = newEmail();
+    const client = clientOf(service);
     const { data, error } = await client.signUp({
       email,
       password,
@@ -75,7 +62,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
     });
   }
 
-  async function signIn(device: SoftwareAuthenticator, change?: Deviations, client = newClient()) {
+  async function signIn(device: SoftwareAuthenticator, change?: Deviations, client = clientOf(service)) {
     const { data, error } = await client.passkey.startAuthentication();
     if (error) return { client, data: null, error };
     const result = await client.passkey.verifyAuthentication({
@@ -192,7 +179,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
       const { data: factor } = await person.client.mfa.enroll({ factorType: 'totp', friendlyName: 'App' });
       const code = TOTP.generate({ secret: Secret.fromBase32(factor?.totp.secret ?? '') });
       await person.client.mfa.challengeAndVerify({ factorId: factor?.id ?? '', code });
-      const below = newClient();
+      const below = clientOf(service);
       await below.signInWithPassword({ email: person.email, password });
       const refused = { status: 403, code: 'insufficient_aal' };
       expect(refusal((await below.passkey.startRegistration()).error)).toEqual(refused);
@@ -202,7 +189,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
     });
 
     test('needs a session', async () => {
-      const visitor = newClient();
+      const visitor = clientOf(service);
       await visitor.signInAnonymously();
       expect(refusal((await visitor.passkey.startRegistration()).error)).toEqual({
         status: 403,
@@ -286,7 +273,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
     });
 
     test('accepts any discoverable passkey', async () => {
-      const { data } = await newClient().passkey.startAuthentication();
+      const { data } = await clientOf(service).passkey.startAuthentication();
       expect(data?.options).toMatchObject({ rpId: 'localhost', userVerification: 'required' });
       expect(data?.options.allowCredentials ?? []).toEqual([]);
     });
@@ -317,7 +304,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
     test('with the credential of one user and the handle of another is rejected', async () => {
       const [owner, other] = [await newPerson(), await newPerson()];
       await register(owner.client, owner.device);
-      const client = newClient();
+      const client = clientOf(service);
       const { data } = await client.passkey.startAuthentication();
       const credential = owner.device.get(data?.options as RequestOptions);
       credential.response.userHandle = Buffer.from(other.id).toString('base64url');
@@ -331,14 +318,14 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
     test('succeeds once per challenge, also for concurrent answers', async () => {
       const person = await newPerson();
       await register(person.client, person.device);
-      const { data } = await newClient().passkey.startAuthentication();
+      const { data } = await clientOf(service).passkey.startAuthentication();
       const answer = {
         challengeId: data?.challenge_id ?? '',
         credential: sent(person.device.get(data?.options as RequestOptions)),
       };
       const results = await Promise.all([
-        newClient().passkey.verifyAuthentication(answer),
-        newClient().passkey.verifyAuthentication(answer),
+        clientOf(service).passkey.verifyAuthentication(answer),
+        clientOf(service).passkey.verifyAuthentication(answer),
       ]);
       expect(results.map(({ error }) => refusal(error)?.code ?? 'signed in').sort()).toEqual([
         'signed in',
@@ -349,9 +336,9 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
     test('expires after 300 seconds', async () => {
       const person = await newPerson();
       await register(person.client, person.device);
-      const { data } = await newClient().passkey.startAuthentication();
+      const { data } = await clientOf(service).passkey.startAuthentication();
       service.advance(301);
-      const { error } = await newClient().passkey.verifyAuthentication({
+      const { error } = await clientOf(service).passkey.verifyAuthentication({
         challengeId: data?.challenge_id ?? '',
         credential: sent(person.device.get(data?.options as RequestOptions)),
       });
@@ -363,7 +350,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
       await register(person.client, person.device);
       const { data } = await person.client.passkey.startRegistration();
       const options = { challenge: data?.options.challenge ?? '', rpId: 'localhost' };
-      const { error } = await newClient().passkey.verifyAuthentication({
+      const { error } = await clientOf(service).passkey.verifyAuthentication({
         challengeId: data?.challenge_id ?? '',
         credential: sent(person.device.get(options)),
       });
@@ -385,14 +372,14 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
     test('lists and deletes the passkeys of users', async () => {
       const person = await newPerson();
       const { data: passkey } = await register(person.client, person.device);
-      const listed = await admin().passkey.listPasskeys({ userId: person.id });
+      const listed = await adminOf(service).passkey.listPasskeys({ userId: person.id });
       expect(listed.data).toEqual([passkey]);
       const passkeyId = passkey?.id ?? '';
-      const { error } = await admin().passkey.deletePasskey({ userId: person.id, passkeyId });
+      const { error } = await adminOf(service).passkey.deletePasskey({ userId: person.id, passkeyId });
       expect(error).toBeNull();
-      const again = await admin().passkey.deletePasskey({ userId: person.id, passkeyId });
+      const again = await adminOf(service).passkey.deletePasskey({ userId: person.id, passkeyId });
       expect(refusal(again.error)).toEqual({ status: 404, code: 'webauthn_credential_not_found' });
-      const unknown = await admin().passkey.listPasskeys({ userId: passkeyId });
+      const unknown = await adminOf(service).passkey.listPasskeys({ userId: passkeyId });
       expect(refusal(unknown.error)).toEqual({ status: 404, code: 'user_not_found' });
       expect(refusal((await signIn(person.device)).error)).not.toBeNull();
     });
@@ -405,10 +392,14 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
       limits: { passkey: { count: 2, window: 60 } },
     });
     try {
-      const { error } = await newClient({}, other.url).passkey.startAuthentication();
+      const { error } = await clientOf(other).passkey.startAuthentication();
       expect(refusal(error)).toEqual({ status: 404, code: 'passkey_disabled' });
-      const ask = () =>
-        newClient({ 'x-forwarded-for': '192.0.2.9' }, limited.url).passkey.startAuthentication();
+      const visitor = new GoTrueClient({
+        url: limited.url,
+        headers: { 'x-forwarded-for': '192.0.2.9' },
+        experimental: { passkey: true },
+      });
+      const ask = () => visitor.passkey.startAuthentication();
       expect([(await ask()).error, (await ask()).error]).toEqual([null, null]);
       expect(refusal((await ask()).error)).toEqual({ status: 429, code: 'over_request_rate_limit' });
     } finally {

@@ -1,6 +1,5 @@
 // Sessions and access tokens: concurrent refreshes, stolen tokens, forged tokens, rotated keys.
 import { createHmac, randomUUID } from 'node:crypto';
-import { AuthClient } from '@supabase/auth-js';
 import { exportJWK, exportSPKI, generateKeyPair, importJWK, type JWTPayload, SignJWT } from 'jose';
 import { Secret, TOTP } from 'otpauth';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -8,24 +7,13 @@ import type { ApiKeys } from '../api-keys.ts';
 import { createAccessTokens, createAuthenticate, InvalidToken } from '../authenticate.ts';
 import { type OpenAuthService, openAuthService } from '../testing/open-auth-service.ts';
 import { testDatabases } from '../testing/throwaway.ts';
-
-const password = 'correct horse battery';
-let counter = 0;
-const newEmail = () => `holder${++counter}@example.com`;
+import { clientOf, newEmail, password, post } from './auth-client.ts';
 
 interface Tokens {
   access_token: string;
   refresh_token: string;
   error_code?: string;
 }
-
-const clientOf = (service: OpenAuthService) =>
-  new AuthClient({
-    url: service.url,
-    storageKey: service.url,
-    autoRefreshToken: false,
-    persistSession: false,
-  });
 
 async function signUp(service: OpenAuthService): Promise<Tokens & { email: string; id: string }> {
   const email = newEmail();
@@ -35,11 +23,7 @@ async function signUp(service: OpenAuthService): Promise<Tokens & { email: strin
 }
 
 const refresh = async (service: OpenAuthService, token: string) => {
-  const answer = await fetch(`${service.url}/token?grant_type=refresh_token`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ refresh_token: token }),
-  });
+  const answer = await post(service, '/token?grant_type=refresh_token', { refresh_token: token });
   return { status: answer.status, ...((await answer.json()) as Tokens) };
 };
 

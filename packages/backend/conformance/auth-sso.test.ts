@@ -1,9 +1,9 @@
 // Single sign-on with SAML 2.0, through the official client.
-import { GoTrueClient } from '@supabase/auth-js';
 import { decodeJwt } from 'jose';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type OpenAuthService, openAuthService } from '../testing/open-auth-service.ts';
 import { testDatabases } from '../testing/throwaway.ts';
+import { adminOf, clientOf, password } from './auth-client.ts';
 import { type Answer, type SamlIdentityProvider, samlIdentityProvider } from './saml-identity-provider.ts';
 import { strangersKey } from './saml-test-keys.ts';
 
@@ -53,20 +53,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
     return { status: answer.status, body: await answer.json() };
   }
 
-  const newClient = (flowType: 'pkce' | 'implicit' = 'pkce') => {
-    const stored = new Map<string, string>();
-    return new GoTrueClient({
-      url: service.url,
-      headers: { apikey: service.keys.publishable },
-      autoRefreshToken: false,
-      flowType,
-      storage: {
-        getItem: (name) => stored.get(name) ?? null,
-        setItem: (name, value) => void stored.set(name, value),
-        removeItem: (name) => void stored.delete(name),
-      },
-    });
-  };
+  const newClient = (flowType: 'pkce' | 'implicit' = 'pkce') => clientOf(service, flowType);
 
   async function requestUrl(client = newClient()) {
     const { data, error } = await client.signInWithSSO({
@@ -178,15 +165,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
 
   test('separates SSO users from users with the same e-mail address', async () => {
     const email = 'both@company.example';
-    const admin = new GoTrueClient({
-      url: service.url,
-      headers: { apikey: service.keys.secret, authorization: `Bearer ${service.keys.secret}` },
-    }).admin;
-    const { data: own } = await admin.createUser({
-      email,
-      password: 'a long enough password',
-      email_confirm: true,
-    });
+    const { data: own } = await adminOf(service).createUser({ email, password, email_confirm: true });
     const { data } = await signIn({ nameId: 'both', attributes: { mail: email } });
     expect(data.user?.email).toBe(email);
     expect(data.user?.id).not.toBe(own.user?.id);
@@ -464,9 +443,8 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
 
 test('single sign-on is not found when disabled', async () => {
   const service = await openAuthService('pglite', { siteUrl: site });
-  const client = new GoTrueClient({ url: service.url, autoRefreshToken: false, persistSession: false });
   const off = { status: 404, code: 'saml_provider_disabled', message: 'SAML 2.0 is disabled' };
-  expect((await client.signInWithSSO({ domain: 'company.example' })).error).toMatchObject(off);
+  expect((await clientOf(service).signInWithSSO({ domain: 'company.example' })).error).toMatchObject(off);
   expect((await fetch(`${service.url}/sso/saml/metadata`)).status).toBe(404);
   await service.close();
 });

@@ -1,6 +1,5 @@
 // Sign-in with a wallet, by the official client over HTTP.
 import { ed25519 } from '@noble/curves/ed25519.js';
-import { GoTrueClient } from '@supabase/auth-js';
 import bs58 from 'bs58';
 import { decodeJwt } from 'jose';
 import { generatePrivateKey, type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts';
@@ -8,6 +7,7 @@ import { createSiweMessage, generateSiweNonce } from 'viem/siwe';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type OpenAuthService, openAuthService } from '../testing/open-auth-service.ts';
 import { testDatabases } from '../testing/throwaway.ts';
+import { clientOf } from './auth-client.ts';
 
 const site = 'https://shop.example';
 type Siwe = Parameters<typeof createSiweMessage>[0];
@@ -47,9 +47,6 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
     await Promise.all([service.close(), closed?.close()]);
   });
 
-  const newClient = (url = service.url, apikey = service.keys.publishable) =>
-    new GoTrueClient({ url, headers: { apikey }, autoRefreshToken: false, persistSession: false });
-
   const siwe = (account: PrivateKeyAccount, change: Partial<Siwe> = {}) =>
     createSiweMessage({
       domain: 'shop.example',
@@ -64,7 +61,7 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
 
   async function signInWithEthereum(account: PrivateKeyAccount, message: string) {
     const signature = await account.signMessage({ message });
-    return newClient().signInWithWeb3({ chain: 'ethereum', message, signature });
+    return clientOf(service).signInWithWeb3({ chain: 'ethereum', message, signature });
   }
 
   const raw = async (body: Record<string, unknown>) => {
@@ -129,7 +126,7 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
         return account.signMessage({ message: { raw: message } });
       },
     };
-    const { data, error } = await newClient().signInWithWeb3({
+    const { data, error } = await clientOf(service).signInWithWeb3({
       chain: 'ethereum',
       wallet,
       options: { url: `${site}/in` },
@@ -141,7 +138,7 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
   test('of Solana signs a user in, by its own interface or by a signed message', async () => {
     const wallet = solanaWallet();
     const message = solanaMessage(wallet.address);
-    const first = await newClient().signInWithWeb3({
+    const first = await clientOf(service).signInWithWeb3({
       chain: 'solana',
       message,
       signature: wallet.sign(message),
@@ -149,7 +146,7 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
     expect(first.error).toBeNull();
     expect(first.data.user?.identities?.[0]?.id).toBe(`web3:solana:${wallet.address}`);
 
-    const second = await newClient().signInWithWeb3({
+    const second = await clientOf(service).signInWithWeb3({
       chain: 'solana',
       statement: 'Karibu tena.',
       wallet: {
@@ -179,7 +176,7 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
     const account = privateKeyToAccount(generatePrivateKey());
     const other = privateKeyToAccount(generatePrivateKey());
     const message = siwe(account);
-    const { error } = await newClient().signInWithWeb3({
+    const { error } = await clientOf(service).signInWithWeb3({
       chain: 'ethereum',
       message,
       signature: await other.signMessage({ message }),
@@ -187,7 +184,7 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
     expect(error).toMatchObject({ status: 400, message: 'Signature does not match address in message' });
     const [wallet, thief] = [solanaWallet(), solanaWallet()];
     const text = solanaMessage(wallet.address);
-    const stolen = await newClient().signInWithWeb3({
+    const stolen = await clientOf(service).signInWithWeb3({
       chain: 'solana',
       message: text,
       signature: thief.sign(text),
@@ -273,7 +270,7 @@ describe.each(testDatabases())('a wallet on %s', (kind) => {
 
   test('is rejected if its chain is disabled, and signs up no one if sign-up is disabled', async () => {
     closed = await openAuthService(kind, { siteUrl: site, isSignupOpen: false, web3: { ethereum: true } });
-    const client = newClient(closed.url, closed.keys.publishable);
+    const client = clientOf(closed);
     const wallet = solanaWallet();
     const text = solanaMessage(wallet.address);
     const off = await client.signInWithWeb3({ chain: 'solana', message: text, signature: wallet.sign(text) });
