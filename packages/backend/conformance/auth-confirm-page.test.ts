@@ -25,10 +25,7 @@ describe.each(testDatabases())('links in emails on %s', (kind) => {
       },
     });
   });
-  afterAll(async () => {
-    expect(service.errors).toEqual([]);
-    await service.close();
-  });
+  afterAll(() => service.close());
   beforeEach(() => {
     service.mails.length = 0;
   });

@@ -28,9 +28,7 @@ describe.each(testDatabases())('second factors on %s', (kind) => {
   afterEach(() => {
     expect(service.errors.splice(0)).toEqual([]);
   });
-  afterAll(async () => {
-    await service.close();
-  });
+  afterAll(() => service.close());
 
   async function newPerson(): Promise<Person> {
     const email = newEmail();

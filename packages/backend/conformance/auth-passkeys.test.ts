@@ -37,9 +37,7 @@ describe.each(testDatabases())('passkeys on %s', (kind) => {
   afterEach(() => {
     expect(service.errors.splice(0)).toEqual([]);
   });
-  afterAll(async () => {
-    await service.close();
-  });
+  afterAll(() => service.close());
 
   async function newPerson() {
     const email = newEmail();

@@ -40,9 +40,7 @@ describe.each(testDatabases())('single sign-on on %s', (kind) => {
   afterEach(() => {
     expect(service.errors.splice(0)).toEqual([]);
   });
-  afterAll(async () => {
-    await service.close();
-  });
+  afterAll(() => service.close());
 
   async function administer(method: string, path: string, body?: unknown, key = service.keys.secret) {
     const answer = await fetch(`${service.url}/admin/sso/providers${path}`, {

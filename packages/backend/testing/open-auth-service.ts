@@ -24,6 +24,7 @@ export interface OpenAuthService {
   advance(seconds: number): void;
   /** Starts another one on the same database with other settings. Both must be closed. */
   alongside(settings: Partial<GivenAuthSettings>): Promise<OpenAuthService>;
+  /** Rejects if there were internal errors. */
   close(): Promise<void>;
 }
 
@@ -104,6 +105,7 @@ async function openOn(
       await new Promise((done) => server.close(done));
       await service.close();
       await afterwards();
+      if (errors.length > 0) throw new AggregateError(errors, 'internal errors of the service');
     },
   };
 }

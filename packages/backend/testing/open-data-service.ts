@@ -18,6 +18,7 @@ export interface OpenDataService {
   /** The official client with a role. Default: `anon`. */
   // biome-ignore lint/suspicious/noExplicitAny: the client is driven without generated types
   client(role?: string): PostgrestClient<any, { PostgrestVersion: '14' }, any>;
+  /** Rejects if there were internal errors. */
   close(): Promise<void>;
 }
 
@@ -64,6 +65,7 @@ export async function openDataService(
       await new Promise((done) => server.close(done));
       await service.close();
       await database.close();
+      if (errors.length > 0) throw new AggregateError(errors, 'internal errors of the service');
     },
   };
 }
