@@ -1,6 +1,5 @@
 // The deliveries: search, filters, export, assignment and status changes.
 import { deliveryStatuses } from '../../../domain/delivery-status.ts';
-import { Button } from '../../ui/button.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { type FilterParameters, noDays, readDays } from '../list/days.ts';
@@ -13,7 +12,7 @@ import {
   RowCount,
 } from '../list/list-filters.tsx';
 import { FilterSelect, ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
-import { ListFrame, RowList } from '../list/row-list.tsx';
+import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
 import { PrintList } from '../print/print-list.tsx';
 import { statusLabel } from '../status/status-badge.tsx';
@@ -71,11 +70,7 @@ export default function DeliveriesPage() {
               />
               <MoreFilters setCount={[filters.values.day, rider].filter(Boolean).length}>
                 <DayFilterSelect filters={filters} />
-                <RiderFilterSelect
-                  rider={rider}
-                  riders={riders}
-                  onChoose={(name) => filters.set('rider', name)}
-                />
+                <RiderFilterSelect filters={filters} riders={riders} />
                 <ExportButton
                   name="deliveries"
                   read={readDeliveries(tables, query)}
@@ -108,17 +103,13 @@ export default function DeliveriesPage() {
           compact={(delivery) => <DeliveryRow delivery={delivery} status={deliveryStatus} />}
           empty={
             filters.isNarrowed
-              ? {
-                  title: 'No deliveries found',
-                  text: search
+              ? noneFound(
+                  'deliveries',
+                  search
                     ? "Try three letters or more of the customer's or rider's name or phone, the address or the order number, or fewer filters."
                     : 'No delivery fits these filters. Try fewer of them.',
-                  action: (
-                    <Button tone="quiet" onClick={filters.clear}>
-                      Show all deliveries
-                    </Button>
-                  ),
-                }
+                  filters.clear,
+                )
               : { title: 'No deliveries yet', text: 'Each order gets one as soon as it is paid.' }
           }
         />

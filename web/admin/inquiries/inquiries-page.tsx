@@ -4,7 +4,7 @@ import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { ExportButton } from '../list/export-button.tsx';
 import { ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
-import { ListFrame, RowList } from '../list/row-list.tsx';
+import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
 import type { Route } from './+types/inquiries-page.ts';
 import { exportColumns, InquiryRow, inquiryColumns } from './inquiry-columns.tsx';
@@ -48,15 +48,7 @@ export default function InquiriesPage() {
           }
           empty={
             filters.isNarrowed
-              ? {
-                  title: 'No inquiries found',
-                  text: 'Try another search.',
-                  action: (
-                    <Button tone="quiet" onClick={filters.clear}>
-                      Show all inquiries
-                    </Button>
-                  ),
-                }
+              ? noneFound('inquiries', 'Try another search.', filters.clear)
               : { title: 'No inquiries yet', text: 'Messages from the contact page appear here.' }
           }
         />

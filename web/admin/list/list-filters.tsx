@@ -72,21 +72,20 @@ export function DayFilterSelect({ filters: { values, set } }: DayFilterProps) {
 }
 
 interface RiderFilterProps {
-  rider: string;
+  filters: Pick<ListFilters<{ rider: string }>, 'values' | 'set'>;
   riders: readonly { name: string }[];
-  onChoose(rider: string): void;
 }
 
-export function RiderFilterSelect({ rider, riders, onChoose }: RiderFilterProps) {
+export function RiderFilterSelect({ filters: { values, set }, riders }: RiderFilterProps) {
   return (
     <FilterSelect
       label="Rider"
-      value={rider}
+      value={values.rider}
       options={[
         { value: '', label: 'All riders' },
         ...riders.map(({ name }) => ({ value: name, label: name })),
       ]}
-      onChoose={onChoose}
+      onChoose={(rider) => set('rider', rider)}
     />
   );
 }

@@ -27,6 +27,17 @@ interface RowListProps<Row> extends Pick<Rows<Row>, Needed>, Partial<Omit<Rows<R
   compact(row: Row): ReactNode;
 }
 
+/** Text for a list whose filters match no row, with a button that clears them. */
+export const noneFound = (rows: string, text: string, clear: () => void) => ({
+  title: `No ${rows} found`,
+  text,
+  action: (
+    <Button tone="quiet" onClick={clear}>
+      Show all {rows}
+    </Button>
+  ),
+});
+
 /** Minimum width of the list for a table, in px. */
 const tableWidth = 1024;
 

@@ -7,7 +7,7 @@ import { useMember } from '../layout/use-member.tsx';
 import { ExportButton } from '../list/export-button.tsx';
 import { MoreFilters } from '../list/list-filters.tsx';
 import { FilterSelect, ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
-import { ListFrame, RowList } from '../list/row-list.tsx';
+import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
 import type { Route } from './+types/messages-page.ts';
 import { canSend, exportColumns, MessageRow, messageColumns } from './message-columns.tsx';
@@ -96,15 +96,7 @@ export default function MessagesPage() {
           }
           empty={
             filters.isNarrowed
-              ? {
-                  title: 'No messages found',
-                  text: 'Try another search or another status.',
-                  action: (
-                    <Button tone="quiet" onClick={filters.clear}>
-                      Show all messages
-                    </Button>
-                  ),
-                }
+              ? noneFound('messages', 'Try another search or another status.', filters.clear)
               : { title: 'No messages yet', text: 'Customers get a message at each step of their order.' }
           }
         />

@@ -1,6 +1,5 @@
 // The orders: search, filters, export, status changes and details.
 import { Link, useSearchParams } from 'react-router';
-import { Button } from '../../ui/button.tsx';
 import { useRecentRiders, useWork } from '../deliveries/rider-queries.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMember } from '../layout/use-member.tsx';
@@ -15,7 +14,7 @@ import {
   RowCount,
 } from '../list/list-filters.tsx';
 import { FilterSelect, ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
-import { ListFrame, RowList } from '../list/row-list.tsx';
+import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';
 import { type ListFilters, useListFilters } from '../list/use-list-filters.ts';
 import { PrintList } from '../print/print-list.tsx';
 import { hasPaymentInReview } from '../status/states.ts';
@@ -102,11 +101,7 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
                   onChoose={(value) => filters.set('payment', value)}
                 />
                 <DayFilterSelect filters={filters} />
-                <RiderFilterSelect
-                  rider={rider}
-                  riders={riders}
-                  onChoose={(name) => filters.set('rider', name)}
-                />
+                <RiderFilterSelect filters={filters} riders={riders} />
                 <ExportButton
                   name="orders"
                   read={readOrdersToExport(tables, query)}
@@ -156,47 +151,26 @@ function Refunds() {
   return part ? <part.RefundsNeedingAction waiting={waiting} /> : null;
 }
 
+/** Title and text of an empty list of waiting work. */
+const nothingDue = new Map<string, readonly [title: string, text: string]>([
+  ['prepare', ['Nothing to prepare', 'Every paid order is packed, on its way or delivered.']],
+  ['ready', ['Nothing is ready', 'No packed order waits for its rider.']],
+  ['on_the_way', ['Nothing is on its way', 'No paid order has left without being delivered.']],
+  ['failed', ['No delivery failed', 'No paid order waits for another try.']],
+  ['late', ['Nothing is late', 'No paid order has waited longer than 60 minutes.']],
+]);
+
 function describeEmpty({ values, isNarrowed, clear }: ListFilters<OrderParameters>) {
   if (!isNarrowed)
     return { title: 'No orders yet', text: 'They appear here as soon as a customer places one.' };
-  const showAll = {
-    action: (
-      <Button tone="quiet" onClick={clear}>
-        Show all orders
-      </Button>
-    ),
-  };
   const isDueAlone = Object.entries(values).every(([name, value]) => value === '' || name === 'due');
-  if (isDueAlone && values.due === 'prepare') {
-    return {
-      title: 'Nothing to prepare',
-      text: 'Every paid order is packed, on its way or delivered.',
-      ...showAll,
-    };
-  }
-  if (isDueAlone && values.due === 'ready') {
-    return { title: 'Nothing is ready', text: 'No packed order waits for its rider.', ...showAll };
-  }
-  if (isDueAlone && values.due === 'on_the_way') {
-    return {
-      title: 'Nothing is on its way',
-      text: 'No paid order has left without being delivered.',
-      ...showAll,
-    };
-  }
-  if (isDueAlone && values.due === 'failed') {
-    return { title: 'No delivery failed', text: 'No paid order waits for another try.', ...showAll };
-  }
-  if (isDueAlone && values.due === 'late') {
-    return { title: 'Nothing is late', text: 'No paid order has waited longer than 60 minutes.', ...showAll };
-  }
-  return {
-    title: 'No orders found',
-    text: values.search
+  const [title, text] = (isDueAlone && nothingDue.get(values.due)) || [
+    'No orders found',
+    values.search
       ? 'Try three letters or more of the name, phone, address, drink or order number, or fewer filters.'
       : 'No order fits these filters. Try fewer of them.',
-    ...showAll,
-  };
+  ];
+  return { ...noneFound('orders', text, clear), title };
 }
 
 /** Payments that need review come first, whatever the filters. */

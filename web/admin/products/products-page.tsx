@@ -8,7 +8,7 @@ import { useMember } from '../layout/use-member.tsx';
 import type { CsvColumn } from '../list/csv.ts';
 import { ExportButton } from '../list/export-button.tsx';
 import { FilterSelect, ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
-import { ListFrame, RowList } from '../list/row-list.tsx';
+import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
 import type { Route } from './+types/products-page.ts';
 import { CategoriesDialog } from './categories-dialog.tsx';
@@ -107,15 +107,7 @@ export default function ProductsPage() {
           skeletons={3}
           empty={
             filters.isNarrowed
-              ? {
-                  title: 'No products found',
-                  text: 'Try another name or category.',
-                  action: (
-                    <Button tone="quiet" onClick={filters.clear}>
-                      Show all products
-                    </Button>
-                  ),
-                }
+              ? noneFound('products', 'Try another name or category.', filters.clear)
               : {
                   title: 'No products yet',
                   text: 'What you add here is in the shop at once.',
