@@ -42,17 +42,14 @@ export function AssignDialog() {
 }
 
 function Opened({ id, onClose }: { id: string; onClose(): void }) {
-  const { data: delivery, error, isFetching, refetch } = useDelivery(id);
-  if (delivery) return <AssignForm delivery={delivery} onClose={onClose} />;
+  const query = useDelivery(id);
+  if (query.data) return <AssignForm delivery={query.data} onClose={onClose} />;
   return (
     <DialogLoadState
       title="Assign Delivery"
       noun="delivery"
-      row={delivery}
-      error={error}
-      advice="Nothing was changed. Please check the connection and try again."
-      isFetching={isFetching}
-      onRetry={() => void refetch()}
+      row={query.data}
+      query={query}
       onClose={onClose}
     />
   );

@@ -3,6 +3,7 @@ import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
+import type { LoadingQuery } from '../ui/load-states.tsx';
 
 interface DialogLoadStateProps {
   title: string;
@@ -10,11 +11,10 @@ interface DialogLoadStateProps {
   noun: string;
   /** Null if the row does not exist. */
   row: null | undefined;
-  error: Error | null;
+  /** The query that loads the row, unless the screen shows its error. */
+  query?: LoadingQuery;
   /** What the user can do if loading fails. */
-  advice: string;
-  isFetching: boolean;
-  onRetry(): void;
+  advice?: string;
   onClose(): void;
 }
 
@@ -22,10 +22,8 @@ export function DialogLoadState({
   title,
   noun,
   row,
-  error,
-  advice,
-  isFetching,
-  onRetry,
+  query,
+  advice = 'Nothing was changed. Please check the connection and try again.',
   onClose,
 }: DialogLoadStateProps) {
   return (
@@ -35,13 +33,13 @@ export function DialogLoadState({
         description={
           row === null
             ? `There is no such ${noun}. The address may be mistyped.`
-            : error
+            : query?.error
               ? 'It could not be loaded'
               : 'It is being loaded'
         }
       />
       <DialogBody>
-        {error ? (
+        {query?.error ? (
           <Notice tone="danger" title={`This ${noun} could not be loaded`}>
             {advice}
           </Notice>
@@ -53,8 +51,8 @@ export function DialogLoadState({
       </DialogBody>
       <DialogFooter>
         <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
-          {error ? (
-            <Button tone="quiet" isBusy={isFetching} onClick={onRetry}>
+          {query?.error ? (
+            <Button tone="quiet" isBusy={query.isFetching} onClick={() => void query.refetch()}>
               Try again
             </Button>
           ) : null}

@@ -1,6 +1,5 @@
 // The details of an inquiry, with links to answer it. Open while the URL has `?view=<id>`. Opening does not mark it
 // as read, because that cannot be undone and a colleague may still have to answer.
-import type { ReactNode } from 'react';
 import { msisdn, normalisePhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';
 import {
@@ -13,6 +12,7 @@ import { DialogLoadState } from '../dialogs/dialog-load-state.tsx';
 import { useDialogParameter } from '../dialogs/use-dialog-parameter.ts';
 import { ContactLink, callTo, mailTo } from '../ui/contact-link.tsx';
 import { formatDateTime } from '../ui/dates.ts';
+import { Fact } from '../ui/fact.tsx';
 import { ReadBadge, subjectOf } from './inquiry-columns.tsx';
 import { type Inquiry, useInquiry } from './inquiry-queries.ts';
 import type { useMarkRead } from './use-mark-read.ts';
@@ -29,17 +29,15 @@ export function InquiryDialog({ marking }: { marking: Marking }) {
 }
 
 function Opened({ id, marking, onClose }: { id: string; marking: Marking; onClose(): void }) {
-  const { data: inquiry, error, isFetching, refetch } = useInquiry(id);
-  if (inquiry) return <Whole inquiry={inquiry} marking={marking} onClose={onClose} />;
+  const query = useInquiry(id);
+  if (query.data) return <Whole inquiry={query.data} marking={marking} onClose={onClose} />;
   return (
     <DialogLoadState
       title="Inquiry"
       noun="inquiry"
-      row={inquiry}
-      error={error}
+      row={query.data}
+      query={query}
       advice="Please check the connection and try again."
-      isFetching={isFetching}
-      onRetry={() => void refetch()}
       onClose={onClose}
     />
   );
@@ -122,14 +120,5 @@ function Whole({ inquiry, marking: { mark, isMarking }, onClose }: WholeProps) {
         </div>
       </DialogFooter>
     </>
-  );
-}
-
-function Fact({ term, children }: { term: string; children: ReactNode }) {
-  return (
-    <div className="grid gap-1">
-      <dt className="text-sm font-semibold text-ink-soft">{term}</dt>
-      <dd className="break-words">{children}</dd>
-    </div>
   );
 }

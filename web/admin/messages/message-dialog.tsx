@@ -1,5 +1,4 @@
 // The details of a message: text, recipient and state. Open while the URL has `?view=<id>`.
-import type { ReactNode } from 'react';
 import { Link } from 'react-router';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';
@@ -13,6 +12,7 @@ import { Notice } from '../../ui/notice.tsx';
 import { DialogLoadState } from '../dialogs/dialog-load-state.tsx';
 import { useDialogParameter } from '../dialogs/use-dialog-parameter.ts';
 import { formatDateTime } from '../ui/dates.ts';
+import { Fact } from '../ui/fact.tsx';
 import { canSend, MessageBadge, sendLabel } from './message-columns.tsx';
 import { type Message, useMessage, type useSendAgain } from './message-queries.ts';
 import { channelLabel, kindLabel } from './message-texts.ts';
@@ -29,20 +29,10 @@ export function MessageDialog({ again }: { again: SendAgain }) {
 }
 
 function Opened({ id, again, onClose }: { id: string; again: SendAgain; onClose(): void }) {
-  const { data: message, error, isFetching, refetch } = useMessage(id);
+  const query = useMessage(id);
+  const message = query.data;
   if (message) return <Whole message={message} again={again} onClose={onClose} />;
-  return (
-    <DialogLoadState
-      title="Message"
-      noun="message"
-      row={message}
-      error={error}
-      advice="Nothing was changed. Please check the connection and try again."
-      isFetching={isFetching}
-      onRetry={() => void refetch()}
-      onClose={onClose}
-    />
-  );
+  return <DialogLoadState title="Message" noun="message" row={query.data} query={query} onClose={onClose} />;
 }
 
 interface WholeProps {
@@ -155,13 +145,4 @@ function State({ message }: { message: Message }) {
         </p>
       );
   }
-}
-
-function Fact({ term, children }: { term: string; children: ReactNode }) {
-  return (
-    <div className="grid gap-1">
-      <dt className="text-sm font-semibold text-ink-soft">{term}</dt>
-      <dd className="min-w-0 break-words">{children}</dd>
-    </div>
-  );
 }

@@ -35,16 +35,7 @@ export function TemplateDialog({ templates }: { templates: Template[] | undefine
       {template ? (
         <Editor key={template.id} current={template} onClose={close} />
       ) : (
-        <DialogLoadState
-          title="Template"
-          noun="template"
-          row={template}
-          error={null}
-          advice=""
-          isFetching={false}
-          onRetry={() => {}}
-          onClose={close}
-        />
+        <DialogLoadState title="Template" noun="template" row={template} onClose={close} />
       )}
     </DialogOrDrawer>
   );

@@ -18,7 +18,8 @@ import { useExample } from './use-example.ts';
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Message templates');
 
 export default function TemplatesPage() {
-  const { data: templates, error, isFetching, refetch } = useTemplates();
+  const query = useTemplates();
+  const templates = query.data;
   return (
     <div className="grid max-w-5xl grid-cols-[minmax(0,1fr)] gap-6">
       <div>
@@ -44,12 +45,7 @@ export default function TemplatesPage() {
           </Card>
         ))
       ) : (
-        <ScreenLoadState
-          noun="templates"
-          error={error !== null}
-          isFetching={isFetching}
-          onRetry={() => void refetch()}
-        />
+        <ScreenLoadState noun="templates" queries={[query]} />
       )}
       <TemplateDialog templates={templates} />
     </div>

@@ -16,6 +16,7 @@ import { useDialogParameter } from '../dialogs/use-dialog-parameter.ts';
 import { SearchBox } from '../list/list-toolbar.tsx';
 import { statusLabel } from '../status/status-badge.tsx';
 import { formatDateTime } from '../ui/dates.ts';
+import type { LoadingQuery } from '../ui/load-states.tsx';
 import { KindBadge, nameOf, OrderLink } from './difference-columns.tsx';
 import {
   type BookRow,
@@ -40,7 +41,7 @@ import {
 } from './reconciliation-queries.ts';
 
 interface DifferenceDialogProps {
-  book: { data: BookDay | undefined; error: Error | null; isFetching: boolean; refetch(): unknown };
+  book: LoadingQuery & { data: BookDay | undefined };
 }
 
 export function DifferenceDialog({ book }: DifferenceDialogProps) {
@@ -60,10 +61,7 @@ export function DifferenceDialog({ book }: DifferenceDialogProps) {
           title="Payment"
           noun="payment"
           row={book.data ? null : undefined}
-          error={book.error}
-          advice="Nothing was changed. Please check the connection and try again."
-          isFetching={book.isFetching}
-          onRetry={() => void book.refetch()}
+          query={book}
           onClose={close}
         />
       ) : null}

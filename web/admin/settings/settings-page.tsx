@@ -9,22 +9,17 @@ import { useSettings } from './settings-queries.ts';
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Settings');
 
 export default function SettingsPage() {
-  const { data, error, isFetching, refetch } = useSettings();
+  const settings = useSettings();
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-6">
       <div>
         <h1 className="text-3xl">Settings</h1>
         <p className="mt-1 text-ink-soft">Used on every page of the shop. Changes show at once.</p>
       </div>
-      {data ? (
-        <SettingsForm latest={data} />
+      {settings.data ? (
+        <SettingsForm latest={settings.data} />
       ) : (
-        <ScreenLoadState
-          noun="settings"
-          error={error !== null}
-          isFetching={isFetching}
-          onRetry={() => void refetch()}
-        />
+        <ScreenLoadState noun="settings" queries={[settings]} />
       )}
     </div>
   );

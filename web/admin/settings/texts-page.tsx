@@ -16,7 +16,6 @@ export default function TextsPage() {
   const { slug = shopTextSlugs[0] } = useParams();
   const inOrder = shopTextSlugs.flatMap((each) => texts.data?.filter((text) => text.slug === each) ?? []);
   const selected = inOrder.find((text) => text.slug === slug);
-  const error = texts.error ?? settings.error;
 
   return (
     <div className="grid max-w-6xl grid-cols-[minmax(0,1fr)] gap-6">
@@ -56,12 +55,7 @@ export default function TextsPage() {
           )}
         </>
       ) : (
-        <ScreenLoadState
-          noun="texts"
-          error={error !== null}
-          isFetching={texts.isFetching || settings.isFetching}
-          onRetry={() => void Promise.all([texts.refetch(), settings.refetch()])}
-        />
+        <ScreenLoadState noun="texts" queries={[texts, settings]} />
       )}
     </div>
   );

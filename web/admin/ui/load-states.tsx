@@ -10,18 +10,24 @@ interface LoadStateProps {
   onRetry(): void;
 }
 
+/** A query of TanStack Query. */
+export interface LoadingQuery {
+  error: Error | null;
+  isFetching: boolean;
+  refetch(): unknown;
+}
+
 /** Replaces a whole screen. */
-export function ScreenLoadState({
-  noun,
-  error,
-  isFetching,
-  onRetry,
-}: LoadStateProps & { isFetching: boolean }) {
-  return error ? (
+export function ScreenLoadState({ noun, queries }: { noun: string; queries: LoadingQuery[] }) {
+  return queries.some(({ error }) => error) ? (
     <div role="alert" className="grid justify-items-start gap-3">
       <p className="font-display text-xl font-bold">The {noun} could not be loaded</p>
       <p className="text-ink-soft">Nothing was changed. Please check the connection and try again.</p>
-      <Button tone="quiet" isBusy={isFetching} onClick={onRetry}>
+      <Button
+        tone="quiet"
+        isBusy={queries.some(({ isFetching }) => isFetching)}
+        onClick={() => queries.forEach(({ refetch }) => void refetch())}
+      >
         Try again
       </Button>
     </div>
