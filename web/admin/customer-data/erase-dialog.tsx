@@ -22,7 +22,7 @@ interface EraseDialogProps {
 
 export function EraseDialog({ held, onClose, onErased }: EraseDialogProps) {
   return (
-    <DialogOrDrawer open={held !== null} onOpenChange={(isOpen) => isOpen || onClose()}>
+    <DialogOrDrawer open={held !== null} onClose={onClose}>
       {held ? <Question held={held} onClose={onClose} onErased={onErased} /> : null}
     </DialogOrDrawer>
   );

@@ -35,7 +35,7 @@ import { formOf, isForm, isSameAssignment, useAssignment } from './use-assignmen
 export function AssignDialog() {
   const { id, shownId, close } = useDialogParameter('assign');
   return (
-    <DialogOrDrawer hasOwnEntry={false} open={id !== null} onOpenChange={(isOpen) => isOpen || close()}>
+    <DialogOrDrawer hasOwnEntry={false} open={id !== null} onClose={close}>
       {shownId ? <Opened key={shownId} id={shownId} onClose={close} /> : null}
     </DialogOrDrawer>
   );

@@ -44,7 +44,7 @@ export function ConfirmDialog({
   onCancel,
 }: ConfirmDialogProps) {
   return (
-    <DialogOrDrawer hasOwnEntry={hasOwnEntry} open={open} onOpenChange={(isOpen) => isOpen || onCancel()}>
+    <DialogOrDrawer hasOwnEntry={hasOwnEntry} open={open} onClose={onCancel}>
       <DialogHeading title={title} description={text} />
       {children ? <DialogBody>{children}</DialogBody> : null}
       <DialogFooter>

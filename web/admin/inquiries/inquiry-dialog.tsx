@@ -22,7 +22,7 @@ type Marking = ReturnType<typeof useMarkRead>;
 export function InquiryDialog({ marking }: { marking: Marking }) {
   const { id, shownId, close } = useDialogParameter('view');
   return (
-    <DialogOrDrawer hasOwnEntry={false} open={id !== null} onOpenChange={(isOpen) => isOpen || close()}>
+    <DialogOrDrawer hasOwnEntry={false} open={id !== null} onClose={close}>
       {shownId ? <Opened key={shownId} id={shownId} marking={marking} onClose={close} /> : null}
     </DialogOrDrawer>
   );

@@ -22,7 +22,7 @@ type SendAgain = ReturnType<typeof useSendAgain>;
 export function MessageDialog({ again }: { again: SendAgain }) {
   const { id, shownId, close } = useDialogParameter('view');
   return (
-    <DialogOrDrawer hasOwnEntry={false} open={id !== null} onOpenChange={(isOpen) => isOpen || close()}>
+    <DialogOrDrawer hasOwnEntry={false} open={id !== null} onClose={close}>
       {shownId ? <Opened key={shownId} id={shownId} again={again} onClose={close} /> : null}
     </DialogOrDrawer>
   );

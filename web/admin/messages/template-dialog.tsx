@@ -26,12 +26,7 @@ export function TemplateDialog({ templates }: { templates: Template[] | undefine
   const { id, shownId, close } = useDialogParameter('edit');
   const template = templates && (templates.find((each) => each.id === shownId) ?? null);
   return (
-    <DialogOrDrawer
-      hasOwnEntry={false}
-      size="wide"
-      open={id !== null}
-      onOpenChange={(isOpen) => isOpen || close()}
-    >
+    <DialogOrDrawer hasOwnEntry={false} size="wide" open={id !== null} onClose={close}>
       {template ? (
         <Editor key={template.id} current={template} onClose={close} />
       ) : (

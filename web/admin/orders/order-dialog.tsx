@@ -39,12 +39,7 @@ import { useOrderStatus } from './use-order-status.ts';
 export function OrderDialog({ id, onClose }: { id: string | null; onClose(): void }) {
   const shownId = useLastValue(id);
   return (
-    <DialogOrDrawer
-      size="wide"
-      hasOwnEntry={false}
-      open={id !== null}
-      onOpenChange={(isOpen) => isOpen || onClose()}
-    >
+    <DialogOrDrawer size="wide" hasOwnEntry={false} open={id !== null} onClose={onClose}>
       {shownId ? <Order key={shownId} id={shownId} onClose={onClose} /> : null}
     </DialogOrDrawer>
   );

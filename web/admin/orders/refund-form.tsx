@@ -127,7 +127,7 @@ function RefundByMpesa({ order, payment, open, onClose }: AskProps) {
     if (!found) save.mutate();
   }
   return (
-    <DialogOrDrawer open={open} onOpenChange={(isOpen) => isOpen || onClose()}>
+    <DialogOrDrawer open={open} onClose={onClose}>
       <DialogHeading
         title={`Send back ${amount}?`}
         description={`By M-PESA, to the phone that paid ${order.order_number} (receipt ${payment.receipt}). This can't be undone.`}
@@ -196,7 +196,7 @@ function RecordManualRefund({ order, payment, open, onClose }: AskProps) {
     if (fields.validate()) save.mutate(undefined, { onError: fields.showRefusal });
   }
   return (
-    <DialogOrDrawer open={open} onOpenChange={(isOpen) => isOpen || onClose()}>
+    <DialogOrDrawer open={open} onClose={onClose}>
       <DialogHeading
         title={`${formatKes(payment.charge_cents)} were sent back by hand?`}
         description={`Note it only once the money of ${order.order_number} is sent, with M-PESA's receipt of the refund. The shop moves no money now.`}

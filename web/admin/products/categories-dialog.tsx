@@ -23,7 +23,7 @@ interface CategoriesDialogProps {
 
 export function CategoriesDialog({ open, onClose }: CategoriesDialogProps) {
   return (
-    <DialogOrDrawer open={open} onOpenChange={(isOpen) => isOpen || onClose()}>
+    <DialogOrDrawer open={open} onClose={onClose}>
       <DialogHeading
         title="Categories"
         description="Products follow a rename. An inactive category is no longer offered; its products stay in the shop."

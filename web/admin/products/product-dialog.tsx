@@ -63,12 +63,7 @@ export function ProductDialog() {
     onLeave: unsaved.leave,
   };
   return (
-    <DialogOrDrawer
-      size="large"
-      hasOwnEntry={false}
-      open={opened !== null}
-      onOpenChange={(isOpen) => isOpen || close()}
-    >
+    <DialogOrDrawer size="large" hasOwnEntry={false} open={opened !== null} onClose={close}>
       <DialogHeading
         title={shown === 'new' ? 'Add New Product' : 'Edit Product'}
         description="Fill in the product details below"

@@ -46,7 +46,7 @@ interface SynonymsDialogProps {
 
 export function SynonymsDialog({ open, onClose }: SynonymsDialogProps) {
   return (
-    <DialogOrDrawer open={open} onOpenChange={(isOpen) => isOpen || onClose()} size="large">
+    <DialogOrDrawer open={open} onClose={onClose} size="large">
       <DialogHeading
         title="Search Words"
         description="Other words that customers type for your drinks, such as embe for mango. The shop's search follows at once."

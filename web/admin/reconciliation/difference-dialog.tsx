@@ -48,12 +48,7 @@ export function DifferenceDialog({ book }: DifferenceDialogProps) {
   const { id, shownId, close } = useDialogParameter('view');
   const row = book.data?.rows.find((one) => one.id === shownId);
   return (
-    <DialogOrDrawer
-      hasOwnEntry={false}
-      open={id !== null}
-      onOpenChange={(isOpen) => isOpen || close()}
-      size="large"
-    >
+    <DialogOrDrawer hasOwnEntry={false} open={id !== null} onClose={close} size="large">
       {row ? (
         <Whole key={row.id} row={row} onClose={close} />
       ) : shownId ? (

@@ -30,7 +30,7 @@ interface OrderDialogProps {
   /** Alternatives if the product cannot be ordered. */
   similar: readonly SimilarDrink[];
   open: boolean;
-  onOpenChange(open: boolean): void;
+  onClose(): void;
 }
 
 interface Paying {
@@ -47,7 +47,7 @@ export default function OrderDialog({
   onQuantityChange,
   similar,
   open,
-  onOpenChange,
+  onClose,
 }: OrderDialogProps) {
   const [form, setForm] = useState(() => startingForm(tabStorage(), deviceStorage()));
   const [paying, setPaying] = useState<Paying | null>(null);
@@ -91,23 +91,21 @@ export default function OrderDialog({
     if (ordered) onQuantityChange?.(ordered.quantity);
     setPaying(null);
   }
-  function change(isOpen: boolean) {
-    if (!isOpen) {
-      leavePayment();
-      void dismissToast('order').catch(() => {});
-      // Not earlier: the page of a withdrawn drink disappears together with the form.
-      if (isPageOutdated.current) void refresh(true);
-    }
-    onOpenChange(isOpen);
+  function close() {
+    leavePayment();
+    void dismissToast('order').catch(() => {});
+    // Not earlier: the page of a withdrawn drink disappears together with the form.
+    if (isPageOutdated.current) void refresh(true);
+    onClose();
   }
 
   return (
-    <DialogOrDrawer open={open} onOpenChange={change}>
+    <DialogOrDrawer open={open} onClose={close}>
       {paying ? (
         <PaymentPanel
           key={paying.order.orderId}
           order={paying.order}
-          onClose={() => change(false)}
+          onClose={close}
           onOrderAgain={() => orderAgain(paying.order)}
           onNewOrder={
             paying.isResumed

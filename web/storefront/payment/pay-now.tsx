@@ -95,7 +95,7 @@ export function PayNow({
             order={opened}
             meaning={opened.trackingNumber === order.trackingNumber ? meaning : null}
             open={isOpen}
-            onOpenChange={setOpen}
+            onClose={() => setOpen(false)}
           />
         </Suspense>
       ) : null}

@@ -13,17 +13,17 @@ interface PaymentDialogProps {
   /** Null if only this device's stored orders are known. */
   meaning: OrderMeaning | null;
   open: boolean;
-  onOpenChange(open: boolean): void;
+  onClose(): void;
 }
 
-export default function PaymentDialog({ order, meaning, open, onOpenChange }: PaymentDialogProps) {
+export default function PaymentDialog({ order, meaning, open, onClose }: PaymentDialogProps) {
   const navigate = useNavigate();
-  const change = (isOpen: boolean) => {
-    if (!isOpen) setPaymentAside(order.orderId);
-    onOpenChange(isOpen);
+  const close = () => {
+    setPaymentAside(order.orderId);
+    onClose();
   };
   function orderAgain() {
-    change(false);
+    close();
     fillFormFromOrder(tabStorage(), order.orderId);
     const { ordered } = order;
     if (ordered)
@@ -33,12 +33,12 @@ export default function PaymentDialog({ order, meaning, open, onOpenChange }: Pa
     else void navigate('/shop');
   }
   return (
-    <DialogOrDrawer open={open} onOpenChange={change}>
+    <DialogOrDrawer open={open} onClose={close}>
       <PaymentPanel
         key={order.orderId}
         order={order}
         meaning={meaning}
-        onClose={() => change(false)}
+        onClose={close}
         onOrderAgain={orderAgain}
       />
     </DialogOrDrawer>

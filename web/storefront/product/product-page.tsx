@@ -130,13 +130,11 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
   const { form, isLoadingCode, isConnectionLost, fetchCode } = useDialogCode(loadOrderDialog);
 
   const open = useCallback(
-    async (isNowOpen: boolean, isAsked = true, toPay: RememberedOrder | null = null) => {
-      if (isNowOpen) {
-        if (!(await fetchCode(isAsked))) return;
-        setInterrupted(toPay);
-        setDialogMounted(true);
-      }
-      setIsOpen(isNowOpen);
+    async (isAsked = true, toPay: RememberedOrder | null = null) => {
+      if (!(await fetchCode(isAsked))) return;
+      setInterrupted(toPay);
+      setDialogMounted(true);
+      setIsOpen(true);
     },
     [fetchCode],
   );
@@ -144,7 +142,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
   useEffect(() => {
     if (again === null || isOutOfStock) return;
     setQuantity(again.quantity);
-    void open(true);
+    void open();
   }, [again, isOutOfStock, open]);
 
   // After a reload during a payment the payment continues, unless the order has ended.
@@ -155,7 +153,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
       .then(({ findInterruptedOrder }) => findInterruptedOrder(config, product.id))
       .then(
         (order) => {
-          if (!isGone && order) void open(true, false, order);
+          if (!isGone && order) void open(false, order);
         },
         () => {},
       );
@@ -234,7 +232,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
               action={`/shop/${product.slug}/order`}
               onSubmit={(event) => {
                 event.preventDefault();
-                void open(true);
+                void open();
               }}
               className="order-row sticky bottom-0 z-10 flex flex-wrap items-end gap-x-3 gap-y-2 border-t border-line bg-paper py-3 md:static md:mt-2 md:gap-5 md:bg-transparent md:pt-6 md:pb-0"
             >
@@ -314,7 +312,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
           name={quantity > 1 ? `${quantity} × ${product.name}` : product.name}
           cents={product.price * quantity}
           isWaiting={isLoadingCode}
-          onOrder={() => void open(true)}
+          onOrder={() => void open()}
           onPrepare={prepareOrderDialog}
         />
       )}
@@ -328,7 +326,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
             onQuantityChange={setQuantity}
             similar={related}
             open={isOpen}
-            onOpenChange={(isNowOpen) => void open(isNowOpen)}
+            onClose={() => setIsOpen(false)}
           />
         </Suspense>
       ) : null}

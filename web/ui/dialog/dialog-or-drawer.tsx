@@ -34,7 +34,7 @@ const widths = {
 
 interface DialogOrDrawerProps {
   open: boolean;
-  onOpenChange(open: boolean): void;
+  onClose(): void;
   /**
    * Whether opening adds a history entry. False if the URL already contains the dialog, or if it confirms a blocked
    * navigation. Default: true.
@@ -48,7 +48,7 @@ interface DialogOrDrawerProps {
 
 export function DialogOrDrawer({
   open,
-  onOpenChange,
+  onClose,
   hasOwnEntry = true,
   size = 'medium',
   children,
@@ -64,14 +64,15 @@ export function DialogOrDrawer({
     isStillOpen.current = open;
   }, [open]);
   useDialogEntry(open && hasOwnEntry, () => {
-    if (!isBusy) onOpenChange(false);
+    if (!isBusy) onClose();
     return !isBusy;
   });
   if (shape === null) return null;
 
   const close = (isOpen: boolean) => {
-    if (isOpen || !isBusy) onOpenChange(isOpen);
-    if (!isOpen) setTimeout(() => isStillOpen.current && raise(sheet.current), settlingMs);
+    if (isOpen) return;
+    if (!isBusy) onClose();
+    setTimeout(() => isStillOpen.current && raise(sheet.current), settlingMs);
   };
   const content = {
     onOpenAutoFocus(event: Event) {
