@@ -15,10 +15,6 @@ interface Described {
   problem?: string | undefined;
 }
 
-function describedBy(id: string, { hint, problem }: Described) {
-  return [problem && `${id}-problem`, hint && `${id}-hint`].filter(Boolean).join(' ') || undefined;
-}
-
 function Frame({
   id,
   label,
@@ -52,77 +48,51 @@ function Frame({
   );
 }
 
-export function TextField({
-  label,
-  hint,
-  problem: ownProblem,
-  ...input
-}: Described & ComponentProps<'input'>) {
+/** Props of a field's frame and of its control. A validation error replaces `problem`. */
+function useField(
+  { label, hint, problem: ownProblem }: Described,
+  given: { id?: string | undefined; required?: boolean | undefined },
+) {
   const ownId = useId();
-  const id = input.id ?? ownId;
+  const id = given.id ?? ownId;
   const { found, onInvalid, onInput } = useValidationText(label);
   const problem = found ?? ownProblem;
+  const describedBy = [problem && `${id}-problem`, hint && `${id}-hint`].filter(Boolean).join(' ');
+  return {
+    frame: { id, label, hint, problem, required: given.required },
+    control: {
+      id,
+      onInvalid,
+      onInput,
+      'aria-invalid': problem ? true : undefined,
+      'aria-describedby': describedBy || undefined,
+    },
+  };
+}
+
+export function TextField({ label, hint, problem, ...input }: Described & ComponentProps<'input'>) {
+  const { frame, control } = useField({ label, hint, problem }, input);
   return (
-    <Frame id={id} label={label} hint={hint} problem={problem} required={input.required}>
-      <input
-        {...input}
-        id={id}
-        onInvalid={onInvalid}
-        onInput={onInput}
-        aria-invalid={problem ? true : undefined}
-        aria-describedby={describedBy(id, { label, hint, problem })}
-        className={inputStyle}
-      />
+    <Frame {...frame}>
+      <input {...input} {...control} className={inputStyle} />
     </Frame>
   );
 }
 
-export function SelectField({
-  label,
-  hint,
-  problem: ownProblem,
-  ...select
-}: Described & ComponentProps<'select'>) {
-  const ownId = useId();
-  const id = select.id ?? ownId;
-  const { found, onInvalid, onInput } = useValidationText(label);
-  const problem = found ?? ownProblem;
+export function SelectField({ label, hint, problem, ...select }: Described & ComponentProps<'select'>) {
+  const { frame, control } = useField({ label, hint, problem }, select);
   return (
-    <Frame id={id} label={label} hint={hint} problem={problem} required={select.required}>
-      <select
-        {...select}
-        id={id}
-        onInvalid={onInvalid}
-        onInput={onInput}
-        aria-invalid={problem ? true : undefined}
-        aria-describedby={describedBy(id, { label, hint, problem })}
-        className={inputStyle}
-      />
+    <Frame {...frame}>
+      <select {...select} {...control} className={inputStyle} />
     </Frame>
   );
 }
 
-export function TextArea({
-  label,
-  hint,
-  problem: ownProblem,
-  ...input
-}: Described & ComponentProps<'textarea'>) {
-  const ownId = useId();
-  const id = input.id ?? ownId;
-  const { found, onInvalid, onInput } = useValidationText(label);
-  const problem = found ?? ownProblem;
+export function TextArea({ label, hint, problem, ...input }: Described & ComponentProps<'textarea'>) {
+  const { frame, control } = useField({ label, hint, problem }, input);
   return (
-    <Frame id={id} label={label} hint={hint} problem={problem} required={input.required}>
-      <textarea
-        {...input}
-        id={id}
-        onInvalid={onInvalid}
-        onInput={onInput}
-        aria-invalid={problem ? true : undefined}
-        aria-describedby={describedBy(id, { label, hint, problem })}
-        className={`${inputStyle} resize-y`}
-      />
+    <Frame {...frame}>
+      <textarea {...input} {...control} className={`${inputStyle} resize-y`} />
     </Frame>
   );
 }
