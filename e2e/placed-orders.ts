@@ -8,6 +8,7 @@ export interface Order {
   tracking_number: string;
   status: string;
   payment_status: string;
+  total_amount: number;
 }
 
 const readFirst = async <Row>(shop: Shop, query: string): Promise<Row | undefined> =>
@@ -23,18 +24,28 @@ export async function changeOrder(shop: Shop, id: string, columns: Record<string
   await asOwner(shop, `/rest/v1/orders?id=eq.${id}`, 'PATCH', columns);
 }
 
-export async function placeOrder(shop: Shop, name: string, customerPhone = '0711030101'): Promise<Order> {
+/**
+ * Orders mango bottles as a customer.
+ * @param more further arguments of `place_order`
+ */
+export async function placeOrder(
+  shop: Shop,
+  name: string,
+  customerPhone = '0711030101',
+  { quantity = 1, ...more }: { quantity?: number; [argument: string]: unknown } = {},
+): Promise<Order> {
   const product = await readFirst<{ id: string; price: number }>(shop, 'products?slug=eq.mango-bottle');
   await asOwner(shop, `/rest/v1/products?id=eq.${product?.id}`, 'PATCH', { stock_quantity: 500 });
   const placed = await asOwner(shop, '/rest/v1/rpc/place_order', 'POST', {
     idempotency_key: randomUUID(),
     product_id: product?.id,
-    quantity: 1,
+    quantity,
     customer_name: name,
     customer_email: `${customerPhone}@mail.example`,
     customer_phone: customerPhone,
     delivery_location: 'Westlands',
-    expected_total: (product?.price ?? 0) + 100,
+    expected_total: (product?.price ?? 0) * quantity + 100,
+    ...more,
   });
   return readOrder(shop, ((await placed.json()) as { id: string }).id);
 }

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type OpenShop, openShop } from '../../scripts/open-shop.ts';
+import { placeOrder } from '../placed-orders.ts';
 import { asOwner } from '../staff-member.ts';
 
 let shop: OpenShop;
@@ -29,22 +30,8 @@ const ordersNow = async () => (await asOwner(shop, '/rest/v1/orders?select=*&ord
 const picture = '/storage/v1/object/public/product-images/products/picture.png';
 
 test('restores orders, images and keys from a backup after the disk is lost', async () => {
-  const [product] = (await (
-    await asOwner(shop, '/rest/v1/products?select=id,price&limit=1', 'GET')
-  ).json()) as { id: string; price: number }[];
-  const place = (name: string) =>
-    asOwner(shop, '/rest/v1/rpc/place_order', 'POST', {
-      idempotency_key: crypto.randomUUID(),
-      product_id: product?.id,
-      quantity: 1,
-      customer_name: name,
-      customer_email: 'amina@example.com',
-      customer_phone: '0712345678',
-      delivery_location: 'Westlands',
-      expected_total: (product?.price ?? 0) + 100,
-    });
-  await place('Amina Kamau');
-  await place('Brian Otieno');
+  await placeOrder(shop, 'Amina Kamau');
+  await placeOrder(shop, 'Brian Otieno');
   const { secret } = await shop.keys();
   const form = new FormData();
   const png = await readFile('web/public/apple-touch-icon.png');
@@ -65,7 +52,7 @@ test('restores orders, images and keys from a backup after the disk is lost', as
   expect((await run('restore', path, '--replace')).output, 'a running shop is left alone').toContain(
     'in use',
   );
-  await place('Too late');
+  await placeOrder(shop, 'Too late');
 
   await shop.kill();
   await rm(join(dataDir, 'database'), { recursive: true });

@@ -5,6 +5,7 @@ import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone } from '../browser.ts';
 import { textsTo } from '../mailbox.ts';
+import { changeOrder, placeOrder } from '../placed-orders.ts';
 import { asOwner, enterAsStaff } from '../staff-member.ts';
 import { openShopForStories, shop, story } from '../story.ts';
 
@@ -17,18 +18,8 @@ const rowsOf = (page: Page, status: string) =>
 
 /** Places and pays an order, so that its customer gets one text and one email. */
 async function placePaidOrder(customerPhone: string): Promise<void> {
-  const answer = await asOwner(shop, '/rest/v1/rpc/place_order', 'POST', {
-    idempotency_key: crypto.randomUUID(),
-    product_id: 'a0000000-0000-4000-8000-000000000005',
-    quantity: 1,
-    customer_name: 'Amina Otieno',
-    customer_email: `${customerPhone}@example.com`,
-    customer_phone: customerPhone,
-    delivery_location: 'Westlands',
-    expected_total: 105_100,
-  });
-  const { id } = (await answer.json()) as { id: string };
-  await asOwner(shop, `/rest/v1/orders?id=eq.${id}`, 'PATCH', { payment_status: 'paid' });
+  const { id } = await placeOrder(shop, 'Amina Otieno', customerPhone);
+  await changeOrder(shop, id, { payment_status: 'paid' });
 }
 
 /** Today's texts and emails, in every status. */

@@ -8,6 +8,7 @@ import { openShop, until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone, waitForHydration } from '../browser.ts';
 import { mailsTo, textsTo } from '../mailbox.ts';
+import { changeOrder, placeOrder } from '../placed-orders.ts';
 import { amina, order, payButton, type Shopper } from '../shopper.ts';
 import { asOwner, enterAsStaff } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
@@ -318,18 +319,8 @@ test('a shop killed while sending an email does not resend it by itself, and sen
   const fragile = await openShop({ SMTP_URL: mailServer.url });
   onTestFinished(() => fragile.close());
   const place = async (email: string) => {
-    const answer = await asOwner(fragile, '/rest/v1/rpc/place_order', 'POST', {
-      idempotency_key: crypto.randomUUID(),
-      product_id: 'a0000000-0000-4000-8000-000000000005',
-      quantity: 1,
-      customer_name: 'Amina Otieno',
-      customer_email: email,
-      customer_phone: '0712345678',
-      delivery_location: 'Westlands',
-      expected_total: 105_100,
-    });
-    const { id } = (await answer.json()) as { id: string };
-    await asOwner(fragile, `/rest/v1/orders?id=eq.${id}`, 'PATCH', { payment_status: 'paid' });
+    const { id } = await placeOrder(fragile, 'Amina Otieno', '0712345678', { customer_email: email });
+    await changeOrder(fragile, id, { payment_status: 'paid' });
   };
   const mailsOf = (email: string) => mailServer.mails.filter((mail) => mail.includes(`To: ${email}`));
   const statusOf = async (email: string) => (await messagesTo(email, fragile))[0]?.status;

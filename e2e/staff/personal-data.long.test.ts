@@ -1,11 +1,12 @@
 // Data protection: the texts that customers agree to, and the export and erasure of a person's data by staff.
-import { randomInt, randomUUID } from 'node:crypto';
+import { randomInt } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone, waitForHydration } from '../browser.ts';
+import { placeOrder } from '../placed-orders.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
@@ -131,26 +132,6 @@ story('keeps both texts when two staff members edit one at the same time', async
   await expect.poll(() => editor(second).inputValue()).toBe('Mine');
 });
 
-/** Places an order of one mango bottle with the secret key. */
-async function placeOrder(customer: { name: string; email: string; phone: string }): Promise<string> {
-  const [products, settings] = await Promise.all(
-    ['/rest/v1/products?slug=eq.mango-bottle', '/rest/v1/store_settings'].map(async (path) =>
-      (await asOwner(shop, path, 'GET')).json(),
-    ),
-  );
-  const answer = await asOwner(shop, '/rest/v1/rpc/place_order', 'POST', {
-    idempotency_key: randomUUID(),
-    product_id: products[0].id,
-    quantity: 1,
-    customer_name: customer.name,
-    customer_email: customer.email,
-    customer_phone: customer.phone,
-    delivery_location: 'Rosewood Close, Kilimani',
-    expected_total: products[0].price + settings[0].delivery_fee,
-  });
-  return ((await answer.json()) as { id: string }).id;
-}
-
 story.for(sizes)('%s: staff export and erase one person', async ([where, viewport], { newVisitor }) => {
   const digits = `0711 ${randomInt(100, 1000)} ${randomInt(100, 1000)}`;
   // An email with a phone in it is read as an email.
@@ -159,7 +140,9 @@ story.for(sizes)('%s: staff export and erase one person', async ([where, viewpor
     email: `njeri.${digits.replaceAll(' ', '')}@example.com`,
     phone: digits,
   };
-  const [closed, open] = [await placeOrder(customer), await placeOrder(customer)];
+  const place = async () =>
+    (await placeOrder(shop, customer.name, customer.phone, { customer_email: customer.email })).id;
+  const [closed, open] = [await place(), await place()];
   await asOwner(shop, `/rest/v1/orders?id=eq.${closed}`, 'PATCH', { status: 'cancelled' });
   // The message about it is sent once staff can no longer undo; until that has ended, the order is not erased.
   await expect

@@ -6,6 +6,7 @@ import { beforeAll, describe, expect } from 'vitest';
 import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone } from '../browser.ts';
+import { type Order, placeOrder, readOrder } from '../placed-orders.ts';
 import { inLongRun, mainCase } from '../selection.ts';
 import { asOwner, chooseStatus, enterAsStaff, statusButton } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
@@ -38,36 +39,14 @@ beforeAll(async () => {
   );
 });
 
-interface Order {
-  id: string;
-  order_number: string;
-  tracking_number: string;
-  status: string;
-  payment_status: string;
-  total_amount: number;
-  updated_at: string;
-}
-async function orderNow(id: string): Promise<Order> {
-  const [order] = (await (await asOwner(shop, `/rest/v1/orders?id=eq.${id}`, 'GET')).json()) as Order[];
-  if (!order) throw new Error('there is no such order');
-  return order;
-}
 /** Places an order of two as a customer. */
-async function place(name: string, number = '0712345678', email = 'amina@example.com'): Promise<Order> {
-  const answer = await asOwner(shop, '/rest/v1/rpc/place_order', 'POST', {
-    idempotency_key: randomUUID(),
-    product_id: product.id,
+const place = (name: string, number = '0712345678', email = 'amina@example.com') =>
+  placeOrder(shop, name, number, {
     quantity: 2,
-    customer_name: name,
     customer_email: email,
-    customer_phone: number,
-    delivery_location: 'Westlands',
     delivery_notes: 'Blue gate,\nring twice',
-    expected_total: product.price * 2 + 100,
     accepts_terms: true,
   });
-  return orderNow(((await answer.json()) as { id: string }).id);
-}
 /** Pays as the payment dialog does. The phone's last digits select the result. */
 async function pay(order: Order, phoneNumber: string): Promise<string> {
   const ask = async (body: unknown) =>
@@ -366,13 +345,13 @@ describe.each(
         async () => (await statusOf(first, order).textContent()) === 'Processing',
         'the present status is shown',
       );
-      expect((await orderNow(order.id)).status).toBe('processing');
+      expect((await readOrder(shop, order.id)).status).toBe('processing');
 
       // A payment that arrived in the meantime makes the order differ from the one on screen, even with the same status.
       await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { payment_status: 'needs_review' });
       await chooseStatus(statusOf(first, order), 'Cancelled', 'Cancel the order');
       await toast(first, `The payment of ${order.order_number} became Needs review`).waitFor();
-      expect((await orderNow(order.id)).status).toBe('processing');
+      expect((await readOrder(shop, order.id)).status).toBe('processing');
       await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { payment_status: 'paid' });
 
       // A status that only couriers set is still shown, although it cannot be selected.
@@ -456,7 +435,7 @@ describe.each(
     await expectAccessible(page, 'a decision');
     await dialog.getByRole('button', { name: 'Deliver as paid' }).click();
     await toast(page, 'The order will be delivered').waitFor();
-    expect(await orderNow(order.id)).toMatchObject({ status: 'processing', payment_status: 'paid' });
+    expect(await readOrder(shop, order.id)).toMatchObject({ status: 'processing', payment_status: 'paid' });
 
     await chooseStatus(statusIn(dialog, order), 'Cancelled', 'Cancel the order');
     await dialog.getByText('Refund due').waitFor();
@@ -467,7 +446,10 @@ describe.each(
     await dialog.getByText('Refunded', { exact: true }).waitFor();
     await dialog.getByRole('button', { name: 'Close' }).click();
     await page.getByText('needs your decision').waitFor({ state: 'detached' });
-    expect(await orderNow(order.id)).toMatchObject({ status: 'cancelled', payment_status: 'refunded' });
+    expect(await readOrder(shop, order.id)).toMatchObject({
+      status: 'cancelled',
+      payment_status: 'refunded',
+    });
   });
 
   longStory('an order with a different amount from M-PESA is not shown as unpaid', async ({ newVisitor }) => {

@@ -6,12 +6,12 @@ import { beforeAll, expect } from 'vitest';
 import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone } from '../browser.ts';
+import { type Order, placeOrder } from '../placed-orders.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
 const paybill = '174379';
 const till = '5550174';
-const mango = 'a0000000-0000-4000-8000-000000000001';
 
 openShopForStories();
 beforeAll(async () => {
@@ -23,27 +23,6 @@ beforeAll(async () => {
 });
 const story = storyWith({ viewport: desktop });
 
-interface Order {
-  id: string;
-  tracking_number: string;
-  order_number: string;
-}
-
-async function placeOrder(name: string): Promise<Order> {
-  const placed = await asOwner(shop, '/rest/v1/rpc/place_order', 'POST', {
-    idempotency_key: randomUUID(),
-    product_id: mango,
-    quantity: 1,
-    customer_name: name,
-    customer_email: 'amina@mail.example',
-    customer_phone: '0712345678',
-    delivery_location: 'Westlands',
-    expected_total: 95_100,
-  });
-  const { id } = (await placed.json()) as { id: string };
-  const found = await asOwner(shop, `/rest/v1/orders?id=eq.${id}`, 'GET');
-  return ((await found.json()) as Order[])[0] as Order;
-}
 /** Pays from the M-PESA menu of a phone; returns the receipt number. */
 async function payByHand(reference: string, amount = 951): Promise<string> {
   const answer = await fetch(`${shop.simulatorUrl}/simulator/payments`, {
@@ -92,7 +71,10 @@ story.for([
   { timeout: 150_000 },
   async ([size, viewport], { newVisitor }) => {
     await untilTheDayLasts(45);
-    const [matched, unknown] = [await placeOrder(`Matched ${size}`), await placeOrder(`Unknown ${size}`)];
+    const [matched, unknown] = [
+      await placeOrder(shop, `Matched ${size}`),
+      await placeOrder(shop, `Unknown ${size}`),
+    ];
     const { page } = await newVisitor({ viewport });
     const account = await enterAsStaff(shop, page);
     await page.goto(`${shop.url}/admin/reconciliation`);

@@ -6,47 +6,19 @@ import { beforeAll, describe, expect, onTestFinished } from 'vitest';
 import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone } from '../browser.ts';
+import { type Order, placeOrder, readOrder } from '../placed-orders.ts';
 import { inLongRun, mainCase } from '../selection.ts';
 import { asOwner, callAsStaff, enterAsStaff } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
-let product: { id: string; price: number };
-
 openShopForStories();
 beforeAll(async () => {
-  const answer = await asOwner(shop, '/rest/v1/products?slug=eq.mango-bottle', 'PATCH', {
-    stock_quantity: 500,
-    price: 60_000,
-  });
-  [product] = (await answer.json()) as [typeof product];
+  await asOwner(shop, '/rest/v1/products?slug=eq.mango-bottle', 'PATCH', { price: 60_000 });
 });
 
-interface Order {
-  id: string;
-  order_number: string;
-  tracking_number: string;
-  total_amount: number;
-  status: string;
-  payment_status: string;
-}
-async function orderNow(id: string): Promise<Order> {
-  const [order] = (await (await asOwner(shop, `/rest/v1/orders?id=eq.${id}`, 'GET')).json()) as Order[];
-  if (!order) throw new Error('there is no such order');
-  return order;
-}
 /** Creates an order that was paid and then cancelled. */
 async function paidAndCancelled(quantity: number, phoneNumber: string): Promise<Order> {
-  const placed = await asOwner(shop, '/rest/v1/rpc/place_order', 'POST', {
-    idempotency_key: randomUUID(),
-    product_id: product.id,
-    quantity,
-    customer_name: 'Amina Kamau',
-    customer_email: 'amina@example.com',
-    customer_phone: '0712345678',
-    delivery_location: 'Westlands',
-    expected_total: product.price * quantity + 100,
-  });
-  const order = await orderNow(((await placed.json()) as { id: string }).id);
+  const order = await placeOrder(shop, 'Amina Kamau', '0712345678', { quantity });
   await asOwner(shop, '/functions/v1/mobile-money', 'POST', {
     action: 'initiate',
     phoneNumber,
@@ -54,7 +26,7 @@ async function paidAndCancelled(quantity: number, phoneNumber: string): Promise<
     trackingNumber: order.tracking_number,
     orderId: order.id,
   });
-  await until(async () => (await orderNow(order.id)).payment_status === 'paid', 'the order is paid');
+  await until(async () => (await readOrder(shop, order.id)).payment_status === 'paid', 'the order is paid');
   await asOwner(shop, `/rest/v1/orders?id=eq.${order.id}`, 'PATCH', { status: 'cancelled' });
   return order;
 }
@@ -110,7 +82,7 @@ describe.each(
       await toast(first, 'A colleague must approve').waitFor();
       await dialog.getByText(/You requested it, so it needs the approval of .*@/).waitFor();
       expect(await dialog.getByRole('button', { name: /Approve/ }).count()).toBe(0);
-      expect((await orderNow(order.id)).payment_status).toBe('paid');
+      expect((await readOrder(shop, order.id)).payment_status).toBe('paid');
 
       await second.goto(`${shop.url}/admin/dashboard`);
       await second.getByText(/\b[1-9]\d* to approve/).waitFor();
@@ -136,7 +108,10 @@ describe.each(
       await dialog.getByText('Refunded', { exact: true }).waitFor({ timeout: 60_000 });
       await dialog.getByText('Sent back by M-PESA').first().waitFor();
       await dialog.getByText('Refund approved').waitFor();
-      expect(await orderNow(order.id)).toMatchObject({ status: 'cancelled', payment_status: 'refunded' });
+      expect(await readOrder(shop, order.id)).toMatchObject({
+        status: 'cancelled',
+        payment_status: 'refunded',
+      });
       await isStill(first);
       await expectAccessible(first, 'a refunded order');
       await picture(first, 'refunded', viewport);
@@ -176,7 +151,10 @@ describe.each(
       await toast(page, 'The refund is noted with the order').waitFor();
       await dialog.getByText('Refunded', { exact: true }).waitFor();
       await dialog.getByText(receipt).first().waitFor();
-      expect(await orderNow(order.id)).toMatchObject({ status: 'cancelled', payment_status: 'refunded' });
+      expect(await readOrder(shop, order.id)).toMatchObject({
+        status: 'cancelled',
+        payment_status: 'refunded',
+      });
 
       // M-PESA reported a failure but executes the reversal.
       const [failed] = (await (
@@ -252,17 +230,7 @@ describe.each(
     onTestFinished(() => callAsStaff(shop, 'resume_prompts'));
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
-    const placed = await asOwner(shop, '/rest/v1/rpc/place_order', 'POST', {
-      idempotency_key: randomUUID(),
-      product_id: product.id,
-      quantity: 1,
-      customer_name: 'Otieno',
-      customer_email: 'otieno@example.com',
-      customer_phone: '0712345678',
-      delivery_location: 'Karen',
-      expected_total: product.price + 100,
-    });
-    const order = await orderNow(((await placed.json()) as { id: string }).id);
+    const order = await placeOrder(shop, 'Otieno', '0712345678');
     const begun = (await (
       await asOwner(shop, '/rest/v1/rpc/begin_payment', 'POST', {
         order_id: order.id,
