@@ -8,51 +8,69 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openLog } from '../monitoring/log.ts';
 import { createMetrics } from '../monitoring/metrics.ts';
 import { finishPage, PageCache } from '../pages/page-cache.ts';
-import { createHttpServer } from './http-server.ts';
+import { createHttpServer, type HttpServerOptions } from './http-server.ts';
 
 let folder: string;
-let server: ReturnType<typeof createHttpServer>;
-let port: number;
+let server: Awaited<ReturnType<typeof openServer>>;
 const log = openLog('silent');
 const fairShare = createFairShare('pglite');
+
+/** Starts a server on a free port. It trusts one proxy, has no backend and renders no page. `options` override these. */
+async function openServer(options: Partial<HttpServerOptions>) {
+  const http = createHttpServer({
+    backend: null,
+    pages: new PageCache(),
+    renderPage: () => Promise.reject(new Error('no page is requested')),
+    assets: folder,
+    pageViews: { fetch: async () => new Response() },
+    fairShare: createFairShare('pglite'),
+    isReady: async () => true,
+    metrics: createMetrics(),
+    secretKey: 'sb_secret_test',
+    trustedProxies: 1,
+    publicUrl: 'http://shop.example',
+    log,
+    ...options,
+  });
+  await new Promise<void>((done) => http.listen(0, '127.0.0.1', () => done()));
+  const { port } = http.address() as AddressInfo;
+  return {
+    http,
+    port,
+    url: `http://127.0.0.1:${port}`,
+    async close() {
+      http.closeAllConnections();
+      await new Promise((done) => http.close(done));
+    },
+  };
+}
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'jani-http-server-'));
   await mkdir(join(folder, 'assets'));
   await writeFile(join(folder, 'assets/letters.js'), 'abcdefghij');
   await writeFile(join(folder, 'assets/gone.js'), 'here for now');
-  server = createHttpServer({
-    backend: null,
-    pages: new PageCache(),
+  server = await openServer({
     renderPage: async (request) =>
       finishPage(200, { 'content-type': 'text/html' }, Buffer.from(`<p>${await request.text()}</p>`)),
-    assets: folder,
     pageViews: { fetch: async (request) => new Response(await request.text(), { status: 202 }) },
     fairShare,
-    isReady: async () => true,
-    metrics: createMetrics(),
-    secretKey: 'sb_secret_test',
     trustedProxies: 0,
-    publicUrl: 'http://shop.example',
-    log,
   });
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', () => done()));
-  port = (server.address() as AddressInfo).port;
 });
 
 afterAll(async () => {
-  server.closeAllConnections();
-  await new Promise((done) => server.close(done));
+  await server.close();
   await rm(folder, { recursive: true });
 });
 
 function letters(headers: Record<string, string>): Promise<Response> {
-  return fetch(`http://127.0.0.1:${port}/assets/letters.js`, { headers });
+  return fetch(`${server.url}/assets/letters.js`, { headers });
 }
 
 test('sends a page in the accepted encoding, and 304 to a client that has it', async () => {
   const ask = (headers: Record<string, string>, method = 'GET') =>
-    fetch(`http://127.0.0.1:${port}/delivery`, { method, headers });
+    fetch(`${server.url}/delivery`, { method, headers });
   const tags = new Set<string | null>();
   for (const [read, sent] of [
     ['gzip, deflate, br, zstd', 'br'],
@@ -78,22 +96,11 @@ test('sends a page in the accepted encoding, and 304 to a client that has it', a
 test('cached pages and files wait in the share of their client while there are too many of them', async () => {
   const fairShare = { ...createFairShare('pglite'), startsAtOnce: () => false };
   const run = vi.spyOn(fairShare.direct, 'run');
-  const full = createHttpServer({
-    backend: null,
-    pages: new PageCache(),
+  const full = await openServer({
     renderPage: async () => finishPage(200, { 'content-type': 'text/html' }, Buffer.from('page')),
-    assets: folder,
-    pageViews: { fetch: async () => new Response() },
     fairShare,
-    isReady: async () => true,
-    metrics: createMetrics(),
-    secretKey: 'sb_secret_test',
-    trustedProxies: 1,
-    publicUrl: 'http://shop.example',
-    log,
   });
-  await new Promise<void>((done) => full.listen(0, '127.0.0.1', () => done()));
-  const url = `http://127.0.0.1:${(full.address() as AddressInfo).port}`;
+  const { url } = full;
   const read = async (path: string) =>
     (await fetch(`${url}${path}`, { headers: { 'x-forwarded-for': '192.0.2.1' } })).text();
   expect(await read('/delivery')).toBe('page');
@@ -102,13 +109,11 @@ test('cached pages and files wait in the share of their client while there are t
   expect(run.mock.calls.map(([client]) => client)).toEqual(
     Array(2).fill(['visitors', '192.0.2.0/24', '192.0.2.1']),
   );
-  full.closeAllConnections();
-  await new Promise((done) => full.close(done));
+  await full.close();
 });
 
 test('renders no page for a network that does not read its answers', async () => {
-  const post = () =>
-    fetch(`http://127.0.0.1:${port}/contact`, { method: 'POST', body: new URLSearchParams('a=b') });
+  const post = () => fetch(`${server.url}/contact`, { method: 'POST', body: new URLSearchParams('a=b') });
   const reader = { networks: networksOf('127.0.0.1'), queuedBytes: 16_000_000, terminate() {} };
   fairShare.unread.note(reader, reader.queuedBytes);
   const refused = await post();
@@ -120,7 +125,7 @@ test('renders no page for a network that does not read its answers', async () =>
 test('handshakes of WebSockets wait in the share of their client, and one that disconnects is forgotten', async () => {
   const upgraded: string[] = [];
   const fairShare = createFairShare('pglite');
-  const realtime = createHttpServer({
+  const realtime = await openServer({
     backend: {
       serves: () => true,
       knowsSender: () => false,
@@ -130,22 +135,12 @@ test('handshakes of WebSockets wait in the share of their client, and one that d
         socket.end();
       },
     },
-    pages: new PageCache(),
     renderPage: async () => finishPage(200, {}, Buffer.from('page')),
-    assets: folder,
-    pageViews: { fetch: async () => new Response() },
     fairShare,
-    isReady: async () => true,
     unavailableServices: async () => [],
-    metrics: createMetrics(),
-    secretKey: 'sb_secret_test',
-    trustedProxies: 1,
-    publicUrl: 'http://shop.example',
-    log,
   });
-  await new Promise<void>((done) => realtime.listen(0, '127.0.0.1', () => done()));
   const handshake = (address: string) => {
-    const socket = connect((realtime.address() as AddressInfo).port, '127.0.0.1');
+    const socket = connect(realtime.port, '127.0.0.1');
     socket.on('error', () => {});
     socket.write(
       `GET /realtime/v1/websocket HTTP/1.1\r\nhost: shop\r\nx-forwarded-for: ${address}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n`,
@@ -170,17 +165,14 @@ test('handshakes of WebSockets wait in the share of their client, and one that d
   release();
   await Promise.all(busy);
   await expect.poll(() => upgraded.toSorted()).toEqual(['192.0.2.1', '198.51.100.1']);
-  realtime.closeAllConnections();
-  await new Promise((done) => realtime.close(done));
+  await realtime.close();
 });
 
 test('a network with many page requests delays only itself, and requests that wait for a function delay no one', async () => {
   const started: string[] = [];
   const ends: (() => void)[] = [];
   const pause = () => new Promise<void>((done) => ends.push(done));
-  const busy = createHttpServer({
-    backend: null,
-    pages: new PageCache(),
+  const busy = await openServer({
     renderPage: async (request, _use, callFunction = (call) => call()) => {
       const { pathname } = new URL(request.url);
       started.push(pathname);
@@ -188,19 +180,9 @@ test('a network with many page requests delays only itself, and requests that wa
       if (pathname.startsWith('/paid')) await callFunction(pause);
       return finishPage(200, { 'content-type': 'text/html' }, Buffer.from(pathname));
     },
-    assets: folder,
-    pageViews: { fetch: async () => new Response() },
-    fairShare: createFairShare('pglite'),
-    isReady: async () => true,
-    metrics: createMetrics(),
-    secretKey: 'sb_secret_test',
-    trustedProxies: 1,
-    publicUrl: 'http://shop.example',
-    log: openLog('silent'),
   });
-  await new Promise<void>((done) => busy.listen(0, '127.0.0.1', () => done()));
   const from = (address: string, path: string, method = 'GET') =>
-    fetch(`http://127.0.0.1:${(busy.address() as AddressInfo).port}${path}`, {
+    fetch(`${busy.url}${path}`, {
       method,
       headers: { 'x-forwarded-for': address },
       ...(method === 'POST' ? { body: new URLSearchParams() } : {}),
@@ -229,13 +211,12 @@ test('a network with many page requests delays only itself, and requests that wa
   await expect.poll(() => endAll() && answers.length).toBe(22);
   await answered;
   expect(answers).toEqual([...flood.map((_, n) => `/slow/${n}`), ...payments.map((_, n) => `/paid/${n}`)]);
-  busy.closeAllConnections();
-  await new Promise((done) => busy.close(done));
+  await busy.close();
 });
 
 test('answers reads of tables whole or streamed, as plain or as web requests', async () => {
   const seen: string[] = [];
-  const services = createHttpServer({
+  const services = await openServer({
     backend: {
       serves: (path) => path.startsWith('/rest/v1/'),
       knowsSender: () => false,
@@ -251,21 +232,9 @@ test('answers reads of tables whole or streamed, as plain or as web requests', a
         return new Response(new Blob(['as it comes']).stream(), { status: 206 });
       },
     },
-    pages: new PageCache(),
-    renderPage: async () => Promise.reject(new Error('no page is requested')),
-    assets: folder,
-    pageViews: { fetch: async () => new Response() },
-    fairShare: createFairShare('pglite'),
-    isReady: async () => true,
-    metrics: createMetrics(),
-    secretKey: 'sb_secret_test',
-    trustedProxies: 1,
-    publicUrl: 'http://shop.example',
-    log: openLog('silent'),
   });
-  await new Promise<void>((done) => services.listen(0, '127.0.0.1', () => done()));
   const ask = async (path: string, method = 'GET') => {
-    const url = `http://127.0.0.1:${(services.address() as AddressInfo).port}/rest/v1/${path}`;
+    const url = `${services.url}/rest/v1/${path}`;
     const response = await fetch(url, { method, headers: { 'x-forwarded-for': '192.0.2.1' } });
     const { status, headers } = response;
     return [
@@ -292,8 +261,7 @@ test('answers reads of tables whole or streamed, as plain or as web requests', a
     'web GET /rest/v1/%77hole from 192.0.2.1',
     'web POST /rest/v1/whole from 192.0.2.1',
   ]);
-  services.closeAllConnections();
-  await new Promise((done) => services.close(done));
+  await services.close();
 });
 
 describe('parts of a file', () => {
@@ -322,13 +290,13 @@ describe('parts of a file', () => {
 
 test('a deleted file fails its own response only', async () => {
   await rm(join(folder, 'assets/gone.js'));
-  await expect(fetch(`http://127.0.0.1:${port}/assets/gone.js`).then((r) => r.text())).rejects.toThrow();
+  await expect(fetch(`${server.url}/assets/gone.js`).then((r) => r.text())).rejects.toThrow();
   expect((await letters({})).status).toBe(200);
 });
 
 describe('a form', () => {
   const post = (body: BodyInit) =>
-    fetch(`http://127.0.0.1:${port}/contact`, {
+    fetch(`${server.url}/contact`, {
       method: 'POST',
       body,
       duplex: 'half',
@@ -342,7 +310,7 @@ describe('a form', () => {
   test('of another type is rejected with a sentence before it is parsed', async () => {
     for (const type of ['application/json', 'multipart/form-data; boundary=x', 'text/plain']) {
       const sent = { method: 'POST', body: '{', headers: { 'content-type': type } };
-      const answer = await fetch(`http://127.0.0.1:${port}/contact`, sent);
+      const answer = await fetch(`${server.url}/contact`, sent);
       expect([answer.status, await answer.text()]).toEqual([415, 'This form cannot be read.\n']);
     }
   });
@@ -356,23 +324,23 @@ describe('a form', () => {
   test('of another site is rejected, one of the shop is accepted, also behind a proxy', async () => {
     const from = async (origin: string) => {
       const sent = { method: 'POST', body: new URLSearchParams('a=b'), headers: { origin } };
-      return (await fetch(`http://127.0.0.1:${port}/contact`, sent)).status;
+      return (await fetch(`${server.url}/contact`, sent)).status;
     };
     expect(await from('https://evil.example')).toBe(403);
     expect(await from('null')).toBe(403);
-    expect(await from(`http://127.0.0.1:${port}`)).toBe(200);
-    expect(await from(`https://127.0.0.1:${port}`)).toBe(200);
+    expect(await from(server.url)).toBe(200);
+    expect(await from(`https://127.0.0.1:${server.port}`)).toBe(200);
     expect(await from('https://shop.example')).toBe(200);
   });
 
   test('of a client that disconnects is not logged as an error', async () => {
     const logged = vi.spyOn(log, 'error');
     const socket = await open();
-    const gone = new Promise((done) => server.once('request', (request) => request.once('close', done)));
+    const gone = new Promise((done) => server.http.once('request', (request) => request.once('close', done)));
     socket.write(
       'POST /contact HTTP/1.1\r\nHost: shop\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\na=b',
     );
-    await new Promise((done) => server.once('request', done));
+    await new Promise((done) => server.http.once('request', done));
     socket.destroy();
     await gone;
     // An error would be logged before the next response.
@@ -401,7 +369,7 @@ describe('a form', () => {
 });
 
 test('closes a connection whose request body was not read to its end', async () => {
-  const impatient = createHttpServer({
+  const impatient = await openServer({
     backend: {
       serves: () => true,
       knowsSender: () => false,
@@ -411,27 +379,15 @@ test('closes a connection whose request body was not read to its end', async () 
         return new Response('too large', { status: 413 });
       },
     },
-    pages: new PageCache(),
-    renderPage: () => Promise.reject(new Error('no page is requested')),
-    assets: folder,
-    pageViews: { fetch: async () => new Response() },
-    fairShare: createFairShare('pglite'),
-    isReady: async () => true,
-    metrics: createMetrics(),
-    secretKey: 'sb_secret_test',
     trustedProxies: 0,
-    publicUrl: 'http://shop.example',
-    log,
   });
-  await new Promise<void>((done) => impatient.listen(0, '127.0.0.1', () => done()));
-  const socket = connect((impatient.address() as AddressInfo).port, '127.0.0.1');
+  const socket = connect(impatient.port, '127.0.0.1');
   const answer = new Promise<string>((done) => socket.once('data', (data) => done(String(data))));
   socket.on('error', () => {});
   socket.write(`POST /auth HTTP/1.1\r\nHost: shop\r\nContent-Length: 9000000\r\n\r\n${'a'.repeat(1000)}`);
   expect(await answer).toMatch(/^HTTP\/1\.1 413 [\s\S]*\r\nconnection: close\r\n/i);
   socket.destroy();
-  impatient.closeAllConnections();
-  await new Promise((done) => impatient.close(done));
+  await impatient.close();
 });
 
 test.each([
@@ -450,7 +406,7 @@ test.each([
 
 test('survives a client that disconnects during a WebSocket handshake', async () => {
   const answered = new Promise<number>((done) => {
-    server.once('upgrade', (_request, socket) => {
+    server.http.once('upgrade', (_request, socket) => {
       done(socket.listenerCount('error'));
       // The error of writing a response to a closed connection.
       socket.destroy(new Error('read ECONNRESET'));
@@ -460,7 +416,7 @@ test('survives a client that disconnects during a WebSocket handshake', async ()
   socket.write('GET /anywhere HTTP/1.1\r\nHost: shop\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
   expect(await answered).toBeGreaterThan(0);
   socket.destroy();
-  expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200);
+  expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
 });
 
 test.each([
@@ -479,13 +435,13 @@ test.each([
 
 function open(): Promise<Socket> {
   return new Promise((done, fail) => {
-    const socket = connect(port, '127.0.0.1', () => done(socket));
+    const socket = connect(server.port, '127.0.0.1', () => done(socket));
     socket.once('error', fail);
   });
 }
 
 test('returns metrics only to a caller with the secret key, and counts cached pages', async () => {
-  const read = (headers: Record<string, string>) => fetch(`http://127.0.0.1:${port}/metrics`, { headers });
+  const read = (headers: Record<string, string>) => fetch(`${server.url}/metrics`, { headers });
   for (const headers of [
     {},
     { authorization: 'Bearer wrong' },
@@ -507,13 +463,13 @@ test('returns metrics only to a caller with the secret key, and counts cached pa
   };
   const hit = 'page_cache_requests_total{result="hit"}';
   const measured = 'http_request_duration_seconds_count{route="/shop/:slug",status="2xx"}';
-  await fetch(`http://127.0.0.1:${port}/shop/measured`);
+  await fetch(`${server.url}/shop/measured`);
   // A request is measured when its connection is done with it, which is after the client has the response.
   await expect.poll(() => count(measured)).toBe(1);
   const hits = await count(hit);
-  for (let n = 0; n < 3; n += 1) await fetch(`http://127.0.0.1:${port}/shop/measured`);
+  for (let n = 0; n < 3; n += 1) await fetch(`${server.url}/shop/measured`);
   expect([await count(hit), await count(measured)]).toEqual([hits + 3, 1]);
-  await fetch(`http://127.0.0.1:${port}/assets/letters.js`);
+  await fetch(`${server.url}/assets/letters.js`);
   await expect
     .poll(() => count('http_request_duration_seconds_count{route="file",status="2xx"}'))
     .toBeGreaterThan(0);
@@ -521,25 +477,14 @@ test('returns metrics only to a caller with the secret key, and counts cached pa
 
 test('gives each request an id in its response, in the log and on the error page', async () => {
   const lines: Record<string, unknown>[] = [];
-  const failing = createHttpServer({
-    backend: null,
-    pages: new PageCache(),
+  const failing = await openServer({
     renderPage: async (request) => {
       if (new URL(request.url).pathname === '/contact') throw new Error('spilled');
       return finishPage(200, {}, Buffer.from(String(request.headers.get('x-request-id'))));
     },
-    assets: folder,
-    pageViews: { fetch: async () => new Response() },
-    fairShare: createFairShare('pglite'),
-    isReady: async () => true,
-    metrics: createMetrics(),
-    secretKey: 'sb_secret_test',
-    trustedProxies: 1,
-    publicUrl: 'http://shop.example',
     log: openLog('debug', { write: (line) => void lines.push(JSON.parse(line)) }),
   });
-  await new Promise<void>((done) => failing.listen(0, '127.0.0.1', () => done()));
-  const url = `http://127.0.0.1:${(failing.address() as AddressInfo).port}`;
+  const { url } = failing;
   const ask = async (path: string, init: RequestInit = {}) => {
     const answer = await fetch(url + path, { ...init, headers: { 'x-request-id': 'chosen by a stranger' } });
     const id = answer.headers.get('x-request-id') ?? '';
@@ -561,8 +506,7 @@ test('gives each request an id in its response, in the log and on the error page
   expect(new Set([failed.id, refused.id, personal.id]).size).toBe(3);
   // Cached pages and files are the same for everyone.
   expect((await fetch(`${url}/assets/letters.js`)).headers.has('x-request-id')).toBe(false);
-  failing.closeAllConnections();
-  await new Promise((done) => failing.close(done));
+  await failing.close();
 });
 
 test('serves the files of other builds, renders nothing for unknown ones, and reports the release', async () => {
@@ -570,11 +514,7 @@ test('serves the files of other builds, renders nothing for unknown ones, and re
     ['/assets/other-1.js', { body: Buffer.from('other'), isBrotli: false }],
     ['/assets/down-1.js', null],
   ]);
-  const other = createHttpServer({
-    backend: null,
-    pages: new PageCache(),
-    renderPage: () => Promise.reject(new Error('nothing is rendered')),
-    assets: folder,
+  const other = await openServer({
     buildFiles: {
       serves: (path) => path.startsWith('/assets/'),
       async find(path) {
@@ -585,17 +525,9 @@ test('serves the files of other builds, renders nothing for unknown ones, and re
       renew: async () => {},
     },
     release: '835a37cfae175108',
-    pageViews: { fetch: async () => new Response(null) },
-    fairShare: createFairShare('pglite'),
-    isReady: async () => true,
-    metrics: createMetrics(),
-    secretKey: 'sb_secret_test',
     trustedProxies: 0,
-    publicUrl: 'http://shop.example',
-    log,
   });
-  await new Promise<void>((done) => other.listen(0, '127.0.0.1', () => done()));
-  const url = `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
+  const { url } = other;
   const read = async (path: string) => {
     const { status, headers } = await fetch(url + path);
     return [status, headers.get('cache-control')];
@@ -605,8 +537,7 @@ test('serves the files of other builds, renders nothing for unknown ones, and re
   expect(await read('/assets/unknown-1.js')).toEqual([404, 'no-store']);
   expect(await read('/assets/down-1.js')).toEqual([503, 'no-store']);
   expect((await fetch(`${url}/readyz`)).headers.get('x-release')).toBe('835a37cfae175108');
-  other.closeAllConnections();
-  other.close();
+  await other.close();
 });
 
 test('logs no value of a refused or failed request, whatever service it is for', async () => {
@@ -618,30 +549,20 @@ test('logs no value of a refused or failed request, whatever service it is for',
     'ASNFZ4mrze8BI0VniavN7w',
     'JJ-20261121-1234',
   ];
-  const refusing = createHttpServer({
+  const refusing = await openServer({
     backend: {
       serves: (path) => /^\/(rest|auth|storage|functions|realtime)\/v1/.test(path),
       knowsSender: () => false,
       answer: async () => new PlainResponse(403, {}, `Key (phone)=(${phone})`),
       upgrade: () => {},
     },
-    pages: new PageCache(),
     renderPage: async () => {
       throw new Error(`Key (email)=(${email}) of "${secret}" with ${key}`);
     },
-    assets: folder,
-    pageViews: { fetch: async () => new Response() },
-    fairShare: createFairShare('pglite'),
-    isReady: async () => true,
     unavailableServices: async () => [],
-    metrics: createMetrics(),
-    secretKey: 'sb_secret_test',
-    trustedProxies: 1,
-    publicUrl: 'http://shop.example',
     log: openLog('debug', { write: (line) => void lines.push(line) }),
   });
-  await new Promise<void>((done) => refusing.listen(0, '127.0.0.1', () => done()));
-  const url = `http://127.0.0.1:${(refusing.address() as AddressInfo).port}`;
+  const { url } = refusing;
   const requests: [method: string, path: string, body?: string][] = [
     ['GET', `/rest/v1/orders?customer_phone=eq.${phone}&or=(email.eq.${email},access_key.eq.${key})`],
     ['PATCH', `/rest/v1/orders?tracking_number=in.(${number})&select=id,${phone}`, `{"name":"${secret}"}`],
@@ -674,6 +595,5 @@ test('logs no value of a refused or failed request, whatever service it is for',
   for (const value of [phone, email, key, number, secret, '203.0.113.7']) {
     expect(lines.filter((line) => line.includes(value))).toEqual([]);
   }
-  refusing.closeAllConnections();
-  await new Promise((done) => refusing.close(done));
+  await refusing.close();
 });
