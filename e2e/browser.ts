@@ -1,6 +1,7 @@
 // A Chromium for the stories, and visitors in it whose console must stay clean.
 import { type Browser, type BrowserContext, chromium, type Page, type Route } from 'playwright-core';
 import { requireBrowser } from '../scripts/ensure-programs.mjs';
+import { until } from '../scripts/open-shop.ts';
 
 export const phone = { width: 360, height: 740 };
 export const desktop = { width: 1440, height: 900 };
@@ -113,6 +114,9 @@ export async function waitForHydration(page: Page): Promise<void> {
     Object.keys(document.querySelector('main') ?? {}).some((key) => key.startsWith('__reactFiber')),
   );
 }
+
+export const waitForAnimations = (page: Page) =>
+  until(() => page.evaluate(() => document.getAnimations().length === 0), 'nothing moves');
 
 /** Delays the responses to matching requests until `release`. */
 export async function delayResponses(

@@ -148,3 +148,11 @@ export async function chooseStatus(button: Locator, status: string, confirm?: st
   await page.getByRole('menuitemradio', { name: status }).click();
   if (confirm) await page.getByRole('dialog').getByRole('button', { name: confirm, exact: true }).click();
 }
+
+/** The messages that appear for some seconds. */
+export const toast = (page: Page, text: string | RegExp): Locator =>
+  page.locator('[data-sonner-toast]').filter({ hasText: text });
+
+/** Waits until the panel receives live updates. */
+export const waitForLive = (page: Page) =>
+  page.getByText('Live: changes appear by themselves').waitFor({ state: 'attached' });

@@ -5,8 +5,8 @@ import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, phone } from '../browser.ts';
-import { asOwner, chooseStatus, enterAsStaff, statusButton } from '../staff-member.ts';
+import { desktop, phone, waitForAnimations } from '../browser.ts';
+import { asOwner, chooseStatus, enterAsStaff, statusButton, toast } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
 openShopForStories();
@@ -80,8 +80,6 @@ const rowOf = (page: Page, { order_number }: Order) =>
     .getByRole('main')
     .locator('tbody tr, ul[aria-label="Deliveries"] > li')
     .filter({ has: page.getByRole('link', { name: order_number, exact: true }) });
-const toast = (page: Page, text: string | RegExp) =>
-  page.locator('[data-sonner-toast]').filter({ hasText: text });
 const statusOfDelivery = (page: Page, { order_number }: Order) =>
   statusButton(page, `Delivery status of ${order_number}`);
 const move = async (page: Page, order: Order, label: string, confirm?: string): Promise<void> => {
@@ -93,9 +91,6 @@ const move = async (page: Page, order: Order, label: string, confirm?: string): 
   );
 };
 const dialogOf = (page: Page) => page.getByRole('dialog');
-/** Waits until all animations have finished. */
-const isStill = (page: Page) =>
-  until(() => page.evaluate(() => document.getAnimations().length === 0), 'nothing moves');
 const fill = async (page: Page, fields: Record<string, string>): Promise<void> => {
   for (const [label, text] of Object.entries(fields)) {
     await dialogOf(page)
@@ -228,7 +223,7 @@ describe.each(sizes)('%s', (size, viewport) => {
       'Delivered',
       'Failed',
     ]);
-    await isStill(page);
+    await waitForAnimations(page);
     await expectAccessible(page, 'the menu of statuses');
     await page.keyboard.press('Escape');
     await move(page, order, 'Picked Up');

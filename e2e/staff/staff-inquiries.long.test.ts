@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone } from '../browser.ts';
-import { asOwner, enterAsStaff } from '../staff-member.ts';
+import { asOwner, enterAsStaff, toast } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
 openShopForStories();
@@ -42,8 +42,6 @@ const rowOf = (page: Page, name: string) =>
     .getByRole('main')
     .locator('tbody tr, ul[aria-label="Inquiries"] > li')
     .filter({ has: page.getByRole('button', { name: `View inquiry from ${name}`, exact: true }) });
-const toast = (page: Page, text: string | RegExp) =>
-  page.locator('[data-sonner-toast]').filter({ hasText: text });
 const markAll = (page: Page, count: number) =>
   page.getByRole('button', { name: `Mark All Read (${count})`, exact: true });
 

@@ -4,7 +4,7 @@ import type { Locator, Page } from 'playwright-core';
 import { beforeAll, describe, expect } from 'vitest';
 import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, phone } from '../browser.ts';
+import { desktop, phone, waitForAnimations } from '../browser.ts';
 import { inLongRun, mainCase } from '../selection.ts';
 import { asOwner, enterAsStaff, statusButton } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
@@ -92,8 +92,6 @@ beforeAll(async () => {
   for (let index = 0; index < 8; index += 1) await makeOrder(`Regular ${index}`, 3000 + index);
 });
 
-const isStill = (page: Page) =>
-  until(() => page.evaluate(() => document.getAnimations().length === 0), 'nothing moves');
 const heightOf = async (row: Locator) => (await row.boundingBox())?.height ?? 0;
 /** Replaces `window.print`: the printable content stays in the page. */
 const holdPrinter = (page: Page) =>
@@ -166,7 +164,7 @@ describe.each(
       });
       expect(overflow, 'a total of five digits stays in its column').toBeLessThanOrEqual(0.5);
     }
-    await isStill(page);
+    await waitForAnimations(page);
     await expectAccessible(page, 'the orders');
     await open(page, '/admin/deliveries', 'Delivery Management');
     const delivery = rowOf(page, 'Amina Kamau');
@@ -242,7 +240,7 @@ describe.each(
     await page.getByLabel('From').fill('2020-01-01');
     await page.getByLabel('Until').fill('2020-01-02');
     await page.getByText('No orders found').waitFor();
-    await isStill(page);
+    await waitForAnimations(page);
     await expectAccessible(page, 'filters that leave nothing');
     await page.getByRole('button', { name: 'Show all orders' }).click();
     await page.waitForURL('**/admin/orders');
@@ -266,7 +264,7 @@ describe.each(
     const dialog = page.getByRole('dialog', { name: 'Assign Delivery' });
     const rider = dialog.getByRole('button', { name: /^Joseph Otieno/ });
     await rider.waitFor();
-    await isStill(page);
+    await waitForAnimations(page);
     await expectAccessible(page, 'riders to choose from');
     await count(rider);
     expect(await dialog.getByLabel(/^Phone Number/).inputValue()).toBe('0722 000 111');
@@ -367,7 +365,7 @@ inLongRun(storyWith({ viewport: desktop }))(
     await page.goto(`${shop.url}/admin/orders`);
     const tabTo = async (target: Locator) => {
       await target.waitFor();
-      await isStill(page);
+      await waitForAnimations(page);
       for (let presses = 0; presses < 100; presses += 1) {
         await page.keyboard.press('Tab');
         if (await target.evaluate((element) => element === document.activeElement)) return;

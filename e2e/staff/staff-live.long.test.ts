@@ -6,15 +6,13 @@ import { desktop, phone } from '../browser.ts';
 import { placeAssignedOrder } from '../placed-orders.ts';
 import { inLongRun, mainCase } from '../selection.ts';
 import { amina, order, payButton } from '../shopper.ts';
-import { asOwner, chooseStatus, enterAsStaff } from '../staff-member.ts';
+import { asOwner, chooseStatus, enterAsStaff, waitForLive } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
 openShopForStories();
 const story = storyWith({ viewport: desktop });
 const longStory = inLongRun(story);
 
-const isLive = (page: Page) =>
-  page.getByText('Live: changes appear by themselves').waitFor({ state: 'attached' });
 const message = (page: Page, title: string) =>
   page.getByRole('region', { name: /Messages/ }).getByText(title, { exact: true });
 
@@ -39,7 +37,7 @@ describe.each(
   story('a paid order appears as a toast, a count in the menu, and a row', async ({ newVisitor }) => {
     const [{ page: staff }, { page: shopper }] = [await newVisitor({ viewport: size }), await newVisitor()];
     await enterAsStaff(shop, staff, '/admin/dashboard');
-    await isLive(staff);
+    await waitForLive(staff);
     const name = `Wanjiku ${where}`;
     // The toast disappears after four seconds, so the test waits for it while the customer pays.
     await Promise.all([
@@ -58,7 +56,7 @@ describe.each(
   longStory('a message from the contact form appears as a toast that opens it', async ({ newVisitor }) => {
     const [{ page: staff }, { page: visitor }] = [await newVisitor({ viewport: size }), await newVisitor()];
     await enterAsStaff(shop, staff, '/admin/dashboard');
-    await isLive(staff);
+    await waitForLive(staff);
     await visitor.goto(`${shop.url}/contact`);
     await visitor.getByLabel(/^First name/i).fill('Baraka');
     await visitor.getByLabel(/^Last name/i).fill(where);
@@ -90,7 +88,7 @@ describe.each(
       await enterAsStaff(shop, page);
       await page.goto(`${shop.url}/admin/orders?search=${encodeURIComponent(name)}`);
       await page.getByText(name).first().waitFor();
-      await isLive(page);
+      await waitForLive(page);
     }
     await chooseStatus(status(first), 'Processing');
     await message(first, 'Success').waitFor();
@@ -106,7 +104,7 @@ longStory('a staff member without rights receives nothing more', async ({ newVis
   ];
   const account = await enterAsStaff(shop, staff, '/admin/dashboard');
   await enterAsStaff(shop, watcher, '/admin/dashboard');
-  await Promise.all([isLive(staff), isLive(watcher)]);
+  await Promise.all([waitForLive(staff), waitForLive(watcher)]);
   await asOwner(shop, `/rest/v1/admin_profiles?user_id=eq.${account.id}`, 'PATCH', { is_active: false });
   // Records everything that the screen of the former staff member shows, even briefly.
   await staff.evaluate(() => {
@@ -135,7 +133,7 @@ longStory(
     await enterAsStaff(shop, page);
     await page.goto(`${shop.url}/admin/inquiries`);
     await page.getByRole('heading', { name: 'Inquiries', level: 1 }).waitFor();
-    await isLive(page);
+    await waitForLive(page);
     const headerHeight = () => page.getByRole('banner').evaluate((header) => header.clientHeight);
     const height = await headerHeight();
     await shop.kill();
@@ -149,7 +147,7 @@ longStory(
       body: JSON.stringify({ name: 'Kamau', email: 'kamau@mail.example', message: 'Hello?' }),
     });
     expect(sent.status).toBe(201);
-    await isLive(page);
+    await waitForLive(page);
     await page.getByText('Kamau').first().waitFor();
   },
 );

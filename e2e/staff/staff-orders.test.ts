@@ -5,10 +5,10 @@ import type { Locator, Page } from 'playwright-core';
 import { beforeAll, describe, expect } from 'vitest';
 import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, phone } from '../browser.ts';
+import { desktop, phone, waitForAnimations } from '../browser.ts';
 import { type Order, placeOrder, readOrder } from '../placed-orders.ts';
 import { inLongRun, mainCase } from '../selection.ts';
-import { asOwner, chooseStatus, enterAsStaff, statusButton } from '../staff-member.ts';
+import { asOwner, chooseStatus, enterAsStaff, statusButton, toast, waitForLive } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
 let product: { id: string; price: number; name: string };
@@ -69,8 +69,6 @@ async function pay(order: Order, phoneNumber: string): Promise<string> {
   return status;
 }
 
-const toast = (page: Page, text: string | RegExp) =>
-  page.locator('[data-sonner-toast]').filter({ hasText: text });
 const list = (page: Page) => page.getByLabel('Orders', { exact: true });
 const searchBox = (page: Page) => page.getByRole('searchbox', { name: 'Search orders' });
 const statusOf = (page: Page, { order_number }: Order) => statusButton(page, `Status of ${order_number}`);
@@ -78,15 +76,10 @@ const statusIn = (dialog: Locator, { order_number }: Order) =>
   statusButton(dialog, `Set the status of ${order_number}`);
 const dialogOf = (page: Page, { order_number }: Order) =>
   page.getByRole('dialog', { name: `Order ${order_number}` });
-const isLive = (page: Page) =>
-  page.getByText('Live: changes appear by themselves').waitFor({ state: 'attached' });
 async function openOrders(page: Page, query = ''): Promise<void> {
   await page.goto(`${shop.url}/admin/orders${query}`);
   await page.getByRole('heading', { level: 1, name: 'Orders' }).waitFor();
 }
-/** Waits until all animations have finished. */
-const isStill = (page: Page) =>
-  until(() => page.evaluate(() => document.getAnimations().length === 0), 'nothing moves');
 
 describe.each(
   mainCase([
@@ -123,7 +116,7 @@ describe.each(
         ]);
       }
       await rowOf(page, 'OLD-1129').waitFor();
-      await isStill(page);
+      await waitForAnimations(page);
       await expectAccessible(page);
       await until(async () => {
         await page.mouse.wheel(0, 4000);
@@ -174,7 +167,7 @@ describe.each(
 
       await searchBox(page).fill('no customer has this name');
       await page.getByText('No orders found').waitFor();
-      await isStill(page);
+      await waitForAnimations(page);
       await expectAccessible(page, 'an empty list');
       await page.getByRole('button', { name: 'Show all orders' }).click();
       await rowOf(page, 'OLD-1129').waitFor();
@@ -286,7 +279,7 @@ describe.each(
 
     await statusIn(dialog, order).click();
     await page.getByRole('menuitemradio', { name: 'Shipped' }).waitFor();
-    await isStill(page);
+    await waitForAnimations(page);
     await expectAccessible(page, 'the menu of statuses in an order');
     await page.keyboard.press('Escape');
     await page.getByRole('menu').waitFor({ state: 'detached' });
@@ -313,7 +306,7 @@ describe.each(
       await page.getByRole('dialog', { name: 'There is no such order' }).waitFor();
     }
     await page.getByText('OLD-1129', { exact: true }).first().waitFor();
-    await isStill(page);
+    await waitForAnimations(page);
     await expectAccessible(page, 'an unknown order');
     await page.getByRole('button', { name: 'Back to the list' }).click();
     await page.waitForURL(`${shop.url}/admin/orders`);
@@ -404,7 +397,7 @@ describe.each(
     await enterAsStaff(shop, page);
     await openOrders(page, `?search=${encodeURIComponent(`live ${where}`)}`);
     await page.getByText('No orders found').waitFor();
-    await isLive(page);
+    await waitForLive(page);
     const order = await place(`Live ${where}`);
     await rowOf(page, order.order_number).waitFor();
     await orderCount(page, '1 order');
@@ -426,12 +419,12 @@ describe.each(
     await openOrders(page);
     await page.getByText('One paid order needs your decision').waitFor();
     await rowOf(page, order.order_number).getByText('Needs review').waitFor();
-    await isStill(page);
+    await waitForAnimations(page);
     await expectAccessible(page, 'an order that needs a decision');
     await page.getByRole('link', { name: order.order_number, exact: true }).click();
     const dialog = dialogOf(page, order);
     await dialog.getByText('Paid, needs review').first().waitFor();
-    await isStill(page);
+    await waitForAnimations(page);
     await expectAccessible(page, 'a decision');
     await dialog.getByRole('button', { name: 'Deliver as paid' }).click();
     await toast(page, 'The order will be delivered').waitFor();

@@ -10,7 +10,7 @@ import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { delayResponses, desktop, phone } from '../browser.ts';
 import { inLongRun, mainCase } from '../selection.ts';
-import { asOwner, enterAsStaff, pressUnlessTaken } from '../staff-member.ts';
+import { asOwner, enterAsStaff, pressUnlessTaken, toast } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
 openShopForStories();
@@ -87,8 +87,6 @@ async function uploadAsOwner(name: string): Promise<string> {
 const photograph = (colour: string) =>
   sharp({ create: { width: 1600, height: 1200, channels: 3, background: colour } });
 const dialogOf = (page: Page) => page.getByRole('dialog');
-const toast = (page: Page, text: string | RegExp) =>
-  page.locator('[data-sonner-toast]').filter({ hasText: text });
 const pickPicture = (page: Page, name: string, mimeType: string, buffer: Buffer) =>
   page.getByLabel('Image file').setInputFiles({ name, mimeType, buffer });
 /** A field of the open dialog; labels of required fields end with a star. */

@@ -7,7 +7,7 @@ import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone } from '../browser.ts';
 import { type Order, placeOrder } from '../placed-orders.ts';
-import { asOwner, enterAsStaff, pressUnlessTaken } from '../staff-member.ts';
+import { asOwner, enterAsStaff, pressUnlessTaken, toast } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
 const paybill = '174379';
@@ -59,8 +59,6 @@ const untilTheDayLasts = (seconds: number) =>
 /** The row or card of a receipt. */
 const rowOf = (page: Page, receipt: string) =>
   page.getByRole('main').locator('tbody tr, ul[aria-label="Payments"] > li').filter({ hasText: receipt });
-const toast = (page: Page, text: string | RegExp) =>
-  page.locator('[data-sonner-toast]').filter({ hasText: text });
 
 // Sequential, because the sums cover the whole shop.
 story.for([

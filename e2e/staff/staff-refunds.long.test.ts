@@ -5,10 +5,10 @@ import type { Locator, Page } from 'playwright-core';
 import { beforeAll, describe, expect, onTestFinished } from 'vitest';
 import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, phone } from '../browser.ts';
+import { desktop, phone, waitForAnimations } from '../browser.ts';
 import { type Order, placeOrder, readOrder } from '../placed-orders.ts';
 import { inLongRun, mainCase } from '../selection.ts';
-import { asOwner, callAsStaff, enterAsStaff } from '../staff-member.ts';
+import { asOwner, callAsStaff, enterAsStaff, toast } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
 openShopForStories();
@@ -31,12 +31,8 @@ async function paidAndCancelled(quantity: number, phoneNumber: string): Promise<
   return order;
 }
 
-const toast = (page: Page, text: string | RegExp) =>
-  page.locator('[data-sonner-toast]').filter({ hasText: text });
 const dialogOf = (page: Page, { order_number }: Order) =>
   page.getByRole('dialog', { name: `Order ${order_number}` });
-const isStill = (page: Page) =>
-  until(() => page.evaluate(() => document.getAnimations().length === 0), 'nothing moves');
 async function openOrder(page: Page, order: Order): Promise<Locator> {
   await page.goto(`${shop.url}/admin/orders/${order.id}`);
   const dialog = dialogOf(page, order);
@@ -72,7 +68,7 @@ describe.each(
       await dialog.getByRole('button', { name: 'Send back KES 1,201 by M-PESA' }).click();
       const ask = first.getByRole('dialog', { name: 'Send back KES 1,201?' });
       await ask.getByText('A colleague must approve it').waitFor();
-      await isStill(first);
+      await waitForAnimations(first);
       await expectAccessible(first, 'asking for a refund');
       await picture(first, 'ask', viewport);
       await ask.getByRole('button', { name: 'Ask for approval' }).click();
@@ -92,13 +88,13 @@ describe.each(
         .getByRole('listitem')
         .filter({ hasText: order.order_number });
       await waiting.getByText(`requested by ${asking.email}`).waitFor();
-      await isStill(second);
+      await waitForAnimations(second);
       await expectAccessible(second, 'a refund that waits');
       await picture(second, 'waits', viewport);
       await waiting.getByRole('button', { name: 'Approve KES 1,201' }).click();
       const question = second.getByRole('dialog', { name: 'Send back KES 1,201?' });
       await question.getByText('Customer changed her mind').waitFor();
-      await isStill(second);
+      await waitForAnimations(second);
       await expectAccessible(second, 'the question before a refund is approved');
       await picture(second, 'approve', viewport);
       await question.getByRole('button', { name: 'Approve KES 1,201' }).click();
@@ -112,7 +108,7 @@ describe.each(
         status: 'cancelled',
         payment_status: 'refunded',
       });
-      await isStill(first);
+      await waitForAnimations(first);
       await expectAccessible(first, 'a refunded order');
       await picture(first, 'refunded', viewport);
     },
@@ -144,7 +140,7 @@ describe.each(
       await note.getByText('ten letters and digits').waitFor();
       const receipt = `UKL${randomUUID().slice(0, 7).toUpperCase()}`;
       await note.getByLabel('Receipt of the refund').fill(receipt.toLowerCase());
-      await isStill(page);
+      await waitForAnimations(page);
       await expectAccessible(page, 'a refund by hand');
       await picture(page, 'by-hand', viewport);
       await note.getByRole('button', { name: 'It was sent back' }).click();
@@ -217,7 +213,7 @@ describe.each(
       await page.getByText('Waiting for the PIN...').waitFor();
       await page.getByText('The shilling came. Customers can pay.').waitFor({ timeout: 60_000 });
       await page.getByText(/from this machine/).waitFor({ timeout: 60_000 });
-      await isStill(page);
+      await waitForAnimations(page);
       await expectAccessible(page, 'the check of the payments');
       await picture(page, 'check', viewport);
       await page.getByRole('button', { name: 'Send the shilling back' }).click();
@@ -262,7 +258,7 @@ describe.each(
     await page.getByText('Paused').waitFor();
     await page.goto(`${shop.url}/admin/settings/payments`);
     await page.getByText('The till or operator does not exist.').waitFor();
-    await isStill(page);
+    await waitForAnimations(page);
     await expectAccessible(page, 'a pause');
     await picture(page, 'pause', viewport);
     await page.getByRole('button', { name: 'It is fixed: send prompts again' }).click();

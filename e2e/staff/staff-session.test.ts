@@ -12,6 +12,7 @@ import {
   enterAsStaff,
   sessionOf,
   statusButton,
+  waitForLive,
 } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
@@ -29,8 +30,6 @@ async function signOutEverywhere(account: Account): Promise<void> {
   });
   expect(answer.status).toBe(204);
 }
-const isLive = (page: Page) =>
-  page.getByText('Live: changes appear by themselves').waitFor({ state: 'attached' });
 const ended = (page: Page) => page.getByRole('dialog', { name: 'Your session has ended' });
 async function signInAgain(page: Page, { password }: Account): Promise<void> {
   await ended(page).getByLabel('Password').fill(password);
@@ -67,7 +66,7 @@ describe.each(
     const { page } = await newVisitor({ expectedFailures: refusals });
     const account = await enterAsStaff(shop, page, '/admin/products?new=1');
     await page.getByLabel(/^Product Name/).fill('Half typed');
-    await isLive(page);
+    await waitForLive(page);
     await signOutEverywhere(account);
     await ended(page).getByText('What you typed is still here.').waitFor();
     await expectAccessible(page, 'the dialog of an ended session');
@@ -75,7 +74,7 @@ describe.each(
     await page.keyboard.press('Escape');
     await signInAgain(page, account);
     expect(await page.getByLabel(/^Product Name/).inputValue()).toBe('Half typed');
-    await isLive(page);
+    await waitForLive(page);
   });
 
   story('a screen without unsaved input is hidden until its user signs in again', async ({ newVisitor }) => {
@@ -84,7 +83,7 @@ describe.each(
     const { page } = await newVisitor({ expectedFailures: refusals });
     const account = await enterAsStaff(shop, page, `/admin/orders?search=${encodeURIComponent(name)}`);
     await page.getByText(name).first().waitFor();
-    await isLive(page);
+    await waitForLive(page);
     await signOutEverywhere(account);
     await ended(page).waitFor();
     expect(await page.getByText(name).count()).toBe(0);
@@ -123,7 +122,7 @@ describe.each(
     await enterAsStaff(shop, page, '/admin/orders');
     const other = await context.newPage();
     await other.goto(`${shop.url}/admin/orders`);
-    await isLive(other);
+    await waitForLive(other);
     await page.bringToFront();
     await page.waitForLoadState('networkidle');
     await context.setOffline(true);
@@ -145,7 +144,7 @@ describe.each(
     page.on('websocket', (socket) => sockets.push(socket));
     const account = await enterAsStaff(shop, page, `/admin/orders?search=${encodeURIComponent(name)}`);
     await page.getByText(name).first().waitFor();
-    await isLive(page);
+    await waitForLive(page);
     await asOwner(shop, `/rest/v1/admin_profiles?user_id=eq.${account.id}`, 'PATCH', { is_active: false });
     await page.waitForURL('**/admin/login');
     await expect.poll(() => page.getByText(name).count()).toBe(0);

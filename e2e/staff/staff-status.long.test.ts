@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import { until } from '../../scripts/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, phone } from '../browser.ts';
+import { desktop, phone, waitForAnimations } from '../browser.ts';
 import { textsTo } from '../mailbox.ts';
 import { type Order, placeAssignedOrder, placeOrder, readOrder } from '../placed-orders.ts';
 import { chooseStatus, enterAsStaff, statusButton } from '../staff-member.ts';
@@ -23,8 +23,6 @@ const textsOf = async (customerPhone: string): Promise<string[]> =>
   (await textsTo(shop.outbox, `254${customerPhone.slice(1)}`)).map(({ text }) => text);
 const isShown = (page: Page, order: Order, words: string) =>
   until(async () => (await statusOf(page, order).textContent()) === words, `${words} is shown`);
-const isStill = (page: Page) =>
-  until(() => page.evaluate(() => document.getAnimations().length === 0), 'nothing moves');
 
 describe.each([
   ['at the counter', desktop, '0711031'],
@@ -41,7 +39,7 @@ describe.each([
     await button.focus();
     await page.keyboard.press('ArrowDown');
     await page.getByRole('menuitemradio', { name: 'Delivered' }).waitFor();
-    await isStill(page);
+    await waitForAnimations(page);
     await expectAccessible(page, 'the menu of statuses');
     await page.keyboard.press('Escape');
     await page.getByRole('menu').waitFor({ state: 'detached' });
@@ -50,7 +48,7 @@ describe.each([
     await chooseStatus(button, 'Cancelled');
     const dialog = page.getByRole('dialog');
     await dialog.getByText(/was paid: a refund becomes due/).waitFor();
-    await isStill(page);
+    await waitForAnimations(page);
     await expectAccessible(page, 'the question before an order is cancelled');
     await dialog.getByRole('button', { name: 'Keep it as it is' }).click();
     await dialog.waitFor({ state: 'detached' });
@@ -58,7 +56,7 @@ describe.each([
 
     await chooseStatus(button, 'Shipped');
     await undoButton(page, order).waitFor();
-    await isStill(page);
+    await waitForAnimations(page);
     await expectAccessible(page, 'a change that can be undone');
     await undoButton(page, order).focus();
     await page.keyboard.press('Enter');
@@ -80,7 +78,7 @@ describe.each([
     await expectAccessible(page, 'the question about a receipt that M-PESA has not reported');
     await dialog.getByRole('button', { name: 'Confirm it all the same' }).click();
     await dialog.getByText(/less than the order's charge/).waitFor();
-    await isStill(page);
+    await waitForAnimations(page);
     await expectAccessible(page, 'the question about another amount');
   });
 });
