@@ -2,7 +2,7 @@ import type { Config } from '@react-router/dev/config';
 
 export default {
   appDirectory: 'web',
-  // Each build is a release of its own (scripts/releases.mjs).
+  // Each build is a release of its own (scripts/releases/releases.mjs).
   buildDirectory: process.env.RELEASE_FOLDER ?? 'build',
   ssr: true,
   routeDiscovery: { mode: 'initial' },

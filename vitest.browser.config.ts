@@ -1,12 +1,12 @@
 import { defineConfig } from 'vitest/config';
-import { slowestFirst } from './scripts/slowest-first.ts';
+import { slowestFirst } from './scripts/tests/slowest-first.ts';
 
 export default defineConfig({
   test: {
     include: ['e2e/**/*.test.ts'],
     // `npm test` has the main stories, `npm run test:long` all (`e2e/selection.ts`).
     exclude: process.env.STORIES === 'main' ? ['e2e/**/*.long.test.ts'] : [],
-    globalSetup: ['scripts/prepare-test-run.ts'],
+    globalSetup: ['scripts/tests/prepare-test-run.ts'],
     pool: 'forks',
     // Each file opens a shop and a browser of its own. Stories wait more than they work: four files share two cores.
     maxWorkers: 4,

@@ -1,6 +1,12 @@
 import { defineConfig } from 'vitest/config';
-import { slowestFirst } from './scripts/slowest-first.ts';
-import { findUnitTests, longTests, sampledTests, screenTests, sqlTests } from './scripts/test-levels.ts';
+import { slowestFirst } from './scripts/tests/slowest-first.ts';
+import {
+  findUnitTests,
+  longTests,
+  sampledTests,
+  screenTests,
+  sqlTests,
+} from './scripts/tests/test-levels.ts';
 
 const exclude = ['node_modules', 'build', 'data', 'e2e/**', '.react-router'];
 const units = findUnitTests();
@@ -13,7 +19,7 @@ const timeouts = {
 
 export default defineConfig({
   test: {
-    globalSetup: ['scripts/prepare-test-run.ts'],
+    globalSetup: ['scripts/tests/prepare-test-run.ts'],
     // Some wait more than they work: four files share two cores.
     maxWorkers: 4,
     sequence: {
@@ -27,7 +33,7 @@ export default defineConfig({
         'orders/unpaid-orders.sampled.test.ts',
         'orders/shop-model.sampled.test.ts',
         'payments/money-without-a-prompt.sampled.test.ts',
-        'database/kill.long.test.ts',
+        'pglite/kill.long.test.ts',
       ]),
     },
     projects: [

@@ -9,9 +9,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { chromium } from 'playwright-core';
-import { requireBrowser } from '../scripts/ensure-programs.mjs';
-import { firstVisit } from '../scripts/first-visit.ts';
-import { openShop } from '../scripts/open-shop.ts';
+import { requireBrowser } from '../scripts/tests/ensure-programs.mjs';
+import { firstVisit } from '../scripts/tests/first-visit.ts';
+import { openShop } from '../scripts/tests/open-shop.ts';
 import { blockingByProcessorTime, type Trace } from './blocking-time.ts';
 import { describeResults, type Result, saveResults } from './results.ts';
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
+import { startThrowawayPostgresql } from '../scripts/databases/throwaway-postgresql.ts';
 import { type BenchShop, type Build, openBenchShop } from './bench-shop.ts';
 import { benchGrowth, type GrowthRow, growthSetups } from './growth.ts';
 import { hasFallen, lowestRatio, measureGroup } from './measure.ts';

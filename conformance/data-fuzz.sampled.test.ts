@@ -2,8 +2,8 @@
 
 import { testDatabases } from '@jani-juice/backend/testing';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type OpenServices, openServices } from '../scripts/open-services.ts';
-import { isExhaustive } from '../scripts/test-depth.ts';
+import { type OpenServices, openServices } from '../scripts/tests/open-services.ts';
+import { isExhaustive } from '../scripts/tests/test-depth.ts';
 
 const count = Number(process.env.FUZZ_REQUESTS ?? (isExhaustive ? 1500 : 400));
 const firstSeed = Number(process.env.FUZZ_SEED ?? 7);

@@ -9,7 +9,7 @@ import {
   REALTIME_SUBSCRIBE_STATES as states,
 } from '@supabase/realtime-js';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type OpenServices, openServices } from '../scripts/open-services.ts';
+import { type OpenServices, openServices } from '../scripts/tests/open-services.ts';
 
 const tables = ['orders', 'payments', 'deliveries', 'inquiries'] as const;
 const id = (n: number) => `f0000000-0000-4000-8000-${String(n).padStart(12, '0')}`;

@@ -5,7 +5,7 @@ import { PostgrestClient } from '@supabase/postgrest-js';
 import { RealtimeClient } from '@supabase/realtime-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
-import { type OpenShop, openShop, until } from '../scripts/open-shop.ts';
+import { type OpenShop, openShop, until } from '../scripts/tests/open-shop.ts';
 
 const { SUPABASE_URL, SUPABASE_PUBLISHABLE_KEY = '', SUPABASE_SECRET_KEY = '' } = process.env;
 let shop: OpenShop | null = null;

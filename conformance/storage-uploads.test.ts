@@ -8,7 +8,7 @@ import { testDatabases } from '@jani-juice/backend/testing';
 import sharp from 'sharp';
 import { Upload } from 'tus-js-client';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { type OpenServices, openServices } from '../scripts/open-services.ts';
+import { type OpenServices, openServices } from '../scripts/tests/open-services.ts';
 
 const sampleImage = (format: 'png' | 'jpeg' | 'webp' | 'gif' | 'avif', width = 64, height = 48) =>
   sharp({ create: { width, height, channels: 3, background: '#2e7d32' } })

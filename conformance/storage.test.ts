@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { testDatabases } from '@jani-juice/backend/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { type OpenServices, openServices } from '../scripts/open-services.ts';
+import { type OpenServices, openServices } from '../scripts/tests/open-services.ts';
 
 describe.each(testDatabases())('storage on %s', (kind) => {
   let storage: OpenServices;

@@ -1,7 +1,7 @@
 // A Chromium for the stories, and visitors in it whose console must stay clean.
 import { type Browser, type BrowserContext, chromium, type Page, type Route } from 'playwright-core';
-import { requireBrowser } from '../scripts/ensure-programs.mjs';
-import { until } from '../scripts/open-shop.ts';
+import { requireBrowser } from '../scripts/tests/ensure-programs.mjs';
+import { until } from '../scripts/tests/open-shop.ts';
 
 export const phone = { width: 360, height: 740 };
 export const desktop = { width: 1440, height: 900 };

@@ -1,7 +1,7 @@
 // Reads emails and text messages from a shop's outbox.
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { until } from '../scripts/open-shop.ts';
+import { until } from '../scripts/tests/open-shop.ts';
 
 /** Emails to an address as decoded text, oldest first. */
 export async function mailsTo(outbox: string, address: string): Promise<string[]> {

@@ -1,7 +1,7 @@
 // Creates staff accounts for the stories and signs them in.
 import type { Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
-import { type OpenShop, until } from '../scripts/open-shop.ts';
+import { type OpenShop, until } from '../scripts/tests/open-shop.ts';
 
 /** The URL and keys of a shop. */
 export type Shop = Pick<OpenShop, 'url' | 'keys'>;

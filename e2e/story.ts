@@ -1,7 +1,7 @@
 // A story: a browser test with its own visitors, whose console and messages must stay clean.
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type OpenShop, openShop } from '../scripts/open-shop.ts';
+import { type OpenShop, openShop } from '../scripts/tests/open-shop.ts';
 import { openBrowser, type Visitor, visit } from './browser.ts';
 import { technicalMessages } from './technical-messages.ts';
 

@@ -1,6 +1,6 @@
 // A proxy that simulates a new build while pages are open: at first, files have the names of an older build.
 import { createServer } from 'node:http';
-import { freePort } from '../scripts/free-port.ts';
+import { freePort } from '../scripts/tests/free-port.ts';
 
 export interface TwoVersions {
   url: string;

@@ -1,6 +1,6 @@
 // `npm run backend`: starts the standalone services, without the shop.
-import { applyMemorySettings } from './memory-settings.mjs';
-import { importProgram, root } from './prepare.mjs';
+import { importProgram, root } from './build/prepare.mjs';
+import { applyMemorySettings } from './deployment/memory-settings.mjs';
 
 applyMemorySettings();
 process.env.NODE_ENV = 'production';

@@ -2,8 +2,8 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { platform, throwawayDatabase } from '@jani-juice/backend/testing';
 import { describeCatalogue } from '../supabase/tests/database/database-catalogue.ts';
-import { draftMigration } from './draft-migration.ts';
-import { shopMigrations } from './shop-migrations.ts';
+import { draftMigration } from './databases/draft-migration.ts';
+import { shopMigrations } from './databases/shop-migrations.ts';
 
 const [, , name = ''] = process.argv;
 if (!/^[a-z][a-z0-9_]*$/.test(name)) {

@@ -7,9 +7,9 @@ import { join } from 'node:path';
 import { brotliCompressSync } from 'node:zlib';
 import { throwawayDatabase } from '@jani-juice/backend/testing';
 import { fillShop } from '../supabase/tests/updates/fill-shop.ts';
-import { findPostgresqlPrograms } from './ensure-programs.mjs';
-import { shopMigrations } from './shop-migrations.ts';
-import { startThrowawayPostgresql } from './throwaway-postgresql.ts';
+import { shopMigrations } from './databases/shop-migrations.ts';
+import { startThrowawayPostgresql } from './databases/throwaway-postgresql.ts';
+import { findPostgresqlPrograms } from './tests/ensure-programs.mjs';
 
 const programs = findPostgresqlPrograms('pg_dump');
 if (!programs) throw new Error('pg_dump is not on this machine: install PostgreSQL.');

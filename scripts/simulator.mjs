@@ -1,7 +1,7 @@
 // `npm run simulator`: the M-PESA simulator as its own process, on the port and the ledger of the shop.
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { importProgram, readOwnSettings, root } from './prepare.mjs';
+import { importProgram, readOwnSettings, root } from './build/prepare.mjs';
 
 readOwnSettings();
 const { env } = process;

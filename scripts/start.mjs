@@ -1,7 +1,7 @@
 // `npm start`: installs missing packages, builds changed sources, and starts the shop. With `--as-built`, as services and containers
 // start it, it runs the current release whatever the sources are, and writes nothing but DATA_DIR.
-import { applyMemorySettings } from './memory-settings.mjs';
-import { importProgram, root } from './prepare.mjs';
+import { importProgram, root } from './build/prepare.mjs';
+import { applyMemorySettings } from './deployment/memory-settings.mjs';
 
 applyMemorySettings();
 process.env.NODE_ENV = 'production';

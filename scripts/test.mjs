@@ -4,8 +4,8 @@
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { ensurePrograms } from './ensure-programs.mjs';
-import { bin, build, checkNode, installPackages, root } from './prepare.mjs';
+import { bin, build, checkNode, installPackages, root } from './build/prepare.mjs';
+import { ensurePrograms } from './tests/ensure-programs.mjs';
 
 const level = process.argv[2] ?? 'usual';
 checkNode();

@@ -5,9 +5,15 @@ import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { checkNode, readOwnSettings, root } from './prepare.mjs';
-import { currentRelease, findRelease, nextRelease, releasedPlatform, switchTo } from './releases.mjs';
-import { takeTurn } from './take-turn.mjs';
+import { checkNode, readOwnSettings, root } from './build/prepare.mjs';
+import {
+  currentRelease,
+  findRelease,
+  nextRelease,
+  releasedPlatform,
+  switchTo,
+} from './releases/releases.mjs';
+import { takeTurn } from './releases/take-turn.mjs';
 
 /** Default of UPDATE_TIMEOUT, in seconds: includes the migration of a large database. */
 const defaultTimeout = 300;

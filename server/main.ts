@@ -14,7 +14,7 @@ import { describeStartFailure } from './start/start-failure.ts';
  * @param root the project's folder. All files but settings and data are those of the release that this program belongs to
  */
 export async function main(root: string): Promise<void> {
-  // scripts/releases.mjs
+  // scripts/releases/releases.mjs
   const release = dirname(dirname(fileURLToPath(import.meta.url)));
   let shop: Shop;
   try {

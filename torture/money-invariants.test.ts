@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 import type { Database } from '@jani-juice/backend/database';
 import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readInvariants } from '../scripts/money-invariants.ts';
-import { shopMigrations } from '../scripts/shop-migrations.ts';
+import { readInvariants } from '../scripts/databases/money-invariants.ts';
+import { shopMigrations } from '../scripts/databases/shop-migrations.ts';
 import { findViolations, type LedgerPage } from './money-invariants.ts';
 
 const CHARGE = 95_000;

@@ -1,6 +1,6 @@
-// Checks the database and M-PESA's ledger: every invariant of scripts/money-invariants.sql.
+// Checks the database and M-PESA's ledger: every invariant of scripts/databases/money-invariants.sql.
 import pg from 'pg';
-import { readInvariants } from '../scripts/money-invariants.ts';
+import { readInvariants } from '../scripts/databases/money-invariants.ts';
 
 /** The simulator's ledger: all transactions and prompts. */
 export interface LedgerPage {

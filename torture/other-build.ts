@@ -7,7 +7,7 @@ const isText = /\.(?:js|css|html|json|webmanifest)$/;
 
 /**
  * Copies a release.
- * @param release folder of a release (scripts/releases.mjs)
+ * @param release folder of a release (scripts/releases/releases.mjs)
  * @param id name of the copy, beside it
  * @returns the folder of the copy
  */

@@ -1,7 +1,7 @@
 // A rolling update of three processes behind a pooler, under load: each is replaced by one of another build while customers read pages, load
 // their files and order, each request at another process. Pages that were opened before the update load files after it.
 import { rm } from 'node:fs/promises';
-import { currentRelease } from '../scripts/releases.mjs';
+import { currentRelease } from '../scripts/releases/releases.mjs';
 import { payOrder, placeOrder } from './customer.ts';
 import type { Violation } from './money-invariants.ts';
 import { makeOtherBuild } from './other-build.ts';

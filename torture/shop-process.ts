@@ -4,9 +4,9 @@ import { createWriteStream } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { freePort } from '../scripts/free-port.ts';
-import { memoryEnvironment } from '../scripts/memory-settings.mjs';
-import { currentRelease } from '../scripts/releases.mjs';
+import { memoryEnvironment } from '../scripts/deployment/memory-settings.mjs';
+import { currentRelease } from '../scripts/releases/releases.mjs';
+import { freePort } from '../scripts/tests/free-port.ts';
 
 export const root = join(import.meta.dirname, '..');
 
@@ -47,7 +47,7 @@ export async function makeShopProcess(
   let child: ChildProcess | null = null;
   let ended: Promise<void> = Promise.resolve();
   let isUp = false;
-  const memorySettings = pathToFileURL(join(root, 'scripts/memory-settings.mjs')).href;
+  const memorySettings = pathToFileURL(join(root, 'scripts/deployment/memory-settings.mjs')).href;
 
   async function start(release = currentRelease(root)): Promise<number> {
     const startedAt = performance.now();

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { defaultCredentials, defaultMerchant, startDarajaSimulator } from '@jani-juice/daraja-simulator';
 import pg from 'pg';
-import { type Cluster, startThrowawayPostgresql } from '../scripts/throwaway-postgresql.ts';
+import { type Cluster, startThrowawayPostgresql } from '../scripts/databases/throwaway-postgresql.ts';
 import { type Callback, type CallbackAction, openCallbackProxy } from './callback-proxy.ts';
 import type { Shopping } from './customer.ts';
 import { type DarajaAction, type DarajaMessage, openDarajaProxy } from './daraja-proxy.ts';

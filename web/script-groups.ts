@@ -83,8 +83,9 @@ export const scriptGroups: ScriptGroup[] = [
     'web/admin/deliveries': 'rider-queries.ts',
   }),
   group('orders', 2, {
-    'web/admin/orders':
-      'payment-badge.tsx place.ts order-queries.ts refund-queries.ts refund-status.ts use-order-status.ts',
+    'web/admin/orders': 'place.ts order-queries.ts use-order-status.ts',
+    'web/admin/orders/payments': 'payment-badge.tsx',
+    'web/admin/orders/refunds': 'refund-queries.ts refund-status.ts',
     domain: 'delivery-status.ts',
   }),
 ];

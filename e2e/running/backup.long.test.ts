@@ -4,7 +4,7 @@ import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { type OpenShop, openShop } from '../../scripts/open-shop.ts';
+import { type OpenShop, openShop } from '../../scripts/tests/open-shop.ts';
 import { placeOrder } from '../placed-orders.ts';
 import { asOwner } from '../staff-member.ts';
 

@@ -6,8 +6,8 @@ import { promisify } from 'node:util';
 import { GoTrueClient } from '@supabase/auth-js';
 import { Secret, TOTP } from 'otpauth';
 import { expect, test } from 'vitest';
-import { withEmptyDatabase } from '../../scripts/empty-database.ts';
-import { type OpenShop, openShop } from '../../scripts/open-shop.ts';
+import { withEmptyDatabase } from '../../scripts/databases/empty-database.ts';
+import { type OpenShop, openShop } from '../../scripts/tests/open-shop.ts';
 import { asOwner, makeAccount } from '../staff-member.ts';
 
 type Account = Awaited<ReturnType<typeof makeAccount>>;

@@ -7,12 +7,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
 import {
   type Cluster,
   findPostgresql,
   startThrowawayPostgresql,
-} from '../../scripts/throwaway-postgresql.ts';
+} from '../../scripts/databases/throwaway-postgresql.ts';
+import { type OpenShop, openShop, until } from '../../scripts/tests/open-shop.ts';
 
 const hasPostgresql = (await findPostgresql()) !== null;
 const shown = ['/', '/shop', '/shop/mango-can', '/shop/mango-bottle', '/shop.data'];

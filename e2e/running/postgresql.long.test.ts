@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type OpenShop, openShop, until } from '../../scripts/open-shop.ts';
 import {
   type Cluster,
   findPostgresql,
   startThrowawayPostgresql,
-} from '../../scripts/throwaway-postgresql.ts';
+} from '../../scripts/databases/throwaway-postgresql.ts';
+import { type OpenShop, openShop, until } from '../../scripts/tests/open-shop.ts';
 import { openBrowser, visit } from '../browser.ts';
 import { amina, order, payButton } from '../shopper.ts';
 

@@ -1,7 +1,7 @@
 // Peak memory of a shop's process on the embedded database, in its first start and in a later one.
 import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
-import { type OpenShop, openShop } from '../../scripts/open-shop.ts';
+import { type OpenShop, openShop } from '../../scripts/tests/open-shop.ts';
 
 const limitMb = 400;
 /** Other versions of Node may be tested too: NODE_PROGRAMS has their paths, separated by spaces. */

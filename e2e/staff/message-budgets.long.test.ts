@@ -1,7 +1,7 @@
 // Staff watch the daily budgets for texts and emails, raise an exhausted one, and send the messages that it held back.
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
-import { until } from '../../scripts/open-shop.ts';
+import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone } from '../browser.ts';
 import { textsTo } from '../mailbox.ts';

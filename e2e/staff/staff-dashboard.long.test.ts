@@ -1,7 +1,7 @@
 // The dashboard in a browser: figures, links, system status, and the last 30 days.
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
-import { until } from '../../scripts/open-shop.ts';
+import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone } from '../browser.ts';
 import { asOwner, enterAsStaff, makeAccount, pressUnlessTaken, signIn } from '../staff-member.ts';

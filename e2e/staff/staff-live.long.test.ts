@@ -1,7 +1,7 @@
 // Open staff screens update without a reload.
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
-import { until } from '../../scripts/open-shop.ts';
+import { until } from '../../scripts/tests/open-shop.ts';
 import { desktop, phone } from '../browser.ts';
 import { placeAssignedOrder } from '../placed-orders.ts';
 import { inLongRun, mainCase } from '../selection.ts';

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { Locator, Page } from 'playwright-core';
 import { beforeAll, describe, expect, onTestFinished } from 'vitest';
-import { until } from '../../scripts/open-shop.ts';
+import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone, waitForAnimations } from '../browser.ts';
 import { type Order, placeOrder, readOrder } from '../placed-orders.ts';

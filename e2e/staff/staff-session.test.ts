@@ -1,7 +1,7 @@
 // A session that ends elsewhere: the sign-in dialog opens, typed text stays, and former staff lose access.
 import type { Page, WebSocket } from 'playwright-core';
 import { describe, expect } from 'vitest';
-import { until } from '../../scripts/open-shop.ts';
+import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone } from '../browser.ts';
 import { mainCase } from '../selection.ts';

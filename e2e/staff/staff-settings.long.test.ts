@@ -1,7 +1,7 @@
 // Staff edit the settings: validation, immediate effect for customers, and conflicts between two staff members.
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
-import { until } from '../../scripts/open-shop.ts';
+import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone } from '../browser.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken } from '../staff-member.ts';

@@ -1,7 +1,7 @@
 // Status changes in a real browser over time. Component tests: web/admin/orders/order-status.test.tsx.
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
-import { until } from '../../scripts/open-shop.ts';
+import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone, waitForAnimations } from '../browser.ts';
 import { textsTo } from '../mailbox.ts';

@@ -1,6 +1,6 @@
 // Invalid requests over HTTP get a clear error and change nothing.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type OpenShop, openShop } from '../../scripts/open-shop.ts';
+import { type OpenShop, openShop } from '../../scripts/tests/open-shop.ts';
 
 let shop: OpenShop;
 let keys: { publishable: string; secret: string };

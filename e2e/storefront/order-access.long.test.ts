@@ -1,7 +1,7 @@
 // Access to an order: customers see, follow and pay it on any device; strangers with its number have limited access.
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
-import { until } from '../../scripts/open-shop.ts';
+import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { waitForHydration } from '../browser.ts';
 import { amina, order, payButton, trackingNumberIn } from '../shopper.ts';

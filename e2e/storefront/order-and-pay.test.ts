@@ -1,6 +1,6 @@
 // A visitor orders a drink, pays by M-PESA and tracks the order.
 import { beforeAll, describe, expect } from 'vitest';
-import { until } from '../../scripts/open-shop.ts';
+import { until } from '../../scripts/tests/open-shop.ts';
 import { desktop, phone } from '../browser.ts';
 import { inLongRun, mainCase } from '../selection.ts';
 import {

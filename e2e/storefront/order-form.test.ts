@@ -1,7 +1,7 @@
 // The order form: its fields, its messages while it is open, and its layout on small screens.
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
-import { until } from '../../scripts/open-shop.ts';
+import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone, waitForHydration } from '../browser.ts';
 import { inLongRun, mainCase } from '../selection.ts';

@@ -1,13 +1,13 @@
 // Reading changes nothing: every URL that answers GET is opened as scanners and previews open it, and the database stays the same.
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type OpenShop, openShop } from '../../scripts/open-shop.ts';
-import { listAuthPaths, listPagePaths, listStoragePaths } from '../../scripts/readable-paths.ts';
+import { listAuthPaths, listPagePaths, listStoragePaths } from '../../scripts/checks/readable-paths.ts';
 import {
   type Cluster,
   findPostgresql,
   startThrowawayPostgresql,
-} from '../../scripts/throwaway-postgresql.ts';
+} from '../../scripts/databases/throwaway-postgresql.ts';
+import { type OpenShop, openShop } from '../../scripts/tests/open-shop.ts';
 import { linkInMail, newsletterLinkIn, nextMail } from '../mailbox.ts';
 import { placePaidOrder } from '../placed-orders.ts';
 import { asOwner, makeAccount, sessionOf } from '../staff-member.ts';

@@ -1,7 +1,7 @@
 // Product search: suggestions in the header, the shop page with its groups and filters, and synonyms set by staff.
 import type { Locator, Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
-import { until } from '../../scripts/open-shop.ts';
+import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone, waitForHydration } from '../browser.ts';
 import { inLongRun, mainCase } from '../selection.ts';

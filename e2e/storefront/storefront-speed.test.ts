@@ -1,7 +1,7 @@
 // A first visit on a slow connection: the loading order, bytes and files, and taps before hydration.
 import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
-import { firstVisit } from '../../scripts/first-visit.ts';
+import { firstVisit } from '../../scripts/tests/first-visit.ts';
 import { delayResponses, desktop, phone, waitForHydration } from '../browser.ts';
 import { placeOrder } from '../placed-orders.ts';
 import { inLongRun, mainCase } from '../selection.ts';

@@ -2,7 +2,7 @@
 // docs/product.md#failure-messages), each on its screen and in its state.
 import type { Locator, Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
-import { until } from '../../scripts/open-shop.ts';
+import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, waitForHydration } from '../browser.ts';
 import { inLongRun } from '../selection.ts';

@@ -2,7 +2,7 @@
 // and empty states.
 import type { Locator, Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
-import { until } from '../../scripts/open-shop.ts';
+import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone, waitForHydration } from '../browser.ts';
 import { newsletterLinkIn, nextMail } from '../mailbox.ts';

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { ApiKeys } from './api-keys.ts';
-import type { Messages } from './auth/messages.ts';
+import type { Messages } from './auth/codes/messages.ts';
 import { createAuthService } from './auth/service.ts';
 import { completeSettings, type GivenAuthSettings } from './auth/settings.ts';
 import { createAuthenticate, InvalidToken, roleOfKey } from './authenticate.ts';

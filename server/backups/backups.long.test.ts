@@ -18,9 +18,9 @@ import {
   throwawayDatabase,
 } from '@jani-juice/backend/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { allRows } from '../../scripts/all-rows.ts';
-import { withEmptyDatabase } from '../../scripts/empty-database.ts';
-import { shopMigrations } from '../../scripts/shop-migrations.ts';
+import { allRows } from '../../scripts/databases/all-rows.ts';
+import { withEmptyDatabase } from '../../scripts/databases/empty-database.ts';
+import { shopMigrations } from '../../scripts/databases/shop-migrations.ts';
 import { openLog } from '../monitoring/log.ts';
 import { BrokenArchive, type Entry, entriesOf, unpackArchive, writeArchive } from './archive.ts';
 import { verifyBackup } from './backup-task.ts';

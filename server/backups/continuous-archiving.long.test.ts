@@ -7,9 +7,9 @@ import { promisify } from 'node:util';
 import { type Database, migrate } from '@jani-juice/backend/database';
 import { openPostgresql } from '@jani-juice/backend/postgresql';
 import { afterEach, expect, test } from 'vitest';
-import { findPostgresqlPrograms } from '../../scripts/ensure-programs.mjs';
-import { shopMigrations } from '../../scripts/shop-migrations.ts';
-import { startThrowawayPostgresql } from '../../scripts/throwaway-postgresql.ts';
+import { shopMigrations } from '../../scripts/databases/shop-migrations.ts';
+import { startThrowawayPostgresql } from '../../scripts/databases/throwaway-postgresql.ts';
+import { findPostgresqlPrograms } from '../../scripts/tests/ensure-programs.mjs';
 import { call, makeProduct, orderForm } from '../../supabase/tests/shop-database.ts';
 
 const run = promisify(execFile);

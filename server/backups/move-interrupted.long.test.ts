@@ -9,9 +9,9 @@ import { openPglite } from '@jani-juice/backend/pglite';
 import { openPostgresql } from '@jani-juice/backend/postgresql';
 import { copyMigratedDatabase, runProgram, sharedBuffers, testDatabases } from '@jani-juice/backend/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { allRows } from '../../scripts/all-rows.ts';
-import { withEmptyDatabase } from '../../scripts/empty-database.ts';
-import { shopMigrations } from '../../scripts/shop-migrations.ts';
+import { allRows } from '../../scripts/databases/all-rows.ts';
+import { withEmptyDatabase } from '../../scripts/databases/empty-database.ts';
+import { shopMigrations } from '../../scripts/databases/shop-migrations.ts';
 
 const orders = 5000;
 const images = 60;

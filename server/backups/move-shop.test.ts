@@ -9,9 +9,9 @@ import { openPostgresql } from '@jani-juice/backend/postgresql';
 import { createDiskFiles } from '@jani-juice/backend/storage';
 import { copyMigratedDatabase, sharedBuffers, testDatabases } from '@jani-juice/backend/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { allRows } from '../../scripts/all-rows.ts';
-import { withEmptyDatabase } from '../../scripts/empty-database.ts';
-import { shopMigrations } from '../../scripts/shop-migrations.ts';
+import { allRows } from '../../scripts/databases/all-rows.ts';
+import { withEmptyDatabase } from '../../scripts/databases/empty-database.ts';
+import { shopMigrations } from '../../scripts/databases/shop-migrations.ts';
 import { moveShop, type ShopPlace } from './move-shop.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));

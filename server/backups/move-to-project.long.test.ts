@@ -11,8 +11,8 @@ import { openPglite } from '@jani-juice/backend/pglite';
 import { createDiskFiles } from '@jani-juice/backend/storage';
 import { copyMigratedDatabase, sharedBuffers, testDatabases } from '@jani-juice/backend/testing';
 import { expect, test } from 'vitest';
-import { shopMigrations } from '../../scripts/shop-migrations.ts';
-import { findPostgresql } from '../../scripts/throwaway-postgresql.ts';
+import { shopMigrations } from '../../scripts/databases/shop-migrations.ts';
+import { findPostgresql } from '../../scripts/databases/throwaway-postgresql.ts';
 import { createHostedProject, type HostedProject } from '../../supabase/tests/hosted/project.ts';
 import { moveShop } from './move-shop.ts';
 

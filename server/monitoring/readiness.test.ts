@@ -1,6 +1,6 @@
 import { throwawayDatabase } from '@jani-juice/backend/testing';
 import { expect, test } from 'vitest';
-import { shopMigrations } from '../../scripts/shop-migrations.ts';
+import { shopMigrations } from '../../scripts/databases/shop-migrations.ts';
 import { createReadiness, isReady } from './readiness.ts';
 
 test('is ready only while the database answers', async () => {

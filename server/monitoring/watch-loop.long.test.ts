@@ -10,7 +10,7 @@ import { restartExitCode } from './end-broken.ts';
 /** Runs a program on the embedded database of a folder, with a watchdog like the shop's. Returns its exit status and its output. */
 function run(folder: string, program: string) {
   const script = `
-    import { openPglite } from './packages/backend/database/pglite.ts';
+    import { openPglite } from './packages/backend/database/pglite/pglite.ts';
     import { exitForRestart } from './server/monitoring/end-broken.ts';
     import { openLog } from './server/monitoring/log.ts';
     import { watchLoop } from './server/monitoring/watch-loop.ts';

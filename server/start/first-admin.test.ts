@@ -6,7 +6,7 @@ import { WrongSetting } from '@jani-juice/backend/settings';
 import { copyMigratedDatabase } from '@jani-juice/backend/testing';
 import { GoTrueAdminApi, GoTrueClient } from '@supabase/auth-js';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { shopMigrations } from '../../scripts/shop-migrations.ts';
+import { shopMigrations } from '../../scripts/databases/shop-migrations.ts';
 import { createStore, type Store } from '../../supabase/store.ts';
 import { openLog } from '../monitoring/log.ts';
 import { type Shop, startShop } from '../shop.ts';

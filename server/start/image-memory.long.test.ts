@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import sharp from 'sharp';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type OpenShop, openShop } from '../../scripts/open-shop.ts';
+import { type OpenShop, openShop } from '../../scripts/tests/open-shop.ts';
 
 const maxGrowthMb = 60;
 /** The worker's own limit is 1 GiB; the shop itself stays below this at any moment. */

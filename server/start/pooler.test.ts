@@ -4,12 +4,12 @@ import { type Database, receivesNotifications } from '@jani-juice/backend/databa
 import { openPostgresql } from '@jani-juice/backend/postgresql';
 import { asRole } from '@jani-juice/backend/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { pgbouncer, startThrowawayPgbouncer } from '../../scripts/throwaway-pgbouncer.ts';
+import { pgbouncer, startThrowawayPgbouncer } from '../../scripts/databases/throwaway-pgbouncer.ts';
 import {
   type Cluster,
   findPostgresql,
   startThrowawayPostgresql,
-} from '../../scripts/throwaway-postgresql.ts';
+} from '../../scripts/databases/throwaway-postgresql.ts';
 
 const isPossible = pgbouncer !== undefined && (await findPostgresql()) !== null;
 if (!isPossible)

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { testDatabases } from '@jani-juice/backend/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { memoryEnvironment } from '../../scripts/memory-settings.mjs';
+import { memoryEnvironment } from '../../scripts/deployment/memory-settings.mjs';
 
 const answer = '/rest/v1/long_texts';
 const file = '/storage/v1/object/public/files/large.bin';

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { type Database, DatabaseError, type Session } from '@jani-juice/backend/database';
 import { asRole, type Claims, throwawayDatabase } from '@jani-juice/backend/testing';
 import { expect } from 'vitest';
-import { shopMigrations } from '../../scripts/shop-migrations.ts';
+import { shopMigrations } from '../../scripts/databases/shop-migrations.ts';
 
 const staffId = '5a000000-0000-4000-8000-000000000001';
 const formerStaffId = '5a000000-0000-4000-8000-000000000002';

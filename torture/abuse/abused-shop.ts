@@ -2,8 +2,8 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { freePort } from '../../scripts/free-port.ts';
-import { startThrowawayPostgresql } from '../../scripts/throwaway-postgresql.ts';
+import { startThrowawayPostgresql } from '../../scripts/databases/throwaway-postgresql.ts';
+import { freePort } from '../../scripts/tests/free-port.ts';
 import { makeShopProcess, root } from '../shop-process.ts';
 import { clientFrom } from './client.ts';
 import type { Target } from './target.ts';

@@ -2,8 +2,8 @@
 
 import type { AccessTokens } from '../authenticate.ts';
 import type { Database } from '../database/database.ts';
-import type { Messages } from './messages.ts';
-import type { Passwords } from './passwords.ts';
+import type { Messages } from './codes/messages.ts';
+import type { Passwords } from './passwords/passwords.ts';
 import type { SessionRow, UserRow } from './rows.ts';
 import type { AuthSettings } from './settings.ts';
 

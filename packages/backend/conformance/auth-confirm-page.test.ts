@@ -1,7 +1,7 @@
 // Links of the service's own emails: opening one changes nothing, its button uses the token, and so does the code of the same email.
 import type { EmailOtpType } from '@supabase/auth-js';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Mail } from '../auth/messages.ts';
+import type { Mail } from '../auth/codes/messages.ts';
 import { type OpenAuthService, openAuthService } from '../testing/open-auth-service.ts';
 import { testDatabases } from '../testing/throwaway.ts';
 import { adminOf, clientOf, formFieldsOf, newEmail, password, pressLink, refusal } from './auth-client.ts';

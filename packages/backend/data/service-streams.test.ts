@@ -1,7 +1,7 @@
 // Long responses: PostgreSQL streams them, the embedded database returns them whole; otherwise they are the same.
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Database } from '../database/database.ts';
-import { openPostgresql } from '../database/postgresql.ts';
+import { openPostgresql } from '../database/postgresql/postgresql.ts';
 import { platform, testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import { maxBufferedRows } from './run/stream-rows.ts';
 import { createDataService } from './service.ts';

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { platform, testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import { asRole, type Claims, readAsRole } from './as-role.ts';
 import { type Database, DatabaseError, type Session } from './database.ts';
-import { openPostgresql } from './postgresql.ts';
+import { openPostgresql } from './postgresql/postgresql.ts';
 
 describe.each(testDatabases())('the %s driver', (kind) => {
   let database: Database;

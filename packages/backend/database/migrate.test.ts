@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { platform, testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import type { Database } from './database.ts';
 import { type AppliedMigration, migrate, migrateLike, readMigrations } from './migrate.ts';
-import { openPostgresql } from './postgresql.ts';
+import { openPostgresql } from './postgresql/postgresql.ts';
 
 test.runIf(testDatabases().includes('postgresql'))(
   'an owner without superuser rights, as in docs/operating.md, can create the platform',

@@ -20,4 +20,4 @@ export {
   repeatAfterCollisions,
   worksWithNewer,
 } from '../database/migrate.ts';
-export { receivesNotifications } from '../database/receives-notifications.ts';
+export { receivesNotifications } from '../database/postgresql/receives-notifications.ts';

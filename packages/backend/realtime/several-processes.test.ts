@@ -2,7 +2,7 @@
 import type { RealtimeChannel } from '@supabase/realtime-js';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Database } from '../database/database.ts';
-import { openPostgresql } from '../database/postgresql.ts';
+import { openPostgresql } from '../database/postgresql/postgresql.ts';
 import { platform, testDatabases, throwawayDatabase } from '../testing/throwaway.ts';
 import { Collected, startService, subscribed, type ThrowawayService } from './throwaway-service.ts';
 

@@ -5,7 +5,7 @@ import { getRequestListener } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { createDataService } from '../data/service.ts';
 import type { Database } from '../database/database.ts';
-import { openPostgresql } from '../database/postgresql.ts';
+import { openPostgresql } from '../database/postgresql/postgresql.ts';
 import { closeServer, listen } from '../http/listen.ts';
 import { PlainResponse } from '../http/plain-response.ts';
 import { sendPlain } from '../http/send-plain.ts';

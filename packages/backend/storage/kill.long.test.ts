@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Claims } from '../database/as-role.ts';
 import type { Database } from '../database/database.ts';
-import { openPglite } from '../database/pglite.ts';
+import { openPglite } from '../database/pglite/pglite.ts';
 import { runProgram } from '../testing/run-program.ts';
 import { copyMigratedDatabase, platform } from '../testing/throwaway.ts';
 import { createDiskFiles } from './files/disk-files.ts';
@@ -18,7 +18,7 @@ const house: Claims = { role: 'service_role' };
 
 // Uploads one version of an object after another, prints each when it is stored, and is killed in the middle of a chosen step.
 const uploader = `
-  import { openPglite } from './packages/backend/database/pglite.ts';
+  import { openPglite } from './packages/backend/database/pglite/pglite.ts';
   import { createDiskFiles } from './packages/backend/storage/files/disk-files.ts';
   import { createStorageService } from './packages/backend/storage/service.ts';
   const { FOLDER, DIES } = process.env;

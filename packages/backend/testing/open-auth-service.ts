@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { getRequestListener } from '@hono/node-server';
 import { exportJWK, generateKeyPair } from 'jose';
 import type { ApiKeys } from '../api-keys.ts';
-import type { Mail, TextMessage } from '../auth/messages.ts';
+import type { Mail, TextMessage } from '../auth/codes/messages.ts';
 import { createAuthService } from '../auth/service.ts';
 import type { GivenAuthSettings } from '../auth/settings.ts';
 import type { Database } from '../database/database.ts';

@@ -4,11 +4,11 @@ import { constants, copyFileSync, mkdirSync, readdirSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { versionOfPglite } from '../database/blank-pglite.ts';
 import type { Database } from '../database/database.ts';
 import { type MigrationSource, migrate } from '../database/migrate.ts';
-import { openPglite } from '../database/pglite.ts';
-import { openPostgresql } from '../database/postgresql.ts';
+import { versionOfPglite } from '../database/pglite/blank-pglite.ts';
+import { openPglite } from '../database/pglite/pglite.ts';
+import { openPostgresql } from '../database/postgresql/postgresql.ts';
 
 /** The migrations of the platform itself. */
 export const platform: MigrationSource = {

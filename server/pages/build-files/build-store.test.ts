@@ -2,7 +2,7 @@
 
 import { testDatabases } from '@jani-juice/backend/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type OpenServices, openServices } from '../../../scripts/open-services.ts';
+import { type OpenServices, openServices } from '../../../scripts/tests/open-services.ts';
 import { type BuildStore, openBuildStore } from './build-store.ts';
 
 let services: OpenServices;

@@ -7,7 +7,7 @@ import { copyMigratedDatabase } from '@jani-juice/backend/testing';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { shareImagePath } from '../../../domain/share-image.ts';
-import { shopMigrations } from '../../../scripts/shop-migrations.ts';
+import { shopMigrations } from '../../../scripts/databases/shop-migrations.ts';
 import { openLog } from '../../monitoring/log.ts';
 import { type Shop, startShop } from '../../shop.ts';
 import { readConfig } from '../../start/config.ts';

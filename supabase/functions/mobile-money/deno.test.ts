@@ -13,8 +13,8 @@ import type { Database } from '@jani-juice/backend/database';
 import { defaultCredentials, startDarajaSimulator } from '@jani-juice/daraja-simulator';
 import { build } from 'vite';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { freePort } from '../../../scripts/free-port.ts';
-import { until } from '../../../scripts/open-shop.ts';
+import { freePort } from '../../../scripts/tests/free-port.ts';
+import { until } from '../../../scripts/tests/open-shop.ts';
 import { call, openShopDatabase } from '../../tests/shop-database.ts';
 
 const deno = resolve('node_modules/.bin/deno');

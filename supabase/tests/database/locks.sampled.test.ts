@@ -4,7 +4,7 @@ import { randomInt } from 'node:crypto';
 import { DatabaseError } from '@jani-juice/backend/database';
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
 import { describe, expect, test } from 'vitest';
-import { isExhaustive } from '../../../scripts/test-depth.ts';
+import { isExhaustive } from '../../../scripts/tests/test-depth.ts';
 import { expectBalancedBooks } from '../payments/balanced-books.ts';
 import {
   makeProduct,

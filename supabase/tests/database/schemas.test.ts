@@ -2,7 +2,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { platform, testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import { expect, test } from 'vitest';
-import { shopMigrations } from '../../../scripts/shop-migrations.ts';
+import { shopMigrations } from '../../../scripts/databases/shop-migrations.ts';
 import { describeCatalogue } from './database-catalogue.ts';
 
 const [kind = 'pglite'] = testDatabases();

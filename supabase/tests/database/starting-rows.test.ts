@@ -2,7 +2,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { shopMigrations } from '../../../scripts/shop-migrations.ts';
+import { shopMigrations } from '../../../scripts/databases/shop-migrations.ts';
 
 const [kind = 'pglite'] = testDatabases();
 const folder = new URL('../../schemas/', import.meta.url);

@@ -2,8 +2,8 @@
 import { readFile } from 'node:fs/promises';
 import { throwawayDatabase } from '@jani-juice/backend/testing';
 import { expect, test } from 'vitest';
-import { describeDatabase } from '../../../scripts/database-types.ts';
-import { shopMigrations } from '../../../scripts/shop-migrations.ts';
+import { describeDatabase } from '../../../scripts/databases/database-types.ts';
+import { shopMigrations } from '../../../scripts/databases/shop-migrations.ts';
 
 test('supabase/types.ts describes the migrated database; npm run generate-types updates it', async () => {
   const database = await throwawayDatabase('pglite', shopMigrations);

@@ -2,7 +2,7 @@
 
 import { throwawayDatabase } from '@jani-juice/backend/testing';
 import { expect, test } from 'vitest';
-import { shopMigrations } from '../../../scripts/shop-migrations.ts';
+import { shopMigrations } from '../../../scripts/databases/shop-migrations.ts';
 import { writesWithoutWhere } from './writes-without-where.ts';
 
 test.each([

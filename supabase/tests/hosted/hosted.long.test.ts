@@ -14,8 +14,8 @@ import {
 } from '@jani-juice/daraja-simulator';
 import { PostgrestClient } from '@supabase/postgrest-js';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { shopMigrations } from '../../../scripts/shop-migrations.ts';
-import { findPostgresql } from '../../../scripts/throwaway-postgresql.ts';
+import { shopMigrations } from '../../../scripts/databases/shop-migrations.ts';
+import { findPostgresql } from '../../../scripts/databases/throwaway-postgresql.ts';
 import { createMobileMoney, type MobileMoneyEvent } from '../../functions/mobile-money/handler.ts';
 import { readHostedSettings } from '../../functions/mobile-money/hosted-settings.ts';
 import type { Database as Types } from '../../types.ts';

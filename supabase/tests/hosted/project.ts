@@ -3,7 +3,7 @@ import { access, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Database } from '@jani-juice/backend/database';
 import { openPostgresql } from '@jani-juice/backend/postgresql';
-import { startThrowawayPostgresql } from '../../../scripts/throwaway-postgresql.ts';
+import { startThrowawayPostgresql } from '../../../scripts/databases/throwaway-postgresql.ts';
 import { writesWithoutWhere } from '../database/writes-without-where.ts';
 
 export interface HostedProject {

@@ -1,7 +1,7 @@
 // Limits and daily budgets of text messages and e-mails: unpaid orders cannot exhaust those of paying customers.
 import { testDatabases } from '@jani-juice/backend/testing';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { isExhaustive } from '../../../scripts/test-depth.ts';
+import { isExhaustive } from '../../../scripts/tests/test-depth.ts';
 import { expectRefusal, makeProduct, type PlacedOrder } from '../shop-database.ts';
 import { setUpShop } from '../steps.ts';
 

@@ -3,8 +3,8 @@
 import type { Database } from '@jani-juice/backend/database';
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { fillShop } from '../../../scripts/fill-shop.ts';
-import { isExhaustive } from '../../../scripts/test-depth.ts';
+import { fillShop } from '../../../scripts/databases/fill-shop.ts';
+import { isExhaustive } from '../../../scripts/tests/test-depth.ts';
 import { openShopDatabase, type Person, people } from '../shop-database.ts';
 
 const today = `(now() at time zone 'Africa/Nairobi')::date`;

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { testDatabases } from '@jani-juice/backend/testing';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { isExhaustive } from '../../../scripts/test-depth.ts';
+import { isExhaustive } from '../../../scripts/tests/test-depth.ts';
 import { makeProduct } from '../shop-database.ts';
 import { setUpShop } from '../steps.ts';
 

@@ -4,7 +4,7 @@ import { DatabaseError } from '@jani-juice/backend/database';
 import { type Claims, testDatabases } from '@jani-juice/backend/testing';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { isExhaustive } from '../../../scripts/test-depth.ts';
+import { isExhaustive } from '../../../scripts/tests/test-depth.ts';
 import { expectBalancedBooks } from '../payments/balanced-books.ts';
 import { makeProduct, people, secondStepPassed } from '../shop-database.ts';
 import { newCheckoutRequestId, newPhone, setUpShop } from '../steps.ts';

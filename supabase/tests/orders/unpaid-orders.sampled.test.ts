@@ -1,7 +1,7 @@
 // Reservations of unpaid orders: their conditions and duration. No network can block other buyers.
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { isExhaustive } from '../../../scripts/test-depth.ts';
+import { isExhaustive } from '../../../scripts/tests/test-depth.ts';
 import { expectBalancedBooks } from '../payments/balanced-books.ts';
 import {
   expectRefusal,

@@ -1,7 +1,7 @@
-// The invariants of the shop's books (scripts/money-invariants.sql), checked after tests.
+// The invariants of the shop's books (scripts/databases/money-invariants.sql), checked after tests.
 import type { Database, Session } from '@jani-juice/backend/database';
 import { expect } from 'vitest';
-import { readInvariants } from '../../../scripts/money-invariants.ts';
+import { readInvariants } from '../../../scripts/databases/money-invariants.ts';
 import { initialStock } from '../shop-database.ts';
 
 // The others need M-PESA's ledger, or hold only once every open payment could be queried.

@@ -2,7 +2,7 @@
 import { testDatabases } from '@jani-juice/backend/testing';
 import { assert, asyncProperty, constantFrom, shuffledSubarray } from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { isExhaustive } from '../../../scripts/test-depth.ts';
+import { isExhaustive } from '../../../scripts/tests/test-depth.ts';
 import { expectRefusal, makeProduct, type PlacedOrder } from '../shop-database.ts';
 import { byQuery, concurrently, failed, newReceipt, type Payment, setUpShop } from '../steps.ts';
 import { expectBalancedBooks } from './balanced-books.ts';

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { normalisePhone } from '../../../domain/phone.ts';
 import { spellingsOfOnePhone, textsWithoutOnePhone } from '../../../domain/phone-examples.ts';
 import { visibleLength, wordLength } from '../../../domain/visible-text.ts';
-import { shopMigrations } from '../../../scripts/shop-migrations.ts';
+import { shopMigrations } from '../../../scripts/databases/shop-migrations.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
   let database: Database;

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { DatabaseError } from '@jani-juice/backend/database';
 import { testDatabases } from '@jani-juice/backend/testing';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { isExhaustive } from '../../../scripts/test-depth.ts';
+import { isExhaustive } from '../../../scripts/tests/test-depth.ts';
 import { expectRefusal, makeProduct, type PlacedOrder, stockOf } from '../shop-database.ts';
 import { newReceipt, setUpShop } from '../steps.ts';
 import { expectBalancedBooks } from './balanced-books.ts';

@@ -2,7 +2,7 @@
 
 import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import { describe, expect, test } from 'vitest';
-import { shopMigrations } from '../../../scripts/shop-migrations.ts';
+import { shopMigrations } from '../../../scripts/databases/shop-migrations.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
   test('publishes changes of the tables of staff screens, and of no others', async () => {

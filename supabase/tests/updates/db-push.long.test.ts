@@ -1,7 +1,7 @@
 // The genuine CLI brings the project of each landed version to this one: `npx supabase db push`.
 import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import { describe, expect, test } from 'vitest';
-import { shopMigrations } from '../../../scripts/shop-migrations.ts';
+import { shopMigrations } from '../../../scripts/databases/shop-migrations.ts';
 import { describeCatalogue } from '../database/database-catalogue.ts';
 import { isOnNpm, runCli } from '../supabase-cli.ts';
 import { listFixtures, openFixture } from './open-fixture.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type Database, migrate } from '@jani-juice/backend/database';
 import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { shopMigrations } from '../../../scripts/shop-migrations.ts';
+import { shopMigrations } from '../../../scripts/databases/shop-migrations.ts';
 import { describeCatalogue } from '../database/database-catalogue.ts';
 import { expectBalancedBooks } from '../payments/balanced-books.ts';
 import type { PlacedOrder } from '../shop-database.ts';

@@ -2,7 +2,7 @@
 import { formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
 import { StaffIcon, type StaffIconName } from '../layout/staff-icons.tsx';
-import { dayOf } from '../reconciliation/nairobi-day.ts';
+import { dayOf } from '../reconciliation/days/nairobi-day.ts';
 import { DayTotals } from '../totals/day-totals.tsx';
 import { FittingFigure } from '../ui/fitting-figure.tsx';
 import { useFigures } from './dashboard-queries.ts';

@@ -15,7 +15,7 @@ import { useEventToasts } from '../live/use-event-toasts.ts';
 import { useFailedQueries } from '../live/use-failed-queries.ts';
 import { type LiveState, useLiveChanges } from '../live/use-live-changes.ts';
 import { useWaiting } from '../live/use-waiting.ts';
-import { firstOrdersRequest } from '../orders/first-orders-request.ts';
+import { firstOrdersRequest } from '../orders/list/first-orders-request.ts';
 import { PanelLoading } from '../ui/panel-loading.tsx';
 import { ProgressBar } from '../ui/progress-bar.tsx';
 import { usePart } from '../ui/use-part.ts';

@@ -1,5 +1,5 @@
 // The date filter of a list in the URL: `day=today`, `yesterday`, `7days`, or `range` with `from` and `until`.
-import { dayAfter, dayOf } from '../reconciliation/nairobi-day.ts';
+import { dayAfter, dayOf } from '../reconciliation/days/nairobi-day.ts';
 
 export const dayChoices = [
   { value: '', label: 'All days' },

@@ -4,7 +4,7 @@ import { useLocation, useNavigate } from 'react-router';
 import { useDialogUrlClose } from '../dialogs/use-dialog-url-close.ts';
 import { ProgressBar } from '../ui/progress-bar.tsx';
 import { usePart } from '../ui/use-part.ts';
-import { loadOrderDialog } from './order-columns.tsx';
+import { loadOrderDialog } from './list/order-columns.tsx';
 
 /** The dialog of an order, whose code is loaded when someone approaches the link. */
 export function OrderDetails({

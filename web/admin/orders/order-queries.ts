@@ -8,7 +8,7 @@ import { isUuid } from '../dialogs/uuid.ts';
 import { useMember } from '../layout/use-member.tsx';
 import type { Days } from '../list/days.ts';
 import { type PageWanted, type ReadPage, useRows } from '../list/use-rows.ts';
-import { isGoingBack } from './refund-status.ts';
+import { isGoingBack } from './refunds/refund-status.ts';
 
 /** Statuses that staff can set and filter by (docs/product.md#orders-screen). */
 export const orderStatuses = [

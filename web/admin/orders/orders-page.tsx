@@ -22,9 +22,9 @@ import { statusLabel } from '../status/status-badge.tsx';
 import { useNow } from '../ui/age.tsx';
 import { usePart } from '../ui/use-part.ts';
 import type { Route } from './+types/orders-page.ts';
-import { OrderRow, orderColumns } from './order-columns.tsx';
+import { OrderRow, orderColumns } from './list/order-columns.tsx';
+import { exportColumns, printColumns } from './list/order-export.ts';
 import { OrderDetails } from './order-details.tsx';
-import { exportColumns, printColumns } from './order-export.ts';
 import {
   decisionOf,
   type OrderFilters,
@@ -35,11 +35,11 @@ import {
   useOrders,
   useOrdersNeedingReview,
 } from './order-queries.ts';
-import { paymentFilters } from './payment-badge.tsx';
-import { useRefundsNeedingAction } from './refund-queries.ts';
+import { paymentFilters } from './payments/payment-badge.tsx';
+import { useRefundsNeedingAction } from './refunds/refund-queries.ts';
 import { useOrderStatus } from './use-order-status.ts';
 
-const loadRefunds = () => import('./refunds-needing-action.tsx');
+const loadRefunds = () => import('./refunds/refunds-needing-action.tsx');
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Orders');
 

@@ -5,7 +5,7 @@ import { Card } from '../../ui/card.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
-import { usePaymentSetup } from '../orders/refund-queries.ts';
+import { usePaymentSetup } from '../orders/refunds/refund-queries.ts';
 import { labelOf } from '../status/label-of.ts';
 import { CardColumns } from '../ui/card-columns.tsx';
 import { formatDateTime } from '../ui/dates.ts';

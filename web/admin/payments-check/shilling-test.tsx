@@ -14,8 +14,8 @@ import { dataOf, messageForUser } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { useInstallation } from '../layout/use-installation.ts';
 import { useMember } from '../layout/use-member.tsx';
-import { lastRefund, touchedByRefunds } from '../orders/refund-queries.ts';
-import { RefundState } from '../orders/refund-state.tsx';
+import { lastRefund, touchedByRefunds } from '../orders/refunds/refund-queries.ts';
+import { RefundState } from '../orders/refunds/refund-state.tsx';
 import { formatDateTime } from '../ui/dates.ts';
 
 type PaymentTest = Database['public']['Tables']['payments']['Row'];

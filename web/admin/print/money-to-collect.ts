@@ -8,7 +8,7 @@ import type {
 } from '../../../supabase/types.ts';
 import { cancelledFacts, describeOrder } from '../../lib/orders/order-meaning.ts';
 import type { WholeOrder } from '../orders/order-queries.ts';
-import { moneyOf } from '../orders/refund-queries.ts';
+import { moneyOf } from '../orders/refunds/refund-queries.ts';
 import { isOpenRefund, needsReview } from '../status/states.ts';
 
 interface Order {

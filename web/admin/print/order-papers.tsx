@@ -5,7 +5,7 @@ import { formatKes, shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { AssignedRider } from '../deliveries/assigned-rider.tsx';
 import type { WholeOrder } from '../orders/order-queries.ts';
-import { moneyOf } from '../orders/refund-queries.ts';
+import { moneyOf } from '../orders/refunds/refund-queries.ts';
 import { formatDateTime } from '../ui/dates.ts';
 import { describeMissingPayment, describeMoneyToCollect, describeTrouble } from './money-to-collect.ts';
 import { PrintSheet } from './print-sheet.tsx';

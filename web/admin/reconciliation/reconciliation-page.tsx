@@ -15,14 +15,25 @@ import type { ReadPage } from '../list/use-rows.ts';
 import { PrintList } from '../print/print-list.tsx';
 import { DayTotals } from '../totals/day-totals.tsx';
 import type { Route } from './+types/reconciliation-page.ts';
-import { DayNavigation } from './day-navigation.tsx';
-import { DaySummary, describeSums } from './day-summary.tsx';
-import { DifferenceRow, differenceColumns, exportColumns, printColumns } from './difference-columns.tsx';
-import { DifferenceDialog } from './difference-dialog.tsx';
-import type { BookRow } from './difference-texts.ts';
-import { type Decision, explainDecision, type Kind, kinds, labelDecision } from './difference-texts.ts';
-import { MessagesToCheck } from './messages-to-check.tsx';
-import { dayOf, nameDay, readDay } from './nairobi-day.ts';
+import { DayNavigation } from './days/day-navigation.tsx';
+import { DaySummary, describeSums } from './days/day-summary.tsx';
+import { dayOf, nameDay, readDay } from './days/nairobi-day.ts';
+import {
+  DifferenceRow,
+  differenceColumns,
+  exportColumns,
+  printColumns,
+} from './differences/difference-columns.tsx';
+import { DifferenceDialog } from './differences/difference-dialog.tsx';
+import type { BookRow } from './differences/difference-texts.ts';
+import {
+  type Decision,
+  explainDecision,
+  type Kind,
+  kinds,
+  labelDecision,
+} from './differences/difference-texts.ts';
+import { MessagesToCheck } from './messages-to-check/messages-to-check.tsx';
 import { useBookDay, useResolve, useStatementStatus } from './reconciliation-queries.ts';
 import { StatementNotices } from './statement-notices.tsx';
 

@@ -12,8 +12,8 @@ import {
   describeOutcome,
   isUnknown,
   readKind,
-} from './difference-texts.ts';
-import { isReviewDecision } from './order-difference.ts';
+} from './differences/difference-texts.ts';
+import { isReviewDecision } from './differences/order-difference.ts';
 
 /** A period that no statement covers. */
 export interface Missed {

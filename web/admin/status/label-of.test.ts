@@ -2,9 +2,13 @@
 import { expect, test } from 'vitest';
 import { describePayments } from '../dashboard/describe-status.ts';
 import { channelLabel, kindLabel, messageState } from '../messages/message-texts.ts';
-import { describeActor, describeEvent } from '../orders/order-event-texts.ts';
-import { type BookRow, describeDecision, describeState } from '../reconciliation/difference-texts.ts';
-import { sourceOf } from '../reconciliation/message-to-check.ts';
+import { describeActor, describeEvent } from '../orders/timeline/order-event-texts.ts';
+import {
+  type BookRow,
+  describeDecision,
+  describeState,
+} from '../reconciliation/differences/difference-texts.ts';
+import { sourceOf } from '../reconciliation/messages-to-check/message-to-check.ts';
 import { entryOf, labelOf } from './label-of.ts';
 import { labelOfPayment, labelOfStatus } from './staff-labels.ts';
 

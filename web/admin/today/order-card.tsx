@@ -11,7 +11,7 @@ import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
 import { fromThisPage } from '../dialogs/use-dialog-url-close.ts';
 import { StaffIcon } from '../layout/staff-icons.tsx';
 import { useMember } from '../layout/use-member.tsx';
-import { loadOrderDialog } from '../orders/order-columns.tsx';
+import { loadOrderDialog } from '../orders/list/order-columns.tsx';
 import { areaOf, drinkAndBrand } from '../orders/place.ts';
 import { labelOfFailure } from '../status/staff-labels.ts';
 import { confirmDeliveryStatus } from '../status/status-change.ts';

@@ -1,4 +1,4 @@
-// Loads the style sheet without cascade layers (`scripts/flatten-layers.mjs`) where the browser skips them: Chrome below 99, Safari
+// Loads the style sheet without cascade layers (`scripts/build/flatten-layers.mjs`) where the browser skips them: Chrome below 99, Safari
 // below 15.4. Others run only the check.
 
 // `--layers` is set inside a layer (`base.css`). The router adds a `#` to the sheet of a shared chunk.

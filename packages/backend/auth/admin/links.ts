@@ -1,18 +1,18 @@
 // POST /invite and /admin/generate_link: links created with the secret key.
 import type { Session } from '../../database/database.ts';
-import { mailAddress } from '../addresses.ts';
 import { audit } from '../audit.ts';
 import { AuthError, invalid } from '../auth-error.ts';
+import { actionLink, type LinkType, sendEmail } from '../codes/emails.ts';
+import { dropTokens, makeToken, type SentToken, type TokenType } from '../codes/one-time-tokens.ts';
+import { makeRecovery } from '../codes/passwordless.ts';
+import { emailExists } from '../codes/verify.ts';
 import { type AuthContext, type AuthRequest, at, type Route } from '../context.ts';
-import { actionLink, type LinkType, sendEmail } from '../emails.ts';
-import { object, text } from '../fields.ts';
-import { dropTokens, makeToken, type SentToken, type TokenType } from '../one-time-tokens.ts';
-import { makeRecovery } from '../passwordless.ts';
+import { object, text } from '../requests/fields.ts';
 import type { Json } from '../rows.ts';
-import { addUser, makeConfirmation } from '../sign-up.ts';
-import { readUserJson } from '../user-json.ts';
-import { findUser, updateUser } from '../users.ts';
-import { emailExists } from '../verify.ts';
+import { mailAddress } from '../users/addresses.ts';
+import { addUser, makeConfirmation } from '../users/sign-up.ts';
+import { readUserJson } from '../users/user-json.ts';
+import { findUser, updateUser } from '../users/users.ts';
 
 async function invite(request: AuthRequest, context: AuthContext): Promise<Response> {
   const email = mailAddress(text(request.body, 'email'));

@@ -1,17 +1,18 @@
 // Administration of users with the secret key: list, create, change, delete.
 import { createHash, randomBytes } from 'node:crypto';
 import { DatabaseError } from '../../database/database.ts';
-import { mailAddress, phoneNumber } from '../addresses.ts';
 import { audit } from '../audit.ts';
 import { AuthError, invalid } from '../auth-error.ts';
+import { dropTokens } from '../codes/one-time-tokens.ts';
+import { emailExists, phoneExists } from '../codes/verify.ts';
 import { type AuthContext, type AuthRequest, at, type Fields, type Route } from '../context.ts';
-import { flag, isUuid, object, optionalText, text, uuidParameter } from '../fields.ts';
-import { dropTokens } from '../one-time-tokens.ts';
+import { flag, isUuid, object, optionalText, text, uuidParameter } from '../requests/fields.ts';
 import type { Json, UserRow } from '../rows.ts';
-import { endSessions } from '../sessions.ts';
-import { confirmAddress } from '../sign-up.ts';
-import { merged } from '../user.ts';
-import { readUserJson, userJson } from '../user-json.ts';
+import { endSessions } from '../sessions/sessions.ts';
+import { mailAddress, phoneNumber } from '../users/addresses.ts';
+import { confirmAddress } from '../users/sign-up.ts';
+import { merged } from '../users/user.ts';
+import { readUserJson, userJson } from '../users/user-json.ts';
 import {
   createUser,
   factorsOf,
@@ -20,8 +21,7 @@ import {
   putIdentity,
   type UserChange,
   updateUser,
-} from '../users.ts';
-import { emailExists, phoneExists } from '../verify.ts';
+} from '../users/users.ts';
 
 /** Fields that an administrator may set. Absent fields do not change. */
 interface UserChanges {

@@ -5,7 +5,7 @@ import { AuthError } from '../auth-error.ts';
 import { type AuthContext, type AuthRequest, at } from '../context.ts';
 import { enforceCooldown } from '../limits.ts';
 import type { IdentityRow, Json, UserRow } from '../rows.ts';
-import { makeConfirmation, sendConfirmation, sentTo, signupDisabled } from '../sign-up.ts';
+import { makeConfirmation, sendConfirmation, sentTo, signupDisabled } from '../users/sign-up.ts';
 import {
   createUser,
   findIdentity,
@@ -14,7 +14,7 @@ import {
   listProviders,
   putIdentity,
   updateUser,
-} from '../users.ts';
+} from '../users/users.ts';
 
 /** A profile from an external party. */
 export interface Profile {

@@ -2,13 +2,13 @@
 import type { Session } from '../../database/database.ts';
 import { audit } from '../audit.ts';
 import { AuthError } from '../auth-error.ts';
+import { dropTokens } from '../codes/one-time-tokens.ts';
 import type { AuthContext, UserRequest } from '../context.ts';
 import { at } from '../context.ts';
-import { uuidParameter } from '../fields.ts';
-import { dropTokens } from '../one-time-tokens.ts';
+import { uuidParameter } from '../requests/fields.ts';
 import type { IdentityRow, UserRow } from '../rows.ts';
-import { findUser, identitiesOf, listProviders, updateUser } from '../users.ts';
-import { linkingDisabled } from './sign-in-page.ts';
+import { findUser, identitiesOf, listProviders, updateUser } from '../users/users.ts';
+import { linkingDisabled } from './providers/sign-in-page.ts';
 
 /**
  * Removes an identity of the signed-in user.

@@ -2,13 +2,18 @@
 import type { Session } from '../../database/database.ts';
 import { audit } from '../audit.ts';
 import { AuthError, invalid } from '../auth-error.ts';
+import { endFlow, type FlowStateRow, findFlow, isVerifierOf } from '../codes/flow-state.ts';
 import type { AuthContext, AuthRequest } from '../context.ts';
-import { text } from '../fields.ts';
-import { endFlow, type FlowStateRow, findFlow, isVerifierOf } from '../flow-state.ts';
 import { limitNetwork } from '../limits.ts';
-import { type AuthenticationMethod, answerTokens, startSession, type TokenResponse } from '../sessions.ts';
-import { findUser, isBanned } from '../users.ts';
-import { limitSessionTo } from './session-end.ts';
+import { text } from '../requests/fields.ts';
+import {
+  type AuthenticationMethod,
+  answerTokens,
+  startSession,
+  type TokenResponse,
+} from '../sessions/sessions.ts';
+import { findUser, isBanned } from '../users/users.ts';
+import { limitSessionTo } from './sso/session-end.ts';
 
 /**
  * Exchanges an authorization code for tokens, once.

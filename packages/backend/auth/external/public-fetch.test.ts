@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { exportJWK, generateKeyPair, jwtVerify, SignJWT } from 'jose';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { publishedKeys } from './id-token.ts';
+import { publishedKeys } from './providers/id-token.ts';
 import { createPublicFetch, isPublicAddress, PrivateAddress, publicFetch } from './public-fetch.ts';
 
 let server: Server;

@@ -1,6 +1,6 @@
 // Redirects a browser with the result of a sign-in in the URL's query and fragment.
 import { AuthError, OAuthError } from '../auth-error.ts';
-import type { TokenResponse } from '../sessions.ts';
+import type { TokenResponse } from '../sessions/sessions.ts';
 
 /** A redirect that is not cached. */
 export function redirect(status: 302 | 303, location: string): Response {

@@ -1,18 +1,18 @@
 // Routes of external identities: providers, companies, wallets.
 import type { Grants, Route } from '../context.ts';
-import { idTokenGrant } from './id-token-grant.ts';
 import { unlinkIdentity } from './identities.ts';
 import { pkceGrant } from './pkce-grant.ts';
-import { authorize, authorizeLink, callback } from './sign-in-page.ts';
-import { consumeAssertion, samlMetadata, startSso } from './sso.ts';
+import { idTokenGrant } from './providers/id-token-grant.ts';
+import { authorize, authorizeLink, callback } from './providers/sign-in-page.ts';
+import { consumeAssertion, samlMetadata, startSso } from './sso/sso.ts';
 import {
   changeSsoProvider,
   createSsoProvider,
   deleteSsoProvider,
   listSsoProviders,
   readSsoProvider,
-} from './sso-providers.ts';
-import { web3Grant } from './web3-grant.ts';
+} from './sso/sso-providers.ts';
+import { web3Grant } from './wallets/web3-grant.ts';
 
 /** Maximum bytes of a body with a provider's metadata; the same as for fetched metadata. */
 const maxMetadataBody = 1_048_576;

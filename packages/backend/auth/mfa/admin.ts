@@ -1,12 +1,12 @@
 // Administration of users' second factors with the secret key, for example after a lost phone.
-import { phoneNumber } from '../addresses.ts';
 import { audit } from '../audit.ts';
 import { AuthError, invalid } from '../auth-error.ts';
 import { type AuthContext, type AuthRequest, at } from '../context.ts';
-import { optionalText, uuidParameter } from '../fields.ts';
+import { optionalText, uuidParameter } from '../requests/fields.ts';
 import type { FactorRow, UserRow } from '../rows.ts';
-import { factorJson } from '../user-json.ts';
-import { factorsOf, findUser } from '../users.ts';
+import { phoneNumber } from '../users/addresses.ts';
+import { factorJson } from '../users/user-json.ts';
+import { factorsOf, findUser } from '../users/users.ts';
 import { deleteFactor, factorInPath } from './factors.ts';
 
 /**

@@ -1,15 +1,15 @@
 // POST /factors/{id}/challenge: starts a challenge, valid for five minutes.
 import { randomUUID } from 'node:crypto';
-import { textChannel } from '../addresses.ts';
 import { audit } from '../audit.ts';
 import { AuthError } from '../auth-error.ts';
+import { newCode, testCode } from '../codes/one-time-tokens.ts';
 import { type AuthContext, at, type UserRequest } from '../context.ts';
-import { text } from '../fields.ts';
 import { enforceCooldown } from '../limits.ts';
-import { newCode, testCode } from '../one-time-tokens.ts';
 import { authenticationOptions, type Credential, registrationOptions } from '../passkeys/ceremony.ts';
 import { relyingPartyOf } from '../passkeys/relying-party.ts';
+import { text } from '../requests/fields.ts';
 import type { Json } from '../rows.ts';
+import { textChannel } from '../users/addresses.ts';
 import { type FactorWithSecret, factorInPath, proofOf, titleOf } from './factors.ts';
 import { hashPhoneCode } from './phone-code.ts';
 

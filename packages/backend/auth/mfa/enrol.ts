@@ -1,13 +1,13 @@
 // POST /factors: enrols an unverified factor; its first code verifies it.
 import type { Session } from '../../database/database.ts';
 import { DatabaseError } from '../../database/database.ts';
-import { phoneNumber } from '../addresses.ts';
 import { audit } from '../audit.ts';
 import { AuthError, invalid } from '../auth-error.ts';
 import { type AuthContext, at, type UserRequest } from '../context.ts';
-import { text } from '../fields.ts';
+import { text } from '../requests/fields.ts';
 import type { FactorRow, SessionRow, UserRow } from '../rows.ts';
-import { factorsOf, findUser } from '../users.ts';
+import { phoneNumber } from '../users/addresses.ts';
+import { factorsOf, findUser } from '../users/users.ts';
 import { type FactorType, sessionOf, titleOf } from './factors.ts';
 import { newTotp } from './totp.ts';
 

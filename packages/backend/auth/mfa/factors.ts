@@ -2,10 +2,10 @@
 import type { Session } from '../../database/database.ts';
 import { AuthError } from '../auth-error.ts';
 import { type AuthContext, at, type UserRequest } from '../context.ts';
-import { isUuid, uuidParameter } from '../fields.ts';
 import type { Credential } from '../passkeys/ceremony.ts';
+import { isUuid, uuidParameter } from '../requests/fields.ts';
 import type { FactorRow, SessionRow } from '../rows.ts';
-import { type AuthenticationMethod, methodsIn, sessionGone } from '../sessions.ts';
+import { type AuthenticationMethod, methodsIn, sessionGone } from '../sessions/sessions.ts';
 
 /** A factor with its secret, which never leaves the service. */
 export interface FactorWithSecret extends FactorRow {

@@ -3,11 +3,17 @@ import type { Session } from '../../database/database.ts';
 import { audit } from '../audit.ts';
 import { AuthError, invalid } from '../auth-error.ts';
 import { type AuthContext, at, type UserRequest } from '../context.ts';
-import { object, text } from '../fields.ts';
 import { forgetGuesses, limitSubject } from '../limits.ts';
 import { type Credential, verifiedAuthentication, verifiedRegistration } from '../passkeys/ceremony.ts';
 import { relyingPartyOf } from '../passkeys/relying-party.ts';
-import { answerTokens, findSession, sessionGone, type TokenResponse, upgradeSession } from '../sessions.ts';
+import { object, text } from '../requests/fields.ts';
+import {
+  answerTokens,
+  findSession,
+  sessionGone,
+  type TokenResponse,
+  upgradeSession,
+} from '../sessions/sessions.ts';
 import {
   type ChallengeRow,
   type FactorType,

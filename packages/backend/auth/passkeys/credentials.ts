@@ -2,7 +2,7 @@
 import type { Session } from '../../database/database.ts';
 import { AuthError, invalid } from '../auth-error.ts';
 import { type AuthContext, at } from '../context.ts';
-import { isUuid, uuidParameter } from '../fields.ts';
+import { isUuid, uuidParameter } from '../requests/fields.ts';
 import { type Json, rfc3339 } from '../rows.ts';
 import type { Credential } from './ceremony.ts';
 

@@ -2,8 +2,8 @@
 import { audit } from '../audit.ts';
 import { invalid } from '../auth-error.ts';
 import type { AuthContext, AuthRequest, UserRequest } from '../context.ts';
-import { text } from '../fields.ts';
 import { userInPath } from '../mfa/admin.ts';
+import { text } from '../requests/fields.ts';
 import type { UserRow } from '../rows.ts';
 import { deletePasskey, passkeyJson, passkeysOf, renamePasskey } from './credentials.ts';
 import { checkMayManage } from './registration.ts';

@@ -3,9 +3,9 @@ import { DatabaseError } from '../../database/database.ts';
 import { audit } from '../audit.ts';
 import { AuthError } from '../auth-error.ts';
 import type { AuthContext, UserRequest } from '../context.ts';
-import { object, text } from '../fields.ts';
+import { object, text } from '../requests/fields.ts';
 import type { UserRow } from '../rows.ts';
-import { factorsOf, findUser } from '../users.ts';
+import { factorsOf, findUser } from '../users/users.ts';
 import { registrationOptions, verifiedRegistration } from './ceremony.ts';
 import {
   addPasskey,

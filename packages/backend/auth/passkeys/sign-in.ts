@@ -2,11 +2,11 @@
 import { audit } from '../audit.ts';
 import { AuthError } from '../auth-error.ts';
 import type { AuthContext, AuthRequest } from '../context.ts';
-import { text } from '../fields.ts';
 import { limitNetwork } from '../limits.ts';
+import { text } from '../requests/fields.ts';
 import type { UserRow } from '../rows.ts';
-import { answerTokens, startSession } from '../sessions.ts';
-import { findUser, isBanned } from '../users.ts';
+import { answerTokens, startSession } from '../sessions/sessions.ts';
+import { findUser, isBanned } from '../users/users.ts';
 import {
   answeringCredential,
   authenticationOptions,

@@ -7,7 +7,7 @@ import {
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Database } from '../../database/database.ts';
-import { openPostgresql } from '../../database/postgresql.ts';
+import { openPostgresql } from '../../database/postgresql/postgresql.ts';
 import { platform, testDatabases, throwawayDatabase } from '../../testing/throwaway.ts';
 import { Collected, startService, subscribed, type ThrowawayService, tokenOf } from '../throwaway-service.ts';
 

@@ -4,7 +4,7 @@ import { createDataService } from '@jani-juice/backend/data';
 import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import { defaultCredentials, startDarajaSimulator } from '@jani-juice/daraja-simulator';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { shopMigrations } from '../../../../scripts/shop-migrations.ts';
+import { shopMigrations } from '../../../../scripts/databases/shop-migrations.ts';
 import { openTokenStore } from '../database/access-tokens.ts';
 import { connectDatabase } from '../database/client.ts';
 import { connectDaraja, type DarajaClient } from './client.ts';

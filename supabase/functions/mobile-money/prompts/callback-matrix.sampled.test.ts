@@ -7,8 +7,8 @@ import type { Database } from '@jani-juice/backend/database';
 import { asRole, testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { shopMigrations } from '../../../../scripts/shop-migrations.ts';
-import { isExhaustive } from '../../../../scripts/test-depth.ts';
+import { shopMigrations } from '../../../../scripts/databases/shop-migrations.ts';
+import { isExhaustive } from '../../../../scripts/tests/test-depth.ts';
 import { createMobileMoney } from '../handler.ts';
 
 const secretKey = 'sb_secret_for_tests';

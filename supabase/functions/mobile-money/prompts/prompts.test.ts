@@ -19,7 +19,7 @@ import {
   test,
   vi,
 } from 'vitest';
-import { shopMigrations } from '../../../../scripts/shop-migrations.ts';
+import { shopMigrations } from '../../../../scripts/databases/shop-migrations.ts';
 import { createMobileMoney, type MobileMoneyEvent, type MobileMoneySettings } from '../handler.ts';
 
 const secretKey = 'sb_secret_for_tests';

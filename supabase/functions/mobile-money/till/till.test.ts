@@ -10,7 +10,7 @@ import type { Database } from '@jani-juice/backend/database';
 import { asRole, testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import { defaultCredentials, defaultMerchant, startDarajaSimulator } from '@jani-juice/daraja-simulator';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { shopMigrations } from '../../../../scripts/shop-migrations.ts';
+import { shopMigrations } from '../../../../scripts/databases/shop-migrations.ts';
 import { readTillPayment } from '../daraja/c2b-payment.ts';
 import { isKnownSource } from '../daraja/known-sources.ts';
 import { createMobileMoney, type MobileMoneyEvent } from '../handler.ts';

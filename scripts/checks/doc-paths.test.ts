@@ -1,0 +1,71 @@
+// The documentation names only files and folders that exist, and its links lead to files and headings that exist. So do the documents
+// that comments in the code name.
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { expect, test } from 'vitest';
+
+const root = join(import.meta.dirname, '../..');
+const untracked = /^(\..*|build|data|node_modules)$/;
+const folders = readdirSync(root, { withFileTypes: true }).flatMap((entry) =>
+  entry.isDirectory() && !untracked.test(entry.name) ? [entry.name] : [],
+);
+
+const documents = [
+  'README.md',
+  ...['docs', 'packages'].flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.md') && !name.includes('node_modules'))
+      .map((name) => `${folder}/${name}`),
+  ),
+];
+
+test.each(documents)('paths in %s', (document) => {
+  const text = readFileSync(join(root, document), 'utf8');
+  const paths = [...text.matchAll(/`([\w-]+(?:\/[\w.-]+)+\/?)`/g)].map(([, path = '']) => path);
+  const schemas = [...text.matchAll(/`(\d\d[a-z]?_\w+\.sql)`/g)].map(
+    ([, name]) => `supabase/schemas/${name}`,
+  );
+  const named = paths.filter((path) => folders.includes(path.split('/', 1)[0] ?? ''));
+  expect([...named, ...schemas].filter((path) => !existsSync(join(root, path)))).toEqual([]);
+});
+
+/** The anchors of a document, as GitHub derives them from its headings. */
+const anchorsOf = (document: string) =>
+  [...readFileSync(document, 'utf8').matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+
+test.each(documents)('links in %s', (document) => {
+  const file = join(root, document);
+  const links = readFileSync(file, 'utf8').matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g);
+  const broken = [...links].filter(([, path = '', anchor]) => {
+    const target = path ? join(dirname(file), path) : file;
+    return !existsSync(target) || (anchor && !anchorsOf(target).includes(anchor));
+  });
+  expect(broken.map(([link]) => link)).toEqual([]);
+});
+
+/** Files with comments. Migrations are never changed, so they may name documents of their time. */
+const sources = folders.flatMap((folder) =>
+  readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+    .filter((name) => /\.(?:[cm]?[jt]s|tsx|sql|css|toml)$/.test(name) && !name.includes('node_modules'))
+    .map((name) => `${folder}/${name}`)
+    .filter((path) => !path.startsWith('supabase/migrations/')),
+);
+
+test('documents and headings that comments name', () => {
+  const references = sources.flatMap((source) =>
+    [
+      ...readFileSync(join(root, source), 'utf8').matchAll(/\b(?:docs|packages)\/[\w/-]+\.md(?:#([\w-]+))?/g),
+    ].map(([reference, anchor]) => ({ source, reference, anchor })),
+  );
+  expect(references.some(({ reference }) => reference === 'docs/product.md#statuses')).toBe(true);
+  const broken = references.filter(({ reference, anchor }) => {
+    const document = join(root, reference.replace(/#.*/, ''));
+    return !existsSync(document) || (anchor !== undefined && !anchorsOf(document).includes(anchor));
+  });
+  expect(broken.map(({ source, reference }) => `${source}: ${reference}`)).toEqual([]);
+});

@@ -1,0 +1,77 @@
+import { expect, test } from 'vitest';
+import type { OrderPaymentStatus, RefundStatus } from '../../../../supabase/types.ts';
+import type { ExportedOrder } from '../order-queries.ts';
+import { exportColumns } from './order-export.ts';
+
+type Payment = ExportedOrder['payments'][number];
+const payment = (receipt: string, completed_at: string, rest: Partial<Payment> = {}): Payment => ({
+  receipt,
+  completed_at,
+  status: 'completed',
+  needs_refund: false,
+  charge_cents: 50_000,
+  refunds: [],
+  ...rest,
+});
+
+const cell = (title: string, order: Partial<ExportedOrder>) =>
+  exportColumns
+    .find((column) => column.title === title)
+    ?.value({ status: 'processing', payment_status: 'paid', payments: [], ...order } as ExportedOrder);
+
+test('the file calls a payment what the list calls it', () => {
+  expect(cell('Payment', {})).toBe('Paid');
+  expect(cell('Payment', { status: 'cancelled' })).toBe('Refund due');
+  const inReview = [payment('', '', { status: 'review' })];
+  expect(cell('Payment', { payment_status: 'unpaid', payments: inReview })).toBe('Needs review');
+});
+
+test.each<[OrderPaymentStatus, total: number]>([
+  ['unpaid', 1300.5],
+  ['paid', 1301],
+  ['needs_review', 1301],
+  ['refunded', 1301],
+])('the file has the total of an order that is %s as %d', (payment_status, total) => {
+  expect(cell('Total (KES)', { payment_status, total_amount: 130_050 })).toBe(total);
+});
+
+test('an order is paid when its last part came, whatever was paid twice', () => {
+  const payments = [
+    payment('UKL3AB12CF', '2026-11-24T09:00:00Z', { needs_refund: true }),
+    payment('UKL3AB12CE', '2026-11-24T08:00:00Z'),
+    payment('UKL3AB12CD', '2026-11-24T07:00:00Z'),
+  ];
+  expect(cell('Paid (Nairobi time)', { payments })).toBe('2026-11-24 11:00');
+});
+
+test('the file has every receipt with the money received, and what went back', () => {
+  const refund = (refund_cents: number, status: RefundStatus) => ({
+    refund_cents,
+    status,
+    completed_at: status === 'completed' ? '2026-11-25T09:00:00Z' : null,
+    refund_receipt: status === 'completed' ? 'UKN3AB12CF' : null,
+  });
+  const payments = [
+    payment('UKL3AB12CF', '2026-11-24T09:00:00Z', {
+      needs_refund: true,
+      refunds: [refund(50_000, 'completed'), refund(50_000, 'failed')],
+    }),
+    payment('UKL3AB12CE', '2026-11-24T08:00:00Z'),
+    payment('', '', { status: 'failed', receipt: null, completed_at: null }),
+  ];
+  const cells = [
+    'Received (KES)',
+    'M-PESA receipt',
+    'Refunded (KES)',
+    'Refunded (Nairobi time)',
+    'Receipt of the refund',
+  ];
+  expect(cells.map((title) => cell(title, { payments }))).toEqual([
+    1000,
+    'UKL3AB12CE; UKL3AB12CF',
+    500,
+    '2026-11-25 12:00',
+    'UKN3AB12CF',
+  ]);
+  expect(cells.map((title) => cell(title, {}))).toEqual([null, '', null, null, '']);
+});

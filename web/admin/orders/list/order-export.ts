@@ -1,0 +1,104 @@
+// An order as a row of the export and of the printed list.
+import { shownAmount } from '../../../../domain/money.ts';
+import { formatPhone } from '../../../../domain/phone.ts';
+import type { CsvColumn } from '../../list/csv.ts';
+import { phoneCell } from '../../list/phone-cell.ts';
+import { describePaymentOfOrder } from '../../status/staff-labels.ts';
+import { statusLabel } from '../../status/status-badge.tsx';
+import { formatForFile } from '../../ui/dates.ts';
+import type { ExportedOrder, ListedOrder } from '../order-queries.ts';
+import { areaOf, drinksOf } from '../place.ts';
+
+const amountOf = ({ total_amount, payment_status }: ListedOrder | ExportedOrder): number =>
+  shownAmount(total_amount, payment_status) / 100;
+
+/** The payments that arrived for the order, the first one first. */
+const receivedFor = ({ payments }: ExportedOrder) =>
+  payments
+    .filter(({ status }) => status === 'completed')
+    .toSorted((one, other) => (one.completed_at ?? '').localeCompare(other.completed_at ?? ''));
+/** Those that count for it, without duplicates. */
+const paymentsOf = (order: ExportedOrder) => receivedFor(order).filter(({ needs_refund }) => !needs_refund);
+/** What was sent back of them. */
+const refundsOf = (order: ExportedOrder) =>
+  receivedFor(order)
+    .flatMap(({ refunds }) => refunds)
+    .filter(({ status }) => status === 'completed')
+    .toSorted((one, other) => (one.completed_at ?? '').localeCompare(other.completed_at ?? ''));
+
+/** Null where nothing was paid or sent back. */
+const sum = (cents: number[]): number | null =>
+  cents.length === 0 ? null : cents.reduce((total, one) => total + one, 0) / 100;
+
+export const exportColumns: CsvColumn<ExportedOrder>[] = [
+  { title: 'Order #', value: ({ order_number }) => order_number },
+  { title: 'Tracking number', value: ({ tracking_number }) => tracking_number },
+  { title: 'Customer', value: ({ customer_name }) => customer_name },
+  { title: 'Email', value: ({ customer_email }) => customer_email },
+  { title: 'Phone', value: ({ customer_phone }) => phoneCell(customer_phone) },
+  { title: 'Address', value: ({ shipping_address }) => shipping_address },
+  { title: 'City', value: ({ city }) => city },
+  { title: 'Notes', value: ({ delivery_notes }) => delivery_notes },
+  { title: 'Placed (Nairobi time)', value: ({ created_at }) => formatForFile(created_at) },
+  {
+    title: 'Items',
+    value: ({ order_items }) =>
+      order_items.map(({ quantity, product_name }) => `${quantity} x ${product_name}`).join('; '),
+  },
+  {
+    title: 'Unit prices (KES)',
+    value: ({ order_items }) =>
+      // One price is a number.
+      order_items.length === 1
+        ? (order_items[0]?.unit_price ?? 0) / 100
+        : order_items.map(({ unit_price }) => unit_price / 100).join('; '),
+  },
+  { title: 'Delivery fee (KES)', value: ({ delivery_fee }) => delivery_fee / 100 },
+  { title: 'Total (KES)', value: amountOf },
+  { title: 'Status', value: ({ status }) => statusLabel(status) },
+  { title: 'Payment', value: (order) => describePaymentOfOrder(order).text },
+  {
+    title: 'M-PESA receipt',
+    value: (order) =>
+      receivedFor(order)
+        .flatMap(({ receipt }) => receipt ?? [])
+        .join('; '),
+  },
+  {
+    title: 'Paid (Nairobi time)',
+    // Paid in parts: when the last part came.
+    value: (order) => formatForFile(paymentsOf(order).at(-1)?.completed_at ?? null),
+  },
+  {
+    title: 'Received (KES)',
+    value: (order) => sum(receivedFor(order).map(({ charge_cents }) => charge_cents)),
+  },
+  {
+    title: 'Refunded (KES)',
+    value: (order) => sum(refundsOf(order).map(({ refund_cents }) => refund_cents)),
+  },
+  {
+    title: 'Refunded (Nairobi time)',
+    value: (order) => formatForFile(refundsOf(order).at(-1)?.completed_at ?? null),
+  },
+  {
+    title: 'Receipt of the refund',
+    value: (order) =>
+      refundsOf(order)
+        .flatMap(({ refund_receipt }) => refund_receipt ?? [])
+        .join('; '),
+  },
+  { title: 'Delivery person', value: ({ delivery }) => delivery?.delivery_person ?? null },
+];
+
+export const printColumns: CsvColumn<ListedOrder>[] = [
+  { title: 'Order #', value: ({ order_number }) => order_number },
+  { title: 'Placed', value: ({ created_at }) => formatForFile(created_at) },
+  { title: 'Customer', value: ({ customer_name }) => customer_name },
+  { title: 'Phone', value: ({ customer_phone }) => formatPhone(customer_phone) },
+  { title: 'Area', value: areaOf },
+  { title: 'Items', value: ({ order_items }) => drinksOf(order_items) },
+  { title: 'Total (KES)', value: amountOf },
+  { title: 'Payment', value: (order) => describePaymentOfOrder(order).text },
+  { title: 'Status', value: ({ status }) => statusLabel(status) },
+];

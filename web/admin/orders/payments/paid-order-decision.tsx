@@ -1,0 +1,198 @@
+// Resolution of a payment that needs review: deliver the order after all, or refund it.
+import { useState } from 'react';
+import { chargeCents, formatKes } from '../../../../domain/money.ts';
+import { Button } from '../../../ui/button.tsx';
+import { dataOf } from '../../data/table-answer.ts';
+import { useSave } from '../../data/use-save.ts';
+import { useMember } from '../../layout/use-member.tsx';
+import {
+  explainReviewDecision,
+  labelReviewDecision,
+  type ReviewDecision,
+  reviewDecisionsFor,
+} from '../../reconciliation/differences/order-difference.ts';
+import { isOpenRefund } from '../../status/states.ts';
+import { decisionOf, type WholeOrder } from '../order-queries.ts';
+import { RefundForm } from '../refunds/refund-form.tsx';
+import { isRefundable, lastRefund, moneyOf } from '../refunds/refund-queries.ts';
+import { RefundState } from '../refunds/refund-state.tsx';
+
+export function useOrderDecision(order: { id: string }) {
+  const { tables } = useMember().staff;
+  const save = useSave({
+    /** `seenCents`: what came for the order, as seen; null for an order without a recorded payment. */
+    write: async ({
+      decision,
+      seenCents,
+    }: {
+      decision: ReviewDecision | 'refunded';
+      seenCents: number | null;
+    }) => {
+      dataOf(
+        decision === 'refunded' || seenCents === null
+          ? await tables.rpc('resolve_paid_order', { order_id: order.id, resolution: decision })
+          : await tables.rpc('resolve_review', { order_id: order.id, decision, seen_cents: seenCents }),
+      );
+    },
+    success: (_, { decision }) =>
+      decision === 'refunded' ? 'The refund is noted with the order' : 'The order will be delivered',
+    failure: 'Failed to save your decision',
+    isUnsafeToRepeat: true,
+    refresh: ['orders', 'deliveries', 'products', 'dashboard'],
+  });
+  return {
+    isPending: save.isPending,
+    decide: save.mutate,
+    /** The order's status after the decision that is being saved. */
+    savingStatus: !save.isPending
+      ? undefined
+      : save.variables.decision === 'refunded'
+        ? ('cancelled' as const)
+        : ('processing' as const),
+  };
+}
+
+interface PaidOrderDecisionProps {
+  order: WholeOrder;
+  save: ReturnType<typeof useOrderDecision>;
+}
+
+export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
+  const [isConfirming, setConfirming] = useState(false);
+  const decision = decisionOf(order);
+  if (!decision) return null;
+  const { paid, came, left } = moneyOf(order);
+  const isPartlyRefunded = left > 0 && left < came;
+  const amount = formatKes(paid ? came : chargeCents(order.total_amount));
+  const refund = paid ? lastRefund(paid.refunds) : null;
+  const isGoingBack = refund !== null && isOpenRefund(refund.status);
+  const charge = chargeCents(order.total_amount);
+  const why =
+    paid && came !== charge
+      ? `${amount} came instead of ${formatKes(charge)}. Agree on it with the customer and deliver, or send the money back.`
+      : `${amount} came after the reservation ran out, and not enough is left in stock. Add to the stock and deliver, or send the money back.`;
+  return (
+    <section
+      aria-label="Decision"
+      className="grid gap-3 rounded-md border border-danger/40 bg-danger-soft px-4 py-3 text-danger"
+    >
+      <div>
+        <p className="font-bold">
+          {isGoingBack
+            ? refund.status === 'requested'
+              ? 'Refund requested'
+              : 'Refund under way'
+            : decision === 'units are gone'
+              ? 'Paid, needs review'
+              : 'Refund due'}
+        </p>
+        {isGoingBack ? null : (
+          <p className="text-sm">
+            {isPartlyRefunded
+              ? `${formatKes(came - left)} of ${amount} went back already, so this order can't be delivered any more. Send the other ${formatKes(left)} back too.`
+              : decision === 'units are gone'
+                ? why
+                : `This order was cancelled after ${amount} was paid. Send the money back to the customer, or set another status to deliver it after all.`}
+          </p>
+        )}
+      </div>
+      {refund ? <RefundState refund={refund} order={order} /> : null}
+      {paid ? (
+        isGoingBack ? null : (
+          <div className="grid gap-3">
+            {decision === 'units are gone' && !isPartlyRefunded ? (
+              <DeliveryDecisions
+                order={order}
+                amounts={{ receivedCents: came, chargeCents: charge }}
+                save={save}
+              />
+            ) : null}
+            {isRefundable(order, paid) ? <RefundForm order={order} payment={paid} /> : null}
+          </div>
+        )
+      ) : isConfirming ? (
+        <div className="flex flex-wrap items-center gap-3">
+          <p className="basis-full text-sm font-semibold">
+            The shop moves no money by itself. Have you sent {amount} back to the customer?
+          </p>
+          <Button
+            tone="danger"
+            isBusy={save.isPending}
+            onClick={() =>
+              save.decide(
+                { decision: 'refunded', seenCents: null },
+                { onSuccess: () => setConfirming(false) },
+              )
+            }
+          >
+            Yes, it was sent back
+          </Button>
+          <Button tone="quiet" onClick={() => setConfirming(false)}>
+            Not yet
+          </Button>
+        </div>
+      ) : (
+        <div className="flex flex-wrap gap-3">
+          {decision === 'units are gone' ? (
+            <Button
+              isBusy={save.isPending}
+              onClick={() => save.decide({ decision: 'deliver', seenCents: null })}
+            >
+              Deliver as paid
+            </Button>
+          ) : null}
+          <Button tone="quiet" onClick={() => setConfirming(true)}>
+            The money was sent back
+          </Button>
+        </div>
+      )}
+    </section>
+  );
+}
+
+interface DeliveryDecisionsProps {
+  order: WholeOrder;
+  amounts: { receivedCents: number; chargeCents: number };
+  save: PaidOrderDecisionProps['save'];
+}
+
+/** The decisions that deliver the order, each named by what happens to what is left over or missing. */
+function DeliveryDecisions({ order, amounts, save }: DeliveryDecisionsProps) {
+  const [confirming, setConfirming] = useState<ReviewDecision | null>(null);
+  const decisions = reviewDecisionsFor(amounts).filter((decision) => decision !== 'cancel_and_refund');
+  const facts = { ...amounts, orderNumber: order.order_number, customerName: order.customer_name };
+  return (
+    <div className="grid gap-3">
+      {confirming ? (
+        <p role="alert" className="text-sm font-semibold">
+          {explainReviewDecision(confirming, facts)}
+        </p>
+      ) : null}
+      <div className="flex flex-wrap gap-3">
+        {decisions
+          .filter((decision) => confirming === null || decision === confirming)
+          .map((decision) => (
+            <Button
+              key={decision}
+              isBusy={save.isPending}
+              onClick={() =>
+                confirming
+                  ? save.decide(
+                      { decision, seenCents: amounts.receivedCents },
+                      { onSettled: () => setConfirming(null) },
+                    )
+                  : setConfirming(decision)
+              }
+            >
+              {labelReviewDecision(decision, amounts)}
+            </Button>
+          ))}
+        {confirming ? (
+          <Button tone="quiet" disabled={save.isPending} onClick={() => setConfirming(null)}>
+            Not now
+          </Button>
+        ) : null}
+      </div>
+    </div>
+  );
+}

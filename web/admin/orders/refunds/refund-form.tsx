@@ -1,0 +1,221 @@
+// Refunds a payment: by M-PESA, or by recording a refund that was made by hand.
+import { type FormEvent, useId, useState } from 'react';
+import { formatKes } from '../../../../domain/money.ts';
+import { Button } from '../../../ui/button.tsx';
+import {
+  DialogBody,
+  DialogFooter,
+  DialogHeading,
+  DialogOrDrawer,
+} from '../../../ui/dialog/dialog-or-drawer.tsx';
+import { TextField } from '../../../ui/field.tsx';
+import { Notice } from '../../../ui/notice.tsx';
+import { dataOf } from '../../data/table-answer.ts';
+import { useSave } from '../../data/use-save.ts';
+import { useMember } from '../../layout/use-member.tsx';
+import { usePaymentHealth } from '../../payments-check/payment-health.ts';
+import { useSettings } from '../../settings/settings-queries.ts';
+import type { WholeOrder } from '../order-queries.ts';
+import { isSettling, useResolvedByOther } from '../use-resolved-by-other.ts';
+import { ManualRefundFields, useManualRefundFields } from './manual-refund-fields.tsx';
+import { reasonProblem, receiptRefusal } from './refund-problems.ts';
+import {
+  describeApprovers,
+  isRefundable,
+  type PaymentOfOrder,
+  type Refund,
+  touchedByRefunds,
+  usePaymentSetup,
+  useRefundApprovers,
+} from './refund-queries.ts';
+
+interface RefundFormProps {
+  order: WholeOrder;
+  payment: PaymentOfOrder;
+}
+
+export function RefundForm({ order, payment }: RefundFormProps) {
+  const [method, setMethod] = useState<'by M-PESA' | 'by hand' | null>(null);
+  const setup = usePaymentSetup();
+  const amount = formatKes(payment.charge_cents);
+  const why = whyNotByMpesa();
+
+  function whyNotByMpesa(): string | null {
+    if (setup.isPending) return null;
+    if (!setup.data) return "We couldn't check whether M-PESA can send money back.";
+    if (!setup.data.canReverse) {
+      return 'M-PESA cannot send money back from here: MPESA_INITIATOR_NAME is not set.';
+    }
+    return payment.receipt
+      ? null
+      : 'M-PESA has not sent the receipt of this payment yet. Until then it can only be sent back by hand.';
+  }
+
+  return (
+    <div className="grid gap-2">
+      <div className="flex flex-wrap gap-3">
+        {why === null ? (
+          <Button
+            tone="danger"
+            className="py-2"
+            isBusy={setup.isPending}
+            onClick={() => setMethod('by M-PESA')}
+          >
+            Send back {amount} by M-PESA
+          </Button>
+        ) : null}
+        <Button tone="quiet" onClick={() => setMethod('by hand')}>
+          I already refunded it
+        </Button>
+      </div>
+      {why ? <p className="text-sm text-ink-soft">{why}</p> : null}
+      <RefundByMpesa
+        order={order}
+        payment={payment}
+        open={method === 'by M-PESA'}
+        onClose={() => setMethod(null)}
+      />
+      <RecordManualRefund
+        order={order}
+        payment={payment}
+        open={method === 'by hand'}
+        onClose={() => setMethod(null)}
+      />
+    </div>
+  );
+}
+
+interface AskProps extends RefundFormProps {
+  open: boolean;
+  onClose(): void;
+}
+
+const useOwnForm = ({ order, payment, isOpen }: RefundFormProps & { isOpen: boolean }) =>
+  useResolvedByOther({
+    orderId: order.id,
+    isOpen,
+    isOffered: (now) => now.payments.some((one) => one.id === payment.id && isRefundable(now, one)),
+  });
+
+function RefundByMpesa({ order, payment, open, onClose }: AskProps) {
+  const { tables } = useMember().staff;
+  const settings = useSettings().data;
+  // A raised limit applies after a day.
+  const limit = usePaymentHealth().data?.limit_raise?.current_limit ?? settings?.refund_approval_above;
+  const [reason, setReason] = useState('');
+  const [problem, setProblem] = useState<string>();
+  const form = useId();
+  const save = useSave<void, Refund>({
+    write: async () => dataOf(await tables.rpc('request_refund', { payment_id: payment.id, reason })),
+    success: ({ status }) =>
+      status === 'requested'
+        ? 'A colleague must approve the refund'
+        : 'M-PESA is asked to send the money back',
+    failure: 'Failed to ask for the refund',
+    isUnsafeToRepeat: true,
+    refresh: touchedByRefunds,
+    onSuccess: onClose,
+  });
+  useOwnForm({ order, payment, isOpen: open && !isSettling(save) });
+  const amount = formatKes(payment.charge_cents);
+  const needsSecond = limit !== undefined && payment.charge_cents > limit;
+  const approvers = useRefundApprovers(open && needsSecond);
+  function submit(event: FormEvent) {
+    event.preventDefault();
+    const found = reasonProblem(reason);
+    setProblem(found);
+    if (!found) save.mutate();
+  }
+  return (
+    <DialogOrDrawer open={open} onClose={onClose}>
+      <DialogHeading
+        title={`Send back ${amount}?`}
+        description={`By M-PESA, to the phone that paid ${order.order_number} (receipt ${payment.receipt}). This can't be undone.`}
+      />
+      <DialogBody>
+        <form id={form} onSubmit={submit} noValidate className="grid gap-4">
+          {needsSecond ? (
+            <Notice tone="info" title="A colleague must approve it">
+              It is more than {formatKes(limit)}, so {describeApprovers(approvers)}. Nothing is sent before
+              that.
+            </Notice>
+          ) : null}
+          <TextField
+            label="Reason"
+            required
+            maxLength={200}
+            autoComplete="off"
+            hint="For your books. The customer only reads that the money is coming back."
+            value={reason}
+            onChange={(event) => {
+              setReason(event.target.value);
+              setProblem(undefined);
+            }}
+            disabled={save.isPending}
+            problem={problem}
+          />
+        </form>
+      </DialogBody>
+      <DialogFooter>
+        <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
+          <Button tone="quiet" onClick={onClose}>
+            Cancel
+          </Button>
+          <Button type="submit" form={form} tone="danger" isBusy={save.isPending}>
+            {needsSecond ? 'Ask for approval' : `Send back ${amount}`}
+          </Button>
+        </div>
+      </DialogFooter>
+    </DialogOrDrawer>
+  );
+}
+
+function RecordManualRefund({ order, payment, open, onClose }: AskProps) {
+  const { tables } = useMember().staff;
+  const fields = useManualRefundFields();
+  const form = useId();
+  const save = useSave({
+    write: async () =>
+      dataOf(
+        await tables.rpc('note_refund_by_hand', {
+          payment_id: payment.id,
+          refund_receipt: fields.receipt,
+          reason: fields.reason,
+        }),
+      ),
+    success: 'The refund is noted with the order',
+    failure: 'Failed to note the refund',
+    isUnsafeToRepeat: true,
+    refresh: touchedByRefunds,
+    onSuccess: onClose,
+    isShownElsewhere: (error) => receiptRefusal(error) !== undefined,
+  });
+  useOwnForm({ order, payment, isOpen: open && !isSettling(save) });
+  function submit(event: FormEvent) {
+    event.preventDefault();
+    if (fields.validate()) save.mutate(undefined, { onError: fields.showRefusal });
+  }
+  return (
+    <DialogOrDrawer open={open} onClose={onClose}>
+      <DialogHeading
+        title={`${formatKes(payment.charge_cents)} were sent back by hand?`}
+        description={`Note it only once the money of ${order.order_number} is sent, with M-PESA's receipt of the refund. The shop moves no money now.`}
+      />
+      <DialogBody>
+        <form id={form} onSubmit={submit} noValidate className="grid gap-4">
+          <ManualRefundFields fields={fields} isDisabled={save.isPending} />
+        </form>
+      </DialogBody>
+      <DialogFooter>
+        <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
+          <Button tone="quiet" onClick={onClose}>
+            Cancel
+          </Button>
+          <Button type="submit" form={form} isBusy={save.isPending}>
+            It was sent back
+          </Button>
+        </div>
+      </DialogFooter>
+    </DialogOrDrawer>
+  );
+}

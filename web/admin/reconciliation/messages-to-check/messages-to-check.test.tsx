@@ -1,0 +1,88 @@
+// Messages of M-PESA that cannot be read: staff see them at once, enter what they say, or note why they are no payment.
+import { screen, waitFor, within } from '@testing-library/dom';
+import { expect, test } from 'vitest';
+import { placeOrder, readOrder } from '../../../../e2e/placed-orders.ts';
+import { asOwner } from '../../../../e2e/staff-member.ts';
+import { type OpenScreen, openScreen, readRows, shop } from '../../../testing/staff-screens.tsx';
+
+/** A line of the statement whose amount cannot be read. */
+async function receiveUnreadable(reference: string): Promise<{ receipt: string; body: string }> {
+  const receipt = `UKL${crypto.randomUUID().replaceAll('-', '').slice(0, 7).toUpperCase()}`;
+  const body = JSON.stringify({ transactionId: receipt, amount: '951,00', billreference: reference });
+  await asOwner(shop, '/rest/v1/rpc/receive_mpesa_transaction', 'POST', {
+    source: 'statement',
+    receipt,
+    received_cents: 0,
+    unreadable: ['amount'],
+    reference,
+    transacted_at: new Date().toISOString(),
+    body,
+  });
+  return { receipt, body };
+}
+const messageOf = async (receipt: string) => {
+  const text = await screen.findByText(new RegExp(`"transactionId":"${receipt}"`), {}, { timeout: 5000 });
+  return within(text.closest('article') as HTMLElement);
+};
+async function fill({ user }: OpenScreen, field: HTMLElement, text: string): Promise<void> {
+  await user.clear(field);
+  await user.click(field);
+  await user.paste(text);
+}
+const resolutionOf = async (receipt: string) =>
+  (
+    await readRows<{ resolution: string | null; note: string | null }>(
+      `messages_to_check?receipt=eq.${receipt}`,
+    )
+  )[0];
+
+test('a message appears on the open screen, and what staff enter pays its order', async () => {
+  const order = await placeOrder(shop, 'Unreadable amount');
+  const opened = await openScreen('/admin/reconciliation');
+  await screen.findByRole('heading', { name: 'Reconciliation' });
+  const [{ tracking_number, charge_cents } = { tracking_number: '', charge_cents: 0 }] = await readRows<{
+    tracking_number: string;
+    charge_cents: number;
+  }>(`orders?id=eq.${order.id}`);
+  const { receipt, body } = await receiveUnreadable(tracking_number);
+  const message = await messageOf(receipt);
+  message.getByText('The amount can’t be read');
+  message.getByText(body);
+  await opened.press(message.getByRole('button', { name: 'Enter what it says' }));
+  const form = within(message.getByRole('form', { name: 'Enter what it says' }));
+  expect(form.getByLabelText(/^M-PESA receipt/)).toHaveProperty('value', receipt);
+  const amount = form.getByLabelText(/^Amount that came/);
+  await fill(opened, amount, '951,00');
+  await opened.press(form.getByRole('button', { name: 'Enter payment' }));
+  await form.findByText(/Please enter the amount/);
+  expect(document.activeElement).toBe(amount);
+  await fill(opened, amount, `KES ${(charge_cents / 100).toLocaleString('en-KE')}.00`);
+  await opened.press(form.getByRole('button', { name: 'Enter payment' }));
+  await waitFor(async () => expect((await readOrder(shop, order.id)).payment_status).toBe('paid'));
+  await waitFor(() => expect(screen.queryByText(body)).toBeNull());
+  expect(await resolutionOf(receipt)).toMatchObject({ resolution: 'entered' });
+});
+
+test('staff note why a message is no payment', async () => {
+  const { receipt, body } = await receiveUnreadable('rent');
+  const opened = await openScreen('/admin/reconciliation', { on: 'phone' });
+  const message = await messageOf(receipt);
+  await opened.press(message.getByRole('button', { name: 'Not a payment' }));
+  await opened.press(message.getByRole('button', { name: 'Save' }));
+  await message.findByText('Please say why, in 3 to 200 characters');
+  await fill(opened, message.getByRole('textbox'), 'A charge of the bank');
+  await opened.press(message.getByRole('button', { name: 'Save' }));
+  await waitFor(() => expect(screen.queryByText(body)).toBeNull());
+  expect(await resolutionOf(receipt)).toMatchObject({
+    resolution: 'not_a_payment',
+    note: 'A charge of the bank',
+  });
+});
+
+test('the menu counts messages to check', async () => {
+  const { receipt } = await receiveUnreadable('rent');
+  await openScreen('/admin/inquiries');
+  const entry = await screen.findByRole('link', { name: /Reconciliation/ });
+  await waitFor(() => expect(entry.textContent).toMatch(/[1-9]\d* to match or check|[1-9]/));
+  expect(await resolutionOf(receipt)).toMatchObject({ resolution: null });
+});
