@@ -13,6 +13,7 @@ test('known codes have their own text', () => {
 
 test.each([
   ['a code without words', new AuthApiError('invalid claim: sub claim must be a UUID', 403, 'bad_jwt')],
+  ['a code with the name of an inherited property', new AuthApiError('x', 400, 'constructor')],
   ['an error of the browser', new TypeError('x is not a function')],
   ['nothing', undefined],
 ])('%s gets the fallback, never a message of a program', (_, error) =>

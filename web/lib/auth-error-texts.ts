@@ -1,11 +1,11 @@
 // Texts for the error codes of the auth service (docs/error-codes.md, Auth service).
 
-const passwordRules: Record<string, string> = {
+const passwordRules: Readonly<Record<string, string>> = {
   length: 'Choose a password with at least 8 characters.',
   pwned: 'This password is easy to guess. Choose another one.',
 };
 
-const textsByCode: Record<string, string> = {
+const textsByCode: Readonly<Record<string, string>> = {
   invalid_credentials: 'Invalid email or password. Please check your credentials.',
   user_banned: 'This account is blocked. Please ask the owner of the shop.',
   email_not_confirmed: 'Please confirm your email address first.',
@@ -42,10 +42,14 @@ export function describeAuthProblem(error: unknown, fallback: string): string {
   const { code, reasons, name } = error as { code?: unknown; reasons?: unknown; name?: unknown };
   if (code === 'weak_password') {
     const [reason] = Array.isArray(reasons) ? reasons : [];
-    return passwordRules[String(reason)] ?? 'This password is too weak. Choose a longer one.';
+    return textIn(passwordRules, reason) ?? 'This password is too weak. Choose a longer one.';
   }
   // The user closed the browser's dialog, or it timed out.
   if (name === 'NotAllowedError' || code === 'ERROR_CEREMONY_ABORTED')
     return 'The passkey was not used. Please try again.';
-  return (typeof code === 'string' && textsByCode[code]) || fallback;
+  return textIn(textsByCode, code) ?? fallback;
 }
+
+/** The text of a code that the table has itself, not by inheritance such as `constructor`. */
+const textIn = (texts: Readonly<Record<string, string>>, key: unknown): string | undefined =>
+  typeof key === 'string' && Object.hasOwn(texts, key) ? texts[key] : undefined;

@@ -285,6 +285,14 @@ describe.each(testDatabases())('edge cases of the table-query service on %s', (k
     expect(await json('/rpc/measured', { method: 'POST', body: '', headers })).toBe(0);
   });
 
+  test.each(['unknown/type', 'constructor'])(
+    'finds no function for an empty body of type %s',
+    async (type) => {
+      const headers = { 'content-type': type };
+      expect(await json('/rpc/measured', { method: 'POST', headers })).toMatchObject({ code: 'PGRST202' });
+    },
+  );
+
   test('sends the status text that a function raises', async () => {
     const { status, statusText } = await send('/rpc/teapot', { method: 'POST' });
     expect([status, statusText]).toEqual([418, 'Teapot of mine']);

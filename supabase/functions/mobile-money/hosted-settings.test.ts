@@ -35,6 +35,7 @@ test('uses the default secret key and accepts the others of the project', () => 
 test.each([
   [{ MPESA_PASSKEY: ' ' }, 'MPESA_PASSKEY is not set'],
   [{ MPESA_ENV: 'live' }, 'MPESA_ENV is neither sandbox nor production'],
+  [{ MPESA_ENV: 'constructor' }, 'MPESA_ENV is neither sandbox nor production'],
   [{ SUPABASE_SECRET_KEYS: '{' }, 'SUPABASE_SECRET_KEYS is not a JSON object'],
   [{ PUBLIC_URL: 'shop' }, 'PUBLIC_URL is not a URL'],
   [{ MPESA_INITIATOR_NAME: 'api' }, 'MPESA_INITIATOR_PASSWORD is not set'],

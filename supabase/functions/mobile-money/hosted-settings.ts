@@ -1,10 +1,10 @@
 // Settings of the function on a hosted project, read from its secrets (`supabase secrets set …`).
 import type { MobileMoneySettings } from './settings.ts';
 
-const darajaUrls: Record<string, string> = {
-  sandbox: 'https://sandbox.safaricom.co.ke',
-  production: 'https://api.safaricom.co.ke',
-};
+const darajaUrls: ReadonlyMap<string, string> = new Map([
+  ['sandbox', 'https://sandbox.safaricom.co.ke'],
+  ['production', 'https://api.safaricom.co.ke'],
+]);
 
 /** A secret is missing or invalid. The message has its name, not its value. */
 export class WrongSecret extends Error {
@@ -29,7 +29,7 @@ export function readHostedSettings(read: (name: string) => string | undefined): 
   };
   const supabaseUrl = required('SUPABASE_URL').replace(/\/+$/, '');
   const mpesaEnvironment = required('MPESA_ENV');
-  const baseUrl = optional('MPESA_URL')?.replace(/\/+$/, '') ?? darajaUrls[mpesaEnvironment];
+  const baseUrl = optional('MPESA_URL')?.replace(/\/+$/, '') ?? darajaUrls.get(mpesaEnvironment);
   if (!baseUrl) throw new WrongSecret('MPESA_ENV is neither sandbox nor production');
   const transactionType = required('MPESA_TRANSACTION_TYPE');
   if (transactionType !== 'CustomerPayBillOnline' && transactionType !== 'CustomerBuyGoodsOnline') {

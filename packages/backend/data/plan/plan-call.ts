@@ -8,12 +8,12 @@ import type { DatabaseFunction, Parameter, SchemaCache } from '../schema/schema-
 import { mostSimilar } from '../schema/similar-name.ts';
 import type { CallArguments } from './plan-types.ts';
 
-const wholeBodyTypes: Readonly<Record<string, readonly string[]>> = {
-  'application/json': ['json', 'jsonb'],
-  'text/plain': ['text'],
-  'text/xml': ['xml'],
-  'application/octet-stream': ['bytea'],
-};
+const wholeBodyTypes: ReadonlyMap<string, readonly string[]> = new Map([
+  ['application/json', ['json', 'jsonb']],
+  ['text/plain', ['text']],
+  ['text/xml', ['xml']],
+  ['application/octet-stream', ['bytea']],
+]);
 
 /**
  * Chooses the overload by the names of the arguments given.
@@ -32,7 +32,7 @@ export function chooseFunction(
   );
   const hasKeys = isRead || request.payload !== null;
   const overloads = cache.functions.get(schema)?.get(name) ?? [];
-  const wholeTypes = isRead ? [] : (wholeBodyTypes[type] ?? []);
+  const wholeTypes = isRead ? [] : (wholeBodyTypes.get(type) ?? []);
   const takesWhole = ({ parameters: [only, ...others] }: DatabaseFunction) =>
     only?.name === '' && others.length === 0 && wholeTypes.includes(only.type);
 

@@ -78,7 +78,7 @@ export function respond(
   const set = headersSet(answer);
   for (const [name] of set) delete headers[name];
   for (const [name, value] of set)
-    headers[name] = headers[name] === undefined ? value : [headers[name], value].flat();
+    headers[name] = Object.hasOwn(headers, name) ? [headers[name] ?? [], value].flat() : value;
   const finalStatus = statusSet(answer) ?? status;
   const isBodyless =
     finalStatus === 204 || finalStatus === 205 || finalStatus === 304 || request.method === 'HEAD';
