@@ -51,6 +51,7 @@ const heldColumns: Readonly<Record<string, string>> = {
   'record_backup.outcome': 'backups.outcome',
   'record_push.refusal_ended_by': 'payments.ended_by',
   'set_delivery_status.expected_status': 'deliveries.delivery_status',
+  'set_delivery_status.status': 'deliveries.delivery_status',
   'set_order_status.expected_payment_status': 'orders.payment_status',
   'set_order_status.expected_status': 'orders.status',
   'set_order_status.status': 'orders.status',

@@ -18,7 +18,7 @@ import { shopMigrations } from '../../../scripts/databases/shop-migrations.ts';
 import { findPostgresql } from '../../../scripts/databases/throwaway-postgresql.ts';
 import { createMobileMoney, type MobileMoneyEvent } from '../../functions/mobile-money/handler.ts';
 import { readHostedSettings } from '../../functions/mobile-money/hosted-settings.ts';
-import type { Database as Types } from '../../types.ts';
+import type { DeliveryStatus, Database as Types } from '../../types.ts';
 import { createHostedProject, type HostedProject } from './project.ts';
 
 const isPossible = testDatabases().includes('postgresql') && (await findPostgresql()) !== null;
@@ -234,7 +234,7 @@ describe.runIf(isPossible)('a hosted project', () => {
       }),
     );
     expect(assigned).toMatchObject({ order_id: order.id });
-    const changeDelivery = async (status: string) => {
+    const changeDelivery = async (status: DeliveryStatus) => {
       const delivery = await row('deliveries', 'order_id', order.id);
       return (await answer(
         as('staff').rpc('set_delivery_status', {
