@@ -25,7 +25,10 @@ export function isSignedSecret(secretKey: string, secret: string): boolean {
 
 const signatureOf = (secretKey: string, random: string) => sign(secretKey, `callback ${random}`).slice(0, 32);
 
-/** Compares two texts in constant time. */
+/**
+ * Compares two texts in constant time. The services have their own (`packages/backend/api-keys.ts`): a hosted project runs this function
+ * without them, and they import nothing of the shop.
+ */
 export function isSameSecret(actual: string, expected: string): boolean {
   return timingSafeEqual(digestOf(actual), digestOf(expected));
 }

@@ -1,5 +1,6 @@
 // One-time codes and links: sent to users, stored as hashes, used once.
-import { createHmac, randomInt, timingSafeEqual } from 'node:crypto';
+import { createHmac, randomInt } from 'node:crypto';
+import { isSameSecret } from '../../api-keys.ts';
 import type { Session } from '../../database/database.ts';
 import { type AuthContext, at } from '../context.ts';
 
@@ -159,6 +160,5 @@ function hashOf(context: AuthContext, address: string, code: string): string {
 
 function isSameHash(stored: string, expected: string): boolean {
   const plain = isPkceHash(stored) ? stored.slice(pkcePrefix.length) : stored;
-  const [a, b] = [Buffer.from(plain), Buffer.from(expected)];
-  return a.length === b.length && timingSafeEqual(a, b);
+  return isSameSecret(plain, expected);
 }

@@ -1,5 +1,6 @@
 // The code of a phone factor: stored as a hash, valid for one challenge.
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { createHash } from 'node:crypto';
+import { isSameSecret } from '../../api-keys.ts';
 
 /** The stored hash: SHA-256 of the challenge's id and the code, hexadecimal. */
 export function hashPhoneCode(challengeId: string, code: string): string {
@@ -7,8 +8,5 @@ export function hashPhoneCode(challengeId: string, code: string): string {
 }
 
 /** Compares a code with its hash, in constant time. */
-export function isPhoneCode(challengeId: string, code: string, storedHash: string | null): boolean {
-  const actual = Buffer.from(hashPhoneCode(challengeId, code));
-  const expected = Buffer.from(storedHash ?? '');
-  return actual.length === expected.length && timingSafeEqual(actual, expected);
-}
+export const isPhoneCode = (challengeId: string, code: string, storedHash: string | null): boolean =>
+  isSameSecret(hashPhoneCode(challengeId, code), storedHash ?? '');
