@@ -241,6 +241,14 @@ describe.each(testDatabases())('on %s', (kind) => {
         await expectRefusal(guess(order, '5678', '198.51.100.72'), 429, 'too_many_guesses');
       });
 
+      test('do not count any more once a network needs the whole number, so that it cannot lock out the customer', async () => {
+        const order = await placeOrder();
+        await addMisses(order, 248);
+        expect(await guess(order, '0000', '203.0.113.74')).toMatchObject({ is_masked: true });
+        await expectRefusal(guess(order, '0001', '203.0.113.74'), 429, 'too_many_guesses');
+        expect(await guess(order, '5678', '198.51.100.74')).toMatchObject({ is_masked: false });
+      });
+
       test('are at most 250 in 30 days, whatever their number', async () => {
         const order = await placeOrder();
         await addMisses(order, 240);

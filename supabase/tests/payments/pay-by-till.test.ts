@@ -11,6 +11,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   const shop = setUpShop(kind);
   const { database, asStaff, readColumn, place, endPaymentTime, expireReservations, expire } = shop;
   const { setStatus, stateOf, eventsOf, prompt, settle, receive, confirm, correct, noteRefundByHand } = shop;
+  const { paymentOf } = shop;
   let product: string;
   let order: PlacedOrder;
 
@@ -258,6 +259,19 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await stateOf(order)).toMatchObject({ money: 'paid', payments: ['prompt completed'], stock: 3 });
     },
   );
+
+  test('a payment that joins the receipt which staff entered later keeps the day on which it was paid', async () => {
+    const payment = await prompt(order);
+    await settle(payment, byQuery);
+    const { rows } = await database.query<{ completed_at: string }>(
+      `update public.payments set completed_at = completed_at - interval '2 days' where id = $1 returning completed_at`,
+      [payment.id],
+    );
+    const code = newReceipt();
+    await confirm(order, code);
+    await settle(payment, { receipt: code });
+    expect(await paymentOf(code)).toMatchObject({ id: payment.id, completed_at: rows[0]?.completed_at });
+  });
 
   test('staff resolve a payment in review with the receipt that they saw', async () => {
     const payment = await prompt(order);

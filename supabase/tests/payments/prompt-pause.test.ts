@@ -155,6 +155,19 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
+    test('for five minutes again an hour after a pause, and then longer from there', async () => {
+      await answered('2028');
+      for (const [minutes, expected] of [
+        [6, 10],
+        [71, 5],
+        [6, 10],
+      ] as const) {
+        await pass(minutes);
+        await callback(await promptOrder(), '2028');
+        expect(await minutesLeft()).toBe(expected);
+      }
+    });
+
     test('and a refusal without a documented meaning pauses them only for the third customer in a row', async () => {
       const refuse = async (code: string, phone = newPhone()) =>
         refused(await beginOrder(phone), code, 'Something new');

@@ -223,6 +223,17 @@ describe.each(testDatabases())('on %s', (kind) => {
       ]);
     });
 
+    test("shows amount and time of the statement, which a later confirmation doesn't change", async () => {
+      const code = newReceipt();
+      await receive('juice', code, { source: 'statement', transacted_at: '2026-03-05T09:00:00Z' });
+      await receive('juice', code, { received_cents: 100, transacted_at: '2026-03-06T09:00:00Z' });
+      expect(await reconciliationRow(code, '2026-03-05')).toMatchObject({ their_cents: charge });
+      const other = newReceipt();
+      await receive('juice', other, { received_cents: 100, transacted_at: '2026-03-06T09:00:00Z' });
+      await receive('juice', other, { source: 'statement', transacted_at: '2026-03-05T09:00:00Z' });
+      expect(await reconciliationRow(other, '2026-03-05')).toMatchObject({ their_cents: charge });
+    });
+
     test('excludes KSh 1 tests', async () => {
       const code = newReceipt();
       await settle(await beginTest(), { receipt: code });
@@ -283,6 +294,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       ]);
     });
 
+    test('cannot mark money that pays an order as not for an order', async () => {
+      const code = newReceipt();
+      await receive(order, code);
+      await expectRefusal(resolve({ decision: 'not_an_order', receipt: code }), 409, 'difference_changed');
+      expect(await reconciliationRow(code)).toMatchObject({ kind: 'matched', resolution: null });
+    });
+
     test('request a refund of unmatched money, by the rules of refunds', async () => {
       const [small, large] = [newReceipt(), newReceipt()];
       await receive('juice', small, { received_cents: 50_000 });
@@ -301,6 +319,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       await cover();
       await resolve({ decision: 'accept', payment_id: payment.id, note: 'Cash' });
       expect(await reconciliationRow(payment.id)).toMatchObject({ kind: 'missing_there', is_open: false });
+      // A note of change is no decision about the payment.
+      await asStaff('note_change', { payment_id: payment.id, kind: 'credit', amount_cents: 100 });
+      expect(await reconciliationRow(payment.id)).toMatchObject({ is_open: false, resolution: 'accepted' });
       await resolve({ decision: 'reopen', payment_id: payment.id });
       expect(await reconciliationRow(payment.id)).toMatchObject({ is_open: true });
     });

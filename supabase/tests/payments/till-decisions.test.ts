@@ -26,7 +26,8 @@ const hashOf = (number: string) => createHash('sha256').update(number).digest('h
 describe.each(testDatabases())('on %s', (kind) => {
   const shop = setUpShop(kind);
   const { database, asStaff, asService, queryAs, readRows, readRow, readColumn, readValue, place } = shop;
-  const { expireReservations, expire, setStatus, stateOf, prompt, receive, confirm, correct, assign } = shop;
+  const { expireReservations, expire, setStatus, stateOf, prompt, pay, receive, confirm, correct, assign } =
+    shop;
   const { reconciliationRow, requestRefund, withdrawRefund, noteRefundByHand } = shop;
   let product: string;
   let order: PlacedOrder;
@@ -274,6 +275,21 @@ describe.each(testDatabases())('on %s', (kind) => {
       const { payment_id } = await receiveAndAssign({ received_cents: 40_000 });
       expect(await takeBack(payment_id)).toBe('unpaid');
       expect(await stateOf(order)).toMatchObject({ status: 'pending', money: 'unpaid', is_reserved: true });
+    });
+
+    test('leaves an order without a hold whose units were sold during its review', async () => {
+      const scarce = await makeProduct(database, 1);
+      const [reviewed, code] = [await place(scarce), newReceipt()];
+      await receive('juice', code, { received_cents: 40_000 });
+      const { payment_id } = await assign(reviewed, code);
+      await pay(await place(scarce));
+      expect(await takeBack(payment_id)).toBe('unpaid');
+      expect(await stateOf(reviewed)).toMatchObject({
+        status: 'pending',
+        money: 'unpaid',
+        is_reserved: false,
+        stock: 0,
+      });
     });
 
     test('takes back a receipt that staff typed for the wrong order', async () => {

@@ -472,6 +472,22 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await heldIn(needles)).toEqual([]);
     });
 
+    test('keeps the phone at an open order of another customer that it paid', async () => {
+      const { customer, needles } = makeCustomer();
+      const own = await placeFor(customer);
+      const foreign = await placeFor(makeCustomer().customer);
+      await expire(own);
+      await payFrom(foreign, own.customer_phone);
+      expect(await erase(own.customer_phone)).toMatchObject({
+        erased: { orders: 1, payments_for_others: 0 },
+        postponed: [{ id: foreign.id, reason: 'It is paid and not delivered yet', is_own: false }],
+      });
+      expect(await heldIn(needles)).toEqual([`order_events: ${needles[2]}`, `payments: ${needles[2]}`]);
+      await deliver(foreign);
+      expect(await erase(own.customer_phone)).toMatchObject({ erased: { payments_for_others: 1 } });
+      expect(await heldIn(needles)).toEqual([]);
+    });
+
     test('logs each request with staff member, time and counts, but without the person', async () => {
       const { customer } = makeCustomer();
       const order = await placeFor(customer);
