@@ -327,6 +327,19 @@ describe.each(testDatabases())('storage on %s', (kind) => {
       }
     });
 
+    test('is moved and copied to another bucket only within its limits, and within a bucket always', async () => {
+      const [from, small] = [await newBucket(), await newBucket({ public: false, fileSizeLimit: 5 })];
+      const nameOf = (bucket: unknown) => (bucket as { bucketId: string }).bucketId;
+      await from.upload('a.txt', 'content');
+      for (const way of ['move', 'copy'] as const) {
+        const answer = await from[way]('a.txt', 'a.txt', { destinationBucket: nameOf(small) });
+        expect(refusal(answer.error), way).toMatchObject({ statusCode: '413' });
+      }
+      await serviceClient.updateBucket(nameOf(from), { public: false, fileSizeLimit: 5 });
+      expect((await from.copy('a.txt', 'b.txt')).error).toBeNull();
+      expect((await from.move('a.txt', 'c.txt')).error).toBeNull();
+    });
+
     test('is copied with new metadata or over an existing object on request', async () => {
       const bucket = await newBucket();
       const name = (bucket as unknown as { bucketId: string }).bucketId;
@@ -677,6 +690,9 @@ describe.each(testDatabases())('storage on %s', (kind) => {
       const download = await bucket.createSignedUrl('in/a.txt', 60);
       const wrong = new URL(download.data?.signedUrl ?? '').searchParams.get('token') ?? '';
       expect((await stranger.uploadToSignedUrl('in/a.txt', wrong, 'x')).error).not.toBeNull();
+      // Nor can a URL for uploading download.
+      const url = download.data?.signedUrl.replace(/token=[^&]+/, `token=${again.data?.token}`) ?? '';
+      expect(await (await fetch(url)).json()).toMatchObject({ code: 'InvalidJWT' });
     });
   });
 

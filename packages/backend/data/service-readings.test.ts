@@ -62,6 +62,12 @@ describe.each(testDatabases())('edge cases of the table-query service on %s', (k
     expect(await ids('/lamps?select=id&order=id&offset=0&offset=2')).toEqual([3]);
   });
 
+  test('applies a filter to the embed that has its name, before one that is renamed', async () => {
+    expect(await json('/lamps?select=id,all:bulbs(id),bulbs(id)&bulbs.id=eq.2&id=eq.1')).toEqual([
+      { id: 1, all: [{ id: 1 }, { id: 2 }], bulbs: [{ id: 2 }] },
+    ]);
+  });
+
   test('rejects an empty order', async () => {
     const answer = await send('/lamps?order=');
     expect(answer.status).toBe(400);

@@ -140,6 +140,8 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
       const ranged = await raw('/books?select=id', { headers: { range: '0-1', prefer: 'count=exact' } });
       expect([ranged.status, ranged.headers.get('content-range')]).toEqual([206, '0-1/4']);
       expect(ranged.headers.get('preference-applied')).toBe('count=exact');
+      const last = await raw('/books?select=id', { headers: { range: '2-9', prefer: 'count=exact' } });
+      expect([last.status, last.headers.get('content-range')]).toEqual([206, '2-3/4']);
       expect((await raw('/books?select=id&id=gt.99')).headers.get('content-range')).toBe('*/*');
     });
 
@@ -152,6 +154,8 @@ describe.each(testDatabases())('the table-query service on %s', (kind) => {
         details: 'An offset of 5 was requested, but there are only 4 rows.',
         hint: null,
       });
+      const atEnd = await raw('/books?offset=4', { headers: { prefer: 'count=exact' } });
+      expect([atEnd.status, await atEnd.json()]).toEqual([206, []]);
       expect((await raw('/books?limit=-1')).status).toBe(416);
       expect((await raw('/books', { headers: { range: '3-1' } })).status).toBe(416);
     });

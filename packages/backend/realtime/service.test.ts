@@ -340,6 +340,8 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
         'select (extract(epoch from clock_timestamp()) * 1000)::float8 as now',
       );
       for (const n of [1, 2, 3]) await send({ n }, 'past', room, true);
+      // Anyone could have sent it.
+      await send({ n: 4 }, 'past', room);
       const received = new Collected<Message>();
       const channel = (await member()).channel(room, {
         config: { private: true, broadcast: { replay: { since: Number(rows[0]?.now), limit: 2 } } },

@@ -52,6 +52,23 @@ test('passes nothing of a packet on that is above a limit, and destroys its conn
   expect(Buffer.concat(passed)).toEqual(frameOf(1));
 });
 
+test('counts a small packet without the beginning of a frame as one, and a large one as none', async () => {
+  const { socket } = connection();
+  const counted: number[] = [];
+  const admit = (frames: number) => counted.push(frames) > 0;
+  new FrameGate(socket, Buffer.alloc(0), { maxFrames: 5, admit }).resume();
+  const frame = frameOf(2000);
+  for (const [from, end] of [
+    [0, 600],
+    [600, 1200],
+    [1200, 1201],
+  ]) {
+    socket.push(frame.subarray(from, end));
+    await settled();
+  }
+  expect(counted).toEqual([1, 0, 1]);
+});
+
 test('reads no further while its reader is paused', async () => {
   const { socket } = connection();
   const gate = new FrameGate(socket, Buffer.alloc(0), { maxFrames: 5, admit: () => true });
