@@ -74,8 +74,8 @@ function read(
     const unreadable = status.unreadable.filter((part) => part !== 'time');
     const statusText = status.answered ? (status.status ?? '').trim() : '';
     const isCompleted = /^completed$/i.test(statusText);
-    // Only with the reversal's own receipt and amount does `Completed` refer to the reversal.
-    const isOfReversal = isCompleted && status.receipt !== null && status.transactionCents !== null;
+    // Only with the reversal's own receipt does `Completed` refer to the reversal. The database compares the amount.
+    const isOfReversal = isCompleted && status.receipt !== null;
     const answer = {
       source: 'status_result' as const,
       result_code: status.resultCode,
