@@ -121,6 +121,26 @@ test('leaves a job that still runs to other processes', async () => {
   await stop();
 });
 
+test('does not claim a job again that it has not begun yet', async () => {
+  vi.useFakeTimers();
+  const asked: string[][] = [];
+  const { store } = openProject((busy) => {
+    asked.push(busy);
+    return asked.length === 1 ? ['a', 'b'] : [];
+  });
+  const dueJobs = createDueJobs(store.tables);
+  const runs: string[] = [];
+  const run = (name: string) => dueJobs.runIfDue(name, async () => runs.push(name));
+  await run('a');
+  await vi.advanceTimersByTimeAsync(3000);
+  await run('a');
+  await run('b');
+  expect([asked, runs]).toEqual([
+    [[], ['b']],
+    ['a', 'b'],
+  ]);
+});
+
 test('fails each job while the database does not answer, and asks again', async () => {
   let isUp = false;
   const down: typeof fetch = async () =>

@@ -36,3 +36,16 @@ test('retries a failed hourly job after a minute, and then returns to its interv
   expect(runs).toHaveLength(3);
   await stop();
 });
+
+test('retries a job at its own interval where that is shorter than a minute', async () => {
+  vi.useFakeTimers();
+  let runs = 0;
+  const run = async () => {
+    runs += 1;
+    throw new Error('away');
+  };
+  const stop = startJobs([{ name: 'frequent', everyMs: 3000, firstAfterMs: 0, run }], openLog('silent'));
+  await vi.advanceTimersByTimeAsync(6000);
+  expect(runs).toBe(3);
+  await stop();
+});

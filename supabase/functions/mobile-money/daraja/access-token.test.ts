@@ -7,6 +7,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { shopMigrations } from '../../../../scripts/databases/shop-migrations.ts';
 import { openTokenStore } from '../database/access-tokens.ts';
 import { connectDatabase } from '../database/client.ts';
+import { createAccessTokens } from './access-token.ts';
 import { connectDaraja, type DarajaClient } from './client.ts';
 import { queryPush } from './stk-query.ts';
 
@@ -60,6 +61,22 @@ async function openServices(kind: Parameters<typeof throwawayDatabase>[0]) {
     },
   };
 }
+
+test('a token that lives for a minute is used for half of it', async () => {
+  let [nowMs, requests] = [0, 0];
+  const tokens = createAccessTokens(
+    { baseUrl: 'https://daraja.test', ...defaultCredentials, transactionType: 'CustomerPayBillOnline' },
+    {
+      send: async () => Response.json({ access_token: `token ${++requests}`, expires_in: '60' }),
+      now: () => new Date(nowMs),
+      timeoutMs: 1000,
+      store: null,
+    },
+  );
+  const read: string[] = [];
+  for (nowMs of [0, 29_000, 31_000]) read.push(await tokens.get());
+  expect(read).toEqual(['token 1', 'token 1', 'token 2']);
+});
 
 /** Whether Daraja accepts the client's token. */
 async function isAuthorized(daraja: DarajaClient): Promise<boolean> {

@@ -243,6 +243,16 @@ describe.each(testDatabases())('on %s', (kind) => {
       await shop.control('faults', { script: [] });
     });
 
+    test('is not sent any more once another one had no answer', async () => {
+      const [first, second] = [await shop.refundOfPaidOrder(), await shop.refundOfPaidOrder()];
+      await shop.control('faults', { reversals: { kind: 'drop-connection', next: 1 } });
+      expect((await shop.shopDoes()).body).toMatchObject({ sent: 1 });
+      expect(await shop.row('refunds', first.refund.id)).toMatchObject({ status: 'unknown' });
+      expect(await shop.row('refunds', second.refund.id)).toMatchObject({ status: 'approved', tries: 0 });
+      await shop.shopDoes();
+      await shop.settled(second.refund.id, 'completed');
+    });
+
     test('with a lost result is settled by a status query about the payment', async () => {
       const { refund, payment } = await shop.refundOfPaidOrder();
       await shop.control('faults', { results: { kind: 'drop', next: 1 } });

@@ -404,6 +404,18 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await till.money(order)).toMatchObject({ money: 'paid' });
     });
 
+    test('a reversal that is listed before its payment puts the order under review, and is no payment', async () => {
+      const paid = line();
+      await add(
+        line({ transactiontype: 'Pay Bill Reversal', billreference: paid.transactionId, amount: '-951.00' }),
+      );
+      await add(paid);
+      await till.forgetPulls();
+      expect((await till.act('pull-statement')).body).toMatchObject({ newPayments: 1 });
+      expect(await till.money(order)).toMatchObject({ money: 'needs_review' });
+      expect(await waiting()).toMatchObject([{ problem: 'reversed' }]);
+    });
+
     test('a payment that M-PESA reversed without our request puts its order under review', async () => {
       const { body } = await payByHand();
       await becomes({ money: 'paid' });
