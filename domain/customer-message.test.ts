@@ -42,6 +42,12 @@ test('a failed delivery is told with its reason, if there is one to tell', () =>
     expect(write(body, { failure })).toBe('We could not deliver JJ-20261121-1234.');
 });
 
+test('only money that came is due back', () => {
+  const body = 'Cancelled.[ {due_back} goes back.]';
+  expect(write(body)).toBe('Cancelled. KSh 1,901.00 goes back.');
+  expect(write(body, { payment: null })).toBe('Cancelled.');
+});
+
 test("a customer's text is not a template", () => {
   expect(write('{name}!', { customer_name: '{total} [x] $& {link}' })).toBe('{total} [x] $& {link}!');
 });

@@ -27,6 +27,8 @@ test('money that came in part is neither collected again nor called missing', ()
   const resolved = { ...part, resolution: 'not_an_order' } as const;
   expect(describeMoneyToCollect({ ...order, parts: [resolved] })).toBe('NOT PAID. Collect KES 951.');
   expect(describeMissingPayment({ ...order, parts: [resolved] })).toBe('Not paid yet');
+  const assigned = { ...part, payment_id: 'a payment' };
+  expect(describeMoneyToCollect({ ...order, parts: [assigned] })).toBe('NOT PAID. Collect KES 951.');
   const inReview = { ...order, payments: [{ status: 'review' as const }], parts: [] };
   expect(describeMissingPayment(inReview)).toBe('Payment is being checked');
 });

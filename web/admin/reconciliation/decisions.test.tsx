@@ -1,6 +1,7 @@
 // Decisions about money for an order, on the screens where they are made.
 import { screen, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
+import { formatKes } from '../../../domain/money.ts';
 import { placeOrder, readOrder } from '../../../e2e/placed-orders.ts';
 import { asOwner } from '../../../e2e/staff-member.ts';
 import { openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
@@ -26,6 +27,24 @@ async function receive(received_cents: number, change: Record<string, unknown>):
 const chargeOf = async (id: string) =>
   (await readRows<{ charge_cents: number }>(`orders?id=eq.${id}&select=charge_cents`))[0]?.charge_cents ?? 0;
 const dialog = async () => within(await screen.findByRole('dialog'));
+
+test.each([20_000, -20_000])(
+  'an order whose money differs from its charge by %i cents says what came and what was due',
+  async (more) => {
+    const order = await placeOrder(shop, 'Another amount');
+    const charge = await chargeOf(order.id);
+    await asOwner(shop, '/rest/v1/rpc/confirm_till_payment', 'POST', {
+      order_id: order.id,
+      receipt: nextReceipt(),
+      received_cents: charge + more,
+      although_not_reported: true,
+    });
+    await openScreen(`/admin/orders/${order.id}`);
+    await (await dialog()).findByText(
+      new RegExp(`${formatKes(charge + more)} came instead of ${formatKes(charge)}\\. Agree on it`),
+    );
+  },
+);
 
 test('a payment to the till finds its order by the last digits of the phone, and is taken back', async () => {
   const phone = `07119${String(Date.now()).slice(-5)}`;

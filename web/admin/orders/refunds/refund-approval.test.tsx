@@ -2,14 +2,14 @@
 import { randomUUID } from 'node:crypto';
 import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, onTestFinished, test } from 'vitest';
+import { formatKes } from '../../../../domain/money.ts';
 import { changeOrder, placePaidOrder } from '../../../../e2e/placed-orders.ts';
 import { asOwner, makeAccount } from '../../../../e2e/staff-member.ts';
 import { openScreen, readRows, shop } from '../../../testing/staff-screens.tsx';
+import { queryClient } from '../../data/query-client.ts';
 
-/** A refund above the limit that a colleague requested. */
-async function requestedRefund(
-  name: string,
-): Promise<{ id: string; order_number: string; colleague: string }> {
+/** A cancelled order that was paid. */
+async function cancelPaidOrder(name: string, charge_cents: number) {
   const order = await placePaidOrder(shop, name);
   const receipt = `UKL${order.id.replaceAll('-', '').slice(0, 7).toUpperCase()}`;
   const payment_id = randomUUID();
@@ -17,12 +17,20 @@ async function requestedRefund(
     id: payment_id,
     order_id: order.id,
     phone: '+254711030101',
-    charge_cents: 150_100,
+    charge_cents,
     status: 'completed',
     receipt,
     completed_at: new Date().toISOString(),
   });
   await changeOrder(shop, order.id, { status: 'cancelled' });
+  return { order, payment_id, receipt };
+}
+
+/** A refund above the limit that a colleague requested. */
+async function requestedRefund(
+  name: string,
+): Promise<{ id: string; order_number: string; colleague: string }> {
+  const { order, payment_id, receipt } = await cancelPaidOrder(name, 150_100);
   const colleague = await makeAccount(shop, 'staff', randomUUID());
   const id = randomUUID();
   await asOwner(shop, '/rest/v1/refunds', 'POST', {
@@ -97,4 +105,21 @@ test('the requester reads who can approve a refund, and cannot do it', async () 
   const region = within(await screen.findByRole('region', { name: 'Refunds that wait for you' }));
   await region.findByText(/You requested it, so it needs the approval of .*@.*, notified by mail/);
   expect(region.queryByRole('button', { name: /Approve/ })).toBeNull();
+});
+
+test.each([
+  [0, 'is sent by one member'],
+  [100, 'needs a colleague'],
+])('a refund of the limit and %i cents %s', async (more, meaning) => {
+  const [settings] = await readRows<{ refund_approval_above: number }>('store_settings');
+  const cents = (settings?.refund_approval_above ?? 0) + more;
+  const { order } = await cancelPaidOrder('Approval limit', cents);
+  const opened = await openScreen(`/admin/orders/${order.id}`);
+  const refund = `Send back ${formatKes(cents)}`;
+  await opened.press(await screen.findByRole('button', { name: `${refund} by M-PESA` }));
+  const question = within(await screen.findByRole('dialog', { name: `${refund}?` }));
+  await waitFor(() => expect(queryClient.getQueryData(['settings', 'row'])).toBeTruthy());
+  await question.findByRole('button', {
+    name: meaning === 'needs a colleague' ? 'Ask for approval' : refund,
+  });
 });

@@ -199,6 +199,7 @@ test.each<[string, Partial<BookRow>, boolean]>([
   ['an order, with a refund under way', { refund_status: 'requested' }, false],
   ['an order, with a withdrawn refund', { refund_status: 'withdrawn' }, true],
   ['an order, with change owed', { owed_cents: 100 }, false],
+  ['an order, with change sent back', { owed_cents: 0, returned_cents: 100 }, false],
 ])('money of %s can be taken back: %j', (_, change, expected) => {
   expect(canTakeBack(assigned(change))).toBe(expected);
 });

@@ -68,6 +68,11 @@ test.each<[string, MoneyOfOrder, RegExp]>([
     /KES 470 that the order has.* Assign it/,
   ],
   [
+    'a part that makes the whole charge only with another one',
+    { ...waiting, cents: 20_000, waitingCents: 48_100, bookedCents: 47_000, paymentStatus: 'needs_review' },
+    /other KES 281 .* whole charge .* Assign each/,
+  ],
+  [
     'a part of an order that other money paid',
     { ...waiting, paymentStatus: 'paid', bookedCents: charge },
     /paid without it/,
