@@ -8,6 +8,8 @@ comment on column public.deliveries.taken_by is 'Email address of the staff memb
 comment on column public.deliveries.ready_at is 'When the order was packed, at the latest when its rider took it. Null: not packed.';
 comment on column public.deliveries.failure_reason is 'Why the delivery failed, as staff stated it. Null: it has not failed, or nobody said why.';
 comment on column public.deliveries.failures is 'How often the goods came back.';
+comment on column public.outbox_messages.event_key is
+  'Event key: distinguishes messages of one kind and order. Empty, the id of the refund, or the number of payments that were taken back or of failed deliveries; of newsletter mails the subscription''s id; of messages to staff the id of the incident or the refund.';
 
 alter table public.message_templates drop constraint "a template is of a kind that is known";
 
@@ -28,6 +30,50 @@ alter table public.order_events add constraint "a kind of event is known" CHECK 
 alter table public.outbox_messages add constraint "a kind of message is known" CHECK ((kind = ANY (ARRAY['order_received'::text, 'order_paid'::text, 'order_payment_held'::text, 'order_payment_corrected'::text, 'order_on_its_way'::text, 'delivery_failed'::text, 'order_delivered'::text, 'order_refunded'::text, 'order_cancelled'::text, 'order_expired'::text, 'newsletter_confirmation'::text, 'prompts_paused'::text, 'prompts_resumed'::text, 'refund_to_approve'::text])));
 
 alter table public.deliveries add constraint "a reason of a failed delivery is known" CHECK ((failure_reason = ANY (ARRAY['nobody_there'::text, 'no_answer'::text, 'address_not_found'::text, 'not_accepted'::text, 'damaged'::text, 'rider_problem'::text, 'other'::text])));
+
+create or replace function private.mark_order_paid(order_id uuid) returns text
+language plpgsql set search_path = '' as $$
+declare
+  paid_order public.orders;
+  needs_review boolean := false;
+begin
+  select * into strict paid_order from public.orders as o where o.id = mark_order_paid.order_id;
+  -- Another amount than the charge needs review; such an order holds no units.
+  if paid_order.payment_status = 'unpaid' and exists (
+    select from public.payments as p
+    where p.order_id = paid_order.id and p.status = 'completed' and not p.needs_refund
+      and p.charge_cents <> paid_order.charge_cents
+  ) then
+    if paid_order.reserved_until is not null then
+      perform private.return_units(paid_order.id);
+    end if;
+    needs_review := true;
+  elsif paid_order.reserved_until is null then
+    -- Late money: the units were returned. They are taken again, unless too few are left or a product was deleted.
+    needs_review := not exists (
+      select from public.order_items as i where i.order_id = paid_order.id having bool_and(i.product_id is not null)
+    ) or not private.take_units(paid_order.id);
+  end if;
+  if needs_review then
+    update public.orders as o
+    set payment_status = 'needs_review', payment_method = 'mpesa', reserved_until = null, updated_at = now()
+    where o.id = paid_order.id;
+    return 'paid_needs_review';
+  end if;
+  update public.orders as o
+  set payment_status = 'paid', payment_method = 'mpesa',
+      status = case when private.is_before_work(o.status) then 'processing' else o.status end,
+      reserved_until = null, updated_at = now()
+  where o.id = paid_order.id;
+  -- The promise of the delivery time counts from the payment, also where staff assigned a rider before it.
+  insert into public.deliveries (order_id) values (paid_order.id)
+  on conflict on constraint "an order is delivered once" do update set created_at = excluded.created_at;
+  return 'paid';
+end
+$$;
+
+comment on function private.mark_order_paid is
+  'Marks an order as paid and creates its delivery, or puts it under review: another amount than the charge, or too few units left. Returns the outcome: paid or paid_needs_review. The caller has locked the order.';
 
 create or replace function private.before_delivery_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
@@ -449,7 +495,6 @@ declare
   item_text constant text := format(folded, 'i.product_name');
   rider_text constant text := format(folded, 'private.rider_text(d)');
   is_open constant text := $sql$private.is_open_order(o.status)$sql$;
-  is_open_delivery constant text := $sql$private.is_open_delivery(d.delivery_status)$sql$;
   is_refund_due constant text := $sql$((o.payment_status = 'paid' and o.status = 'cancelled') or exists (
     select from public.payments as p where p.order_id = o.id and p.needs_refund and p.refunded_at is null and p.status = 'completed'))$sql$;
   is_review_due constant text := $sql$(o.payment_status = 'needs_review' or (o.payment_status = 'unpaid' and exists (
@@ -505,8 +550,7 @@ begin
   else
     indexed := indexed || case when filters.status is not null then format('d.delivery_status = %L', filters.status) end;
     indexed := indexed || case filters.due
-      when 'late' then is_open_delivery || $sql$ and d.created_at < now() - private.delivery_promise()
-        and (select o.status from public.orders as o where o.id = d.order_id) <> 'cancelled'$sql$
+      when 'late' then $sql$d.delivery_status <> 'delivered' and d.created_at < now() - private.delivery_promise()$sql$
       else case when filters.due is not null then 'false' end
     end;
   end if;
@@ -583,6 +627,13 @@ begin
       select o.id from public.orders as o where o.payment_status = 'needs_review'
       union
       select p.order_id from public.payments as p where p.status = 'review'$sql$;
+    is_broad := false;
+  end if;
+  if not is_orders and filters.due = 'late' then
+    -- As among orders. Failed deliveries are in no index of open ones, so that these come from their orders.
+    checked := checked || (is_open || $sql$ and o.payment_status = 'paid'$sql$);
+    is_exact := false;
+    candidates := 'select o.id from public.orders as o where ' || is_open || $sql$ and o.payment_status = 'paid'$sql$;
     is_broad := false;
   end if;
   if is_orders and filters.payment = 'refund_due' then
@@ -664,7 +715,10 @@ comment on function private.failure_event_key is
 create or replace function private.queue_messages_of_delivery(old public.deliveries, new public.deliveries) returns void
 language plpgsql set search_path = '' as $$
 begin
-  if new.delivery_status = 'failed' and old.delivery_status <> 'failed' and new.failure_reason is not null then
+  -- The words speak of a payment.
+  if new.delivery_status = 'failed' and old.delivery_status <> 'failed' and new.failure_reason is not null and exists (
+    select from public.orders as o where o.id = new.order_id and o.payment_status = 'paid'
+  ) then
     perform private.queue_order_messages(
       new.order_id, 'delivery_failed', private.failure_event_key(new.order_id), due_at => now() + private.undo_window()
     );
@@ -866,12 +920,12 @@ $$;
 insert into public.message_templates (kind, channel, subject, body, default_subject, default_body)
 select kind, channel, subject, body, subject, body
 from (values
-  ('delivery_failed', 'text', null, '{shop}: we could not deliver {order}[: {failure}]. We will call you and try again. Or call {shop_phone}.'),
+  ('delivery_failed', 'text', null, '{shop}: we could not deliver {order}[: {failure}]. We will call you about what happens next. Or call {shop_phone}.'),
   ('delivery_failed', 'mail', 'We could not deliver your order {order}', $text$Habari {name},
 
-We tried to deliver your order {order} and could not[: {failure}]. Nothing is lost: your drinks are back in our fridge, and your payment is safe.
+We tried to deliver your order {order} and could not[: {failure}]. Your payment is safe.
 
-We will call you and try again. If another time or place is better, call us at {shop_phone}.
+We will call you to agree on what happens next: another try, or your money back. You can also call us at {shop_phone}.
 
 Your order:
 {link}

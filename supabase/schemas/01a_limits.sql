@@ -1,5 +1,5 @@
--- Limits of calls per network of the caller and time window (docs/decisions/limits.md). Their values are rows of private.limits, in the
--- migrations.
+-- Limits of calls per network of the caller and time window (docs/decisions/limits.md). Their values are rows of private.limits
+-- (27_rows.sql).
 
 create unlogged table private.rate_limits (
   bucket text not null,

@@ -182,7 +182,9 @@ begin
       status = case when private.is_before_work(o.status) then 'processing' else o.status end,
       reserved_until = null, updated_at = now()
   where o.id = paid_order.id;
-  insert into public.deliveries (order_id) values (paid_order.id) on conflict do nothing;
+  -- The promise of the delivery time counts from the payment, also where staff assigned a rider before it.
+  insert into public.deliveries (order_id) values (paid_order.id)
+  on conflict on constraint "an order is delivered once" do update set created_at = excluded.created_at;
   return 'paid';
 end
 $$;

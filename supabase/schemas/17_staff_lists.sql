@@ -115,7 +115,6 @@ declare
   item_text constant text := format(folded, 'i.product_name');
   rider_text constant text := format(folded, 'private.rider_text(d)');
   is_open constant text := $sql$private.is_open_order(o.status)$sql$;
-  is_open_delivery constant text := $sql$private.is_open_delivery(d.delivery_status)$sql$;
   is_refund_due constant text := $sql$((o.payment_status = 'paid' and o.status = 'cancelled') or exists (
     select from public.payments as p where p.order_id = o.id and p.needs_refund and p.refunded_at is null and p.status = 'completed'))$sql$;
   is_review_due constant text := $sql$(o.payment_status = 'needs_review' or (o.payment_status = 'unpaid' and exists (
@@ -171,8 +170,7 @@ begin
   else
     indexed := indexed || case when filters.status is not null then format('d.delivery_status = %L', filters.status) end;
     indexed := indexed || case filters.due
-      when 'late' then is_open_delivery || $sql$ and d.created_at < now() - private.delivery_promise()
-        and (select o.status from public.orders as o where o.id = d.order_id) <> 'cancelled'$sql$
+      when 'late' then $sql$d.delivery_status <> 'delivered' and d.created_at < now() - private.delivery_promise()$sql$
       else case when filters.due is not null then 'false' end
     end;
   end if;
@@ -249,6 +247,13 @@ begin
       select o.id from public.orders as o where o.payment_status = 'needs_review'
       union
       select p.order_id from public.payments as p where p.status = 'review'$sql$;
+    is_broad := false;
+  end if;
+  if not is_orders and filters.due = 'late' then
+    -- As among orders. Failed deliveries are in no index of open ones, so that these come from their orders.
+    checked := checked || (is_open || $sql$ and o.payment_status = 'paid'$sql$);
+    is_exact := false;
+    candidates := 'select o.id from public.orders as o where ' || is_open || $sql$ and o.payment_status = 'paid'$sql$;
     is_broad := false;
   end if;
   if is_orders and filters.payment = 'refund_due' then

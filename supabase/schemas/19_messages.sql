@@ -41,7 +41,7 @@ comment on table public.outbox_messages is
   'Messages to customers and staff. sending: being handed over. unsure: may have been sent, so only staff send it again. over_budget: withheld by a limit or daily budget (problem says which) until the order is paid or staff send it. subject and body: of the last attempt.';
 comment on column public.outbox_messages.order_id is 'Null for newsletter mails and messages to staff.';
 comment on column public.outbox_messages.event_key is
-  'Event key: distinguishes messages of one kind and order. Empty, or the id of the refund; of newsletter mails the subscription''s id; of messages to staff the id of the incident or the refund.';
+  'Event key: distinguishes messages of one kind and order. Empty, the id of the refund, or the number of payments that were taken back or of failed deliveries; of newsletter mails the subscription''s id; of messages to staff the id of the incident or the refund.';
 comment on column public.outbox_messages.recipient is 'Email address, or phone as +254….';
 comment on column public.outbox_messages.gateway_reference is 'Id from the text message gateway.';
 comment on column public.outbox_messages.resent_by is 'Email address of the staff member who sent it again.';
@@ -140,7 +140,10 @@ comment on function private.failure_event_key is
 create function private.queue_messages_of_delivery(old public.deliveries, new public.deliveries) returns void
 language plpgsql set search_path = '' as $$
 begin
-  if new.delivery_status = 'failed' and old.delivery_status <> 'failed' and new.failure_reason is not null then
+  -- The words speak of a payment.
+  if new.delivery_status = 'failed' and old.delivery_status <> 'failed' and new.failure_reason is not null and exists (
+    select from public.orders as o where o.id = new.order_id and o.payment_status = 'paid'
+  ) then
     perform private.queue_order_messages(
       new.order_id, 'delivery_failed', private.failure_event_key(new.order_id), due_at => now() + private.undo_window()
     );

@@ -108,12 +108,12 @@ Follow it here:
 {shop}
 {shop_phone}
 {shop_email}$text$),
-  ('delivery_failed', 'text', null, '{shop}: we could not deliver {order}[: {failure}]. We will call you and try again. Or call {shop_phone}.'),
+  ('delivery_failed', 'text', null, '{shop}: we could not deliver {order}[: {failure}]. We will call you about what happens next. Or call {shop_phone}.'),
   ('delivery_failed', 'mail', 'We could not deliver your order {order}', $text$Habari {name},
 
-We tried to deliver your order {order} and could not[: {failure}]. Nothing is lost: your drinks are back in our fridge, and your payment is safe.
+We tried to deliver your order {order} and could not[: {failure}]. Your payment is safe.
 
-We will call you and try again. If another time or place is better, call us at {shop_phone}.
+We will call you to agree on what happens next: another try, or your money back. You can also call us at {shop_phone}.
 
 Your order:
 {link}

@@ -40,6 +40,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     place,
     pay,
     setStatus,
+    handOver,
     eventsOf,
   } = shop;
   let product: string;
@@ -249,6 +250,40 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await texts()).not.toContain('delivery_failed 1');
     });
 
+    test('is late like its order', async () => {
+      await moveOn('on_the_way', rider);
+      await fail();
+      const counts = async () => [
+        await asStaff<number>('count_orders', { due: 'late' }),
+        await asStaff<number>('count_deliveries', { due: 'late' }),
+      ];
+      const before = await counts();
+      await database.query(
+        `update public.deliveries set created_at = now() - interval '61 minutes' where order_id = $1`,
+        [order.id],
+      );
+      expect(await counts()).toEqual(before.map((count) => count + 1));
+    });
+
+    test('of an unpaid order tells the customer nothing about a payment', async () => {
+      const unpaid = await place(product);
+      await asStaff('assign_delivery', { order_id: unpaid.id, ...rider });
+      await handOver(unpaid, 'shipped');
+      const { id, delivery_status } = await read(unpaid);
+      await asStaff('set_delivery_status', {
+        delivery_id: id,
+        status: 'failed',
+        expected_status: delivery_status,
+        failure_reason: 'damaged',
+      });
+      expect(
+        await readColumn(
+          `select kind from public.outbox_messages where order_id = $1 and kind = 'delivery_failed'`,
+          [unpaid.id],
+        ),
+      ).toEqual([]);
+    });
+
     test('because its order is cancelled is no failed try', async () => {
       await moveOn('on_the_way', rider);
       await setStatus(order, 'cancelled');
@@ -297,6 +332,23 @@ describe.each(testDatabases())('on %s', (kind) => {
       409,
       'delivery_changed',
     );
+  });
+
+  test('an order is due from its payment, also with a rider who was assigned before', async () => {
+    const early = await place(product);
+    await asStaff('assign_delivery', { order_id: early.id, ...rider });
+    await database.query(
+      `update public.deliveries set created_at = now() - interval '2 hours' where order_id = $1`,
+      [early.id],
+    );
+    await pay(early);
+    expect(
+      await readValue<boolean>(
+        `select created_at > now() - interval '1 minute' from public.deliveries where order_id = $1`,
+        [early.id],
+      ),
+    ).toBe(true);
+    expect(await read(early)).toMatchObject({ step: 'prepare', delivery_person: 'Brian' });
   });
 
   test('a step that does not exist is refused', async () => {
