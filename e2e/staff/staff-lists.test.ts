@@ -247,6 +247,20 @@ describe.each(
     await rowOf(page, 'Chebet Ruto').waitFor();
   });
 
+  story('the queue of the day fits the screen and is accessible', async ({ newVisitor }) => {
+    const { page } = await newVisitor();
+    await enterAsStaff(shop, page, '/admin/today');
+    const waiting = page.getByRole('region', { name: /^To prepare/ });
+    await waiting.getByText(`2 × ${drink}`, { exact: true }).first().waitFor();
+    await waiting.getByText('=Blue gate, ring twice').first().waitFor();
+    await expectAccessible(page, 'the queue of the day');
+    expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(
+      0,
+    );
+    for (const button of await waiting.getByRole('button').all())
+      expect(await heightOf(button)).toBeGreaterThanOrEqual(44);
+  });
+
   story('an order is handed over with six presses and no typing', async ({ newVisitor }) => {
     const { order_number, id } = await makeOrder(`Handover ${where}`, 5, {
       receipt: isPhone ? 'UKL3AB13AA' : 'UKL3AB13AB',
