@@ -4,8 +4,8 @@ import type { ServerBuild } from 'react-router';
 import { createServer, isRunnableDevEnvironment } from 'vite';
 import { openLog } from '../server/monitoring/log.ts';
 import { startShop } from '../server/shop.ts';
-import { readConfig } from '../server/start/config.ts';
 import { describeShop } from '../server/start/describe-shop.ts';
+import { readConfig } from '../server/start/settings/config.ts';
 
 const root = process.cwd();
 if (existsSync('.env')) process.loadEnvFile('.env');

@@ -1,8 +1,8 @@
 // `npm run hosted:check`: lists what the configured hosted project lacks, and how to add it.
 import { existsSync } from 'node:fs';
 import { WrongSetting } from '@jani-juice/backend/settings';
-import { readConfig } from '../server/start/config.ts';
-import { checkHostedProject } from '../server/start/hosted-project.ts';
+import { checkHostedProject } from '../server/start/hosted/hosted-project.ts';
+import { readConfig } from '../server/start/settings/config.ts';
 
 if (existsSync('.env')) process.loadEnvFile('.env');
 try {

@@ -7,7 +7,7 @@ readOwnSettings();
 const { env } = process;
 const dataDir = resolve(root, env.DATA_DIR?.trim() || 'data');
 mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-// As in server/start/config.ts: processes on one database share a simulator.
+// As in server/start/settings/config.ts: processes on one database share a simulator.
 const port = env.DATABASE_URL?.trim() ? 4010 : Number(env.PORT?.trim() || 3000) + 1;
 env.DARAJA_PORT ||= env.SIMULATOR_PORT?.trim() || String(port);
 env.DARAJA_LEDGER_FILE ||= join(dataDir, 'daraja-simulator.jsonl');

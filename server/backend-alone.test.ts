@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { type BackendAlone, startBackendAlone } from './backend-alone.ts';
 import { openLog } from './monitoring/log.ts';
-import { readConfig } from './start/config.ts';
+import { readConfig } from './start/settings/config.ts';
 
 const sharedSecret = '37c304f8-51aa-419a-a1af-06154e63707a';
 let folder: string;

@@ -20,8 +20,8 @@ import { createMessages } from './messages/messages.ts';
 import { exitForRestart } from './monitoring/end-broken.ts';
 import { type Log, openLog } from './monitoring/log.ts';
 import { watchLoop } from './monitoring/watch-loop.ts';
-import { type Config, readConfig } from './start/config.ts';
 import { claimDatabase, openDatabase, openFiles, readConfiguredKeys } from './start/persistence.ts';
+import { type Config, readConfig } from './start/settings/config.ts';
 import { describeStartFailure } from './start/start-failure.ts';
 
 const serviceNames = ['auth', 'rest', 'storage', 'functions', 'realtime'] as const;

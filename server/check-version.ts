@@ -4,9 +4,9 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { refuseNewer } from '@jani-juice/backend/database';
 import { FolderInUse } from '@jani-juice/backend/files';
-import { readConfig } from './start/config.ts';
 import { openDatabase } from './start/persistence.ts';
 import { migrationsOf } from './start/prepare-database.ts';
+import { readConfig } from './start/settings/config.ts';
 import { describeStartFailure } from './start/start-failure.ts';
 
 /**

@@ -5,8 +5,8 @@ import type { ServerBuild } from 'react-router';
 import { openLog } from './monitoring/log.ts';
 import { watchLoop } from './monitoring/watch-loop.ts';
 import { type Shop, startShop } from './shop.ts';
-import { readConfig } from './start/config.ts';
 import { describeFirstAdmin, describeShop } from './start/describe-shop.ts';
+import { readConfig } from './start/settings/config.ts';
 import { describeStartFailure } from './start/start-failure.ts';
 
 /**

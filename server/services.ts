@@ -14,11 +14,11 @@ import { signedInLimits, visitorLimits } from './http/visitor-limits.ts';
 import type { OutgoingMessages } from './messages/messages.ts';
 import { convertInvitations } from './messages/staff-invitation.ts';
 import type { Log } from './monitoring/log.ts';
-import type { Config } from './start/config.ts';
-import { darajaSettings } from './start/daraja-settings.ts';
 import { openFiles } from './start/persistence.ts';
-import { shopRealtime } from './start/shop-realtime.ts';
-import { staffSignIn } from './start/staff-sign-in.ts';
+import type { Config } from './start/settings/config.ts';
+import { darajaSettings } from './start/settings/daraja-settings.ts';
+import { shopRealtime } from './start/settings/shop-realtime.ts';
+import { staffSignIn } from './start/settings/staff-sign-in.ts';
 
 interface ServiceDependencies {
   config: Config;

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { openLog } from './monitoring/log.ts';
 import { startShop } from './shop.ts';
-import { readConfig } from './start/config.ts';
+import { readConfig } from './start/settings/config.ts';
 
 test('closes WebSockets with a close frame when the shop stops, without waiting for clients', async () => {
   const root = fileURLToPath(new URL('..', import.meta.url));

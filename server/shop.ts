@@ -33,16 +33,16 @@ import { createPageViews } from './pages/page-views.ts';
 import { createShareImages } from './pages/share-images/share-images.ts';
 import { startServices } from './services.ts';
 import { type Clients, openClients } from './start/clients.ts';
-import type { Config } from './start/config.ts';
 import {
   ensureFirstAdmin,
   type FirstAdmin,
   type FirstAdminOptions,
   retryFirstAdmin,
 } from './start/first-admin.ts';
-import { checkHostedProject } from './start/hosted-project.ts';
+import { checkHostedProject } from './start/hosted/hosted-project.ts';
 import { claimDatabase, openDatabase, readConfiguredKeys } from './start/persistence.ts';
 import { prepareDatabase } from './start/prepare-database.ts';
+import type { Config } from './start/settings/config.ts';
 import { startSimulator } from './start/simulator.ts';
 
 /** Maximum bytes on disk of share images, several hundred kilobytes each. */

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { readConfig } from '../../server/start/config.ts';
+import { readConfig } from '../../server/start/settings/config.ts';
 import { startArguments } from '../tests/start-arguments.ts';
 import { memoryEnvironment } from './memory-settings.mjs';
 

@@ -14,7 +14,7 @@ import { RealtimeClient } from '@supabase/realtime-js';
 import { StorageClient } from '@supabase/storage-js';
 import { importJWK, SignJWT } from 'jose';
 import { WebSocket } from 'ws';
-import { shopRealtime } from '../../server/start/shop-realtime.ts';
+import { shopRealtime } from '../../server/start/settings/shop-realtime.ts';
 import { shopMigrations } from '../databases/shop-migrations.ts';
 
 export interface OpenServices {

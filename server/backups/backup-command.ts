@@ -7,15 +7,15 @@ import { createDiskFiles } from '@jani-juice/backend/storage';
 import { formatKes } from '../../domain/money.ts';
 import { openLog } from '../monitoring/log.ts';
 import { watchLoop } from '../monitoring/watch-loop.ts';
-import { type Config, readConfig } from '../start/config.ts';
 import { openDatabase, openFiles } from '../start/persistence.ts';
+import { type Config, readConfig } from '../start/settings/config.ts';
 import { describeStartFailure } from '../start/start-failure.ts';
 import { BrokenArchive } from './archive.ts';
 import { createBackups } from './backups.ts';
-import { Refused } from './create-database.ts';
-import { type Moved, type MoveTarget, moveShop } from './move-shop.ts';
+import { Refused } from './copying/create-database.ts';
+import { ContentMismatch } from './copying/write-rows.ts';
+import { type Moved, type MoveTarget, moveShop } from './moves/move-shop.ts';
 import { restoreBackup } from './restore-backup.ts';
-import { ContentMismatch } from './write-rows.ts';
 
 const ofProject = "The database belongs to a Supabase project: the project's own backups apply.";
 

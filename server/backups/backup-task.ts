@@ -6,11 +6,11 @@ import { openPglite } from '@jani-juice/backend/pglite';
 import { openPostgresql } from '@jani-juice/backend/postgresql';
 import { migrationsOf } from '../start/prepare-database.ts';
 import { type Entry, entriesOf, unpackArchive, writeArchive } from './archive.ts';
-import { createEmbedded } from './create-database.ts';
-import { differenceOf, type Figures, readFigures } from './figures.ts';
+import { createEmbedded } from './copying/create-database.ts';
+import { differenceOf, type Figures, readFigures } from './copying/figures.ts';
+import { backupRows, databaseRows, entriesOfRows } from './copying/row-source.ts';
+import { ContentMismatch } from './copying/write-rows.ts';
 import { type Content, type Manifest, manifestName, readManifest } from './manifest.ts';
-import { backupRows, databaseRows, entriesOfRows } from './row-source.ts';
-import { ContentMismatch } from './write-rows.ts';
 
 /** A backup to make. */
 export interface BackupTask {

@@ -25,9 +25,9 @@ import { openLog } from '../monitoring/log.ts';
 import { BrokenArchive, type Entry, entriesOf, unpackArchive, writeArchive } from './archive.ts';
 import { verifyBackup } from './backup-task.ts';
 import { type Backups, createBackups, isDue } from './backups.ts';
-import { Refused } from './create-database.ts';
+import { Refused } from './copying/create-database.ts';
+import type { Figures } from './copying/figures.ts';
 import { copyOfEmbedded } from './embedded.ts';
-import type { Figures } from './figures.ts';
 import { type FormerManifest, type Manifest, manifestName, readManifest } from './manifest.ts';
 import { restoreBackup } from './restore-backup.ts';
 

@@ -7,10 +7,10 @@ import { fileURLToPath } from 'node:url';
 import type { Database } from '@jani-juice/backend/database';
 import { syncFile } from '@jani-juice/backend/files';
 import type { Log } from '../monitoring/log.ts';
-import type { Config } from '../start/config.ts';
+import type { Config } from '../start/settings/config.ts';
 import type { BackupTask } from './backup-task.ts';
+import type { Figures } from './copying/figures.ts';
 import { copyOfEmbedded } from './embedded.ts';
-import type { Figures } from './figures.ts';
 
 export interface BackupOptions {
   database: Database;

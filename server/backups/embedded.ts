@@ -4,7 +4,7 @@ import { copyFile, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Database } from '@jani-juice/backend/database';
 import { type Entry, entriesOf } from './archive.ts';
-import { type Figures, readFigures } from './figures.ts';
+import { type Figures, readFigures } from './copying/figures.ts';
 
 // Files of the running server, which a copy must not contain. The needed part of the write-ahead log is added later.
 const leftOut =

@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { AppliedMigration } from '@jani-juice/backend/database';
 import { BrokenArchive } from './archive.ts';
-import type { Figures } from './figures.ts';
-import type { Digest } from './table-rows.ts';
+import type { Figures } from './copying/figures.ts';
+import type { Digest } from './copying/table-rows.ts';
 
 /** What a shop's database contains besides the rows themselves. */
 export interface Content {

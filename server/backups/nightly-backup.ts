@@ -2,7 +2,7 @@
 import type { Database } from '@jani-juice/backend/database';
 import type { Job } from '../jobs/jobs.ts';
 import type { Log } from '../monitoring/log.ts';
-import type { Config } from '../start/config.ts';
+import type { Config } from '../start/settings/config.ts';
 import { createBackups } from './backups.ts';
 
 /**

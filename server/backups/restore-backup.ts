@@ -6,10 +6,10 @@ import { openPglite } from '@jani-juice/backend/pglite';
 import { createDiskFiles, type FileStore } from '@jani-juice/backend/storage';
 import { unpackArchive } from './archive.ts';
 import { compareFigures } from './backup-task.ts';
-import { copyFiles } from './copy-files.ts';
-import { createEmbedded, createInPostgresql, findOccupant, Refused } from './create-database.ts';
+import { copyFiles } from './copying/copy-files.ts';
+import { createEmbedded, createInPostgresql, findOccupant, Refused } from './copying/create-database.ts';
+import { backupRows, databaseRows, type RowSource } from './copying/row-source.ts';
 import { type FormerManifest, type Manifest, readManifest } from './manifest.ts';
-import { backupRows, databaseRows, type RowSource } from './row-source.ts';
 
 export interface RestoreOptions {
   archive: string;

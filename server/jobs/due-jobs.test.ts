@@ -2,7 +2,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { createStore } from '../../supabase/store.ts';
 import type { OutgoingMessages } from '../messages/messages.ts';
 import type { Log } from '../monitoring/log.ts';
-import { readConfig } from '../start/config.ts';
+import { readConfig } from '../start/settings/config.ts';
 import { createDueJobs, whenDue } from './due-jobs.ts';
 import { type Job, startJobs } from './jobs.ts';
 import { shopJobs } from './shop-jobs.ts';

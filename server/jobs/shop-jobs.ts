@@ -8,7 +8,7 @@ import { sendDueMessages } from '../messages/outbox.ts';
 import { emptyOutboxFolder } from '../messages/outbox-folder.ts';
 import type { Log } from '../monitoring/log.ts';
 import { type BuildFiles, storeBuildFiles } from '../pages/build-files/build-files.ts';
-import type { Config } from '../start/config.ts';
+import type { Config } from '../start/settings/config.ts';
 import { registerAtSimulator } from '../start/simulator.ts';
 import { createDueJobs, type DueJobs, whenDue } from './due-jobs.ts';
 import { expireReservations } from './expire-reservations.ts';

@@ -2,7 +2,7 @@
 import type { Database } from '@jani-juice/backend/database';
 import type { ApiKeys } from '@jani-juice/backend/settings';
 import type { Log } from '../monitoring/log.ts';
-import { createServiceWatch } from '../start/hosted-services.ts';
+import { createServiceWatch } from '../start/hosted/hosted-services.ts';
 import { followPageChanges } from './follow-page-changes.ts';
 import type { PageCache } from './page-cache.ts';
 import { changedTags } from './page-changes.ts';

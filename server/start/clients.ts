@@ -4,7 +4,7 @@ import type { FairShare } from '@jani-juice/backend/limits';
 import type { ApiKeys } from '@jani-juice/backend/settings';
 import { createStore, type Store } from '../../supabase/store.ts';
 import { createSharedFetch, jobCalls } from '../http/shared-calls.ts';
-import type { Config } from './config.ts';
+import type { Config } from './settings/config.ts';
 
 export interface Clients {
   /** Of the services; the shop's own URL where they run in this process. */

@@ -10,8 +10,8 @@ import { shopMigrations } from '../../scripts/databases/shop-migrations.ts';
 import { createStore, type Store } from '../../supabase/store.ts';
 import { openLog } from '../monitoring/log.ts';
 import { type Shop, startShop } from '../shop.ts';
-import { readConfig } from './config.ts';
 import { ensureFirstAdmin, type FirstAdmin, retryFirstAdmin } from './first-admin.ts';
+import { readConfig } from './settings/config.ts';
 
 const email = 'admin@jani.example';
 

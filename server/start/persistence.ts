@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type Database, type DatabaseError, receivesNotifications } from '@jani-juice/backend/database';
 import { type ApiKeys, type GivenKeys, WrongSetting } from '@jani-juice/backend/settings';
 import { createDiskFiles, createS3Files, type FileStore } from '@jani-juice/backend/storage';
-import type { Config } from './config.ts';
+import type { Config } from './settings/config.ts';
 
 /** The configurable keys. */
 export function readConfiguredKeys({ configuredKeys: keys, backend }: Config): GivenKeys {

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Database, type MigrationSource, migrate } from '@jani-juice/backend/database';
 import type { Log } from '../monitoring/log.ts';
-import type { Config } from './config.ts';
+import type { Config } from './settings/config.ts';
 
 /**
  * The migrations of a shop, in the order they apply.

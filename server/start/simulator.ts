@@ -6,7 +6,7 @@ import type { Setup } from '../../domain/payment-setup.ts';
 import type { Store } from '../../supabase/store.ts';
 import type { Job } from '../jobs/jobs.ts';
 import type { Log } from '../monitoring/log.ts';
-import type { Config } from './config.ts';
+import type { Config } from './settings/config.ts';
 
 /**
  * Starts the simulator, or uses the one that another process of this shop has started.

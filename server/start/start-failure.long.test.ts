@@ -7,7 +7,7 @@ import { DatabaseError, OtherVersion } from '@jani-juice/backend/database';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openLog } from '../monitoring/log.ts';
 import { startShop } from '../shop.ts';
-import { readConfig } from './config.ts';
+import { readConfig } from './settings/config.ts';
 import { describeStartFailure } from './start-failure.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));

@@ -8,7 +8,7 @@ import { shopMigrations } from '../../scripts/databases/shop-migrations.ts';
 import { freePort } from '../../scripts/tests/free-port.ts';
 import { openLog } from '../../server/monitoring/log.ts';
 import { startShop } from '../../server/shop.ts';
-import { readConfig } from '../../server/start/config.ts';
+import { readConfig } from '../../server/start/settings/config.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {

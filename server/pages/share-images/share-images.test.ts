@@ -10,7 +10,7 @@ import { shareImagePath } from '../../../domain/share-image.ts';
 import { shopMigrations } from '../../../scripts/databases/shop-migrations.ts';
 import { openLog } from '../../monitoring/log.ts';
 import { type Shop, startShop } from '../../shop.ts';
-import { readConfig } from '../../start/config.ts';
+import { readConfig } from '../../start/settings/config.ts';
 import { breakLines, shareDrawing, toDrawableText } from './share-drawing.ts';
 
 describe('a share image', () => {

@@ -9,12 +9,12 @@ import { openPostgresql } from '@jani-juice/backend/postgresql';
 import { createDiskFiles } from '@jani-juice/backend/storage';
 import { copyMigratedDatabase, sharedBuffers, testDatabases } from '@jani-juice/backend/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { allRows } from '../../scripts/databases/all-rows.ts';
-import { withEmptyDatabase } from '../../scripts/databases/empty-database.ts';
-import { shopMigrations } from '../../scripts/databases/shop-migrations.ts';
+import { allRows } from '../../../scripts/databases/all-rows.ts';
+import { withEmptyDatabase } from '../../../scripts/databases/empty-database.ts';
+import { shopMigrations } from '../../../scripts/databases/shop-migrations.ts';
 import { moveShop, type ShopPlace } from './move-shop.ts';
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
+const root = fileURLToPath(new URL('../../..', import.meta.url));
 let dataDir: string;
 let from: ShopPlace;
 beforeEach(async () => {

@@ -3,9 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { RealtimeClient } from '@supabase/realtime-js';
 import { StorageClient } from '@supabase/storage-js';
 import { WebSocket } from 'ws';
-import { withTimeout } from '../../domain/timeout.ts';
-import { keyHeaders } from '../../supabase/store.ts';
-import type { Config } from './config.ts';
+import { withTimeout } from '../../../domain/timeout.ts';
+import { keyHeaders } from '../../../supabase/store.ts';
+import type { Config } from '../settings/config.ts';
 
 type Project = NonNullable<Config['supabase']>;
 

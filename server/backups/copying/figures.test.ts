@@ -7,7 +7,7 @@ import {
   orderForm,
   type PlacedOrder,
   personIds,
-} from '../../supabase/tests/shop-database.ts';
+} from '../../../supabase/tests/shop-database.ts';
 import { readFigures } from './figures.ts';
 
 test('money received includes orders but not payment tests', async () => {

@@ -6,12 +6,12 @@ import { lockFolder, syncFile, writeDurably } from '@jani-juice/backend/files';
 import { openPglite } from '@jani-juice/backend/pglite';
 import { openPostgresql } from '@jani-juice/backend/postgresql';
 import { createDiskFiles, type FileStore } from '@jani-juice/backend/storage';
-import { copyFiles } from './copy-files.ts';
-import { createEmbedded, createInPostgresql, findOccupant, Refused } from './create-database.ts';
-import type { Content } from './manifest.ts';
+import { copyFiles } from '../copying/copy-files.ts';
+import { createEmbedded, createInPostgresql, findOccupant, Refused } from '../copying/create-database.ts';
+import { databaseRows, type RowSource } from '../copying/row-source.ts';
+import { hasRows } from '../copying/write-rows.ts';
+import type { Content } from '../manifest.ts';
 import { moveToProject, type ProjectTarget } from './move-to-project.ts';
-import { databaseRows, type RowSource } from './row-source.ts';
-import { hasRows } from './write-rows.ts';
 
 export interface ShopPlace {
   /** Null: the embedded database in `dataDir`. */

@@ -1,9 +1,9 @@
 // Checks whether a hosted project is ready for the shop, and reports missing parts.
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { withTimeout } from '../../domain/timeout.ts';
-import { createStore, type Store } from '../../supabase/store.ts';
-import type { Config } from './config.ts';
+import { withTimeout } from '../../../domain/timeout.ts';
+import { createStore, type Store } from '../../../supabase/store.ts';
+import type { Config } from '../settings/config.ts';
 import { checkFunction } from './hosted-function.ts';
 import { checkRealtime, checkSignIn, checkStorage, dbPush, type Finding } from './hosted-services.ts';
 

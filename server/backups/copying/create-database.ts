@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { DatabaseError, repeatAfterCollisions } from '@jani-juice/backend/database';
 import { openPglite } from '@jani-juice/backend/pglite';
 import { openPostgresql } from '@jani-juice/backend/postgresql';
-import { migrationsOf } from '../start/prepare-database.ts';
+import { migrationsOf } from '../../start/prepare-database.ts';
+import type { Content } from '../manifest.ts';
 import { dropShopSchemas } from './drop-shop-schemas.ts';
-import type { Content } from './manifest.ts';
 import type { RowSource } from './row-source.ts';
 import { createShop } from './write-rows.ts';
 

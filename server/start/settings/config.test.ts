@@ -29,11 +29,11 @@ test('has a default for every setting', () => {
 
 test('docs/operating.md lists exactly these settings', async () => {
   const read = (path: string) => readFile(new URL(path, import.meta.url), 'utf8');
-  const code = (await Promise.all(['config.ts', 'backend-config.ts', '../main.ts'].map(read))).join();
+  const code = (await Promise.all(['config.ts', 'backend-config.ts', '../../main.ts'].map(read))).join();
   const settings = [...code.matchAll(/(?:text\('|required\('|process\.env\.)([A-Z\d_]+)/g)].map(
     ([, name]) => name,
   );
-  const [, section = ''] = /\n## Settings\n(.+?)\n## /s.exec(await read('../../docs/operating.md')) ?? [];
+  const [, section = ''] = /\n## Settings\n(.+?)\n## /s.exec(await read('../../../docs/operating.md')) ?? [];
   const firstCells = [...section.matchAll(/^\| (`[^|]+) \|/gm)].map(([, cell = '']) => cell).join();
   const documented = [...firstCells.matchAll(/`([A-Z\d_]+)`/g)].map(([, name]) => name);
   expect(documented.sort()).toEqual([...new Set(settings)].sort());

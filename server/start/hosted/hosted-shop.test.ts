@@ -4,8 +4,8 @@ import { type AddressInfo, connect } from 'node:net';
 import { createAdaptorServer } from '@hono/node-server';
 import { StorageClient } from '@supabase/storage-js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type OpenShop, openShop, until } from '../../scripts/tests/open-shop.ts';
-import { createStore, type Store } from '../../supabase/store.ts';
+import { type OpenShop, openShop, until } from '../../../scripts/tests/open-shop.ts';
+import { createStore, type Store } from '../../../supabase/store.ts';
 import { checkHostedProject } from './hosted-project.ts';
 import { checkRealtime, createServiceWatch } from './hosted-services.ts';
 

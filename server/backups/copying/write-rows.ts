@@ -5,8 +5,8 @@ import {
   migrateLike,
   type Session,
 } from '@jani-juice/backend/database';
+import type { Content } from '../manifest.ts';
 import { differenceOf, readSums } from './figures.ts';
-import type { Content } from './manifest.ts';
 import type { RowSource } from './row-source.ts';
 import { digestOf, insertLines, LineDigest, listTables, setTextForm, type Table } from './table-rows.ts';
 

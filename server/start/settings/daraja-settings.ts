@@ -4,7 +4,7 @@ import {
   defaultMerchant,
   certificate as simulatorCertificate,
 } from '@jani-juice/daraja-simulator';
-import type { DarajaSettings } from '../../supabase/functions/mobile-money/handler.ts';
+import type { DarajaSettings } from '../../../supabase/functions/mobile-money/handler.ts';
 import type { Config } from './config.ts';
 
 /**

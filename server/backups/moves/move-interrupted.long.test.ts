@@ -9,14 +9,14 @@ import { openPglite } from '@jani-juice/backend/pglite';
 import { openPostgresql } from '@jani-juice/backend/postgresql';
 import { copyMigratedDatabase, runProgram, sharedBuffers, testDatabases } from '@jani-juice/backend/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { allRows } from '../../scripts/databases/all-rows.ts';
-import { withEmptyDatabase } from '../../scripts/databases/empty-database.ts';
-import { shopMigrations } from '../../scripts/databases/shop-migrations.ts';
+import { allRows } from '../../../scripts/databases/all-rows.ts';
+import { withEmptyDatabase } from '../../../scripts/databases/empty-database.ts';
+import { shopMigrations } from '../../../scripts/databases/shop-migrations.ts';
 
 const orders = 5000;
 const images = 60;
-const command = fileURLToPath(new URL('backup-command.ts', import.meta.url));
-const root = fileURLToPath(new URL('../..', import.meta.url));
+const command = fileURLToPath(new URL('../backup-command.ts', import.meta.url));
+const root = fileURLToPath(new URL('../../..', import.meta.url));
 
 let folder: string;
 beforeEach(async () => {

@@ -11,12 +11,12 @@ import { openPglite } from '@jani-juice/backend/pglite';
 import { createDiskFiles } from '@jani-juice/backend/storage';
 import { copyMigratedDatabase, sharedBuffers, testDatabases } from '@jani-juice/backend/testing';
 import { expect, test } from 'vitest';
-import { shopMigrations } from '../../scripts/databases/shop-migrations.ts';
-import { findPostgresql } from '../../scripts/databases/throwaway-postgresql.ts';
-import { createHostedProject, type HostedProject } from '../../supabase/tests/hosted/project.ts';
+import { shopMigrations } from '../../../scripts/databases/shop-migrations.ts';
+import { findPostgresql } from '../../../scripts/databases/throwaway-postgresql.ts';
+import { createHostedProject, type HostedProject } from '../../../supabase/tests/hosted/project.ts';
 import { moveShop } from './move-shop.ts';
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
+const root = fileURLToPath(new URL('../../..', import.meta.url));
 const isPossible = testDatabases().includes('postgresql') && (await findPostgresql()) !== null;
 const version = '0d000000-0000-4000-8000-000000000001';
 const staff = '5a000000-0000-4000-8000-000000000001';

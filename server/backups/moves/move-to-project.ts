@@ -4,11 +4,11 @@ import type { Database, Session } from '@jani-juice/backend/database';
 import { openPostgresql } from '@jani-juice/backend/postgresql';
 import type { FileStore } from '@jani-juice/backend/storage';
 import { StorageClient } from '@supabase/storage-js';
-import { keyHeaders } from '../../supabase/store.ts';
-import { Refused } from './create-database.ts';
-import type { Content } from './manifest.ts';
-import type { RowSource } from './row-source.ts';
-import { type Adaptation, hasRows, replaceRows } from './write-rows.ts';
+import { keyHeaders } from '../../../supabase/store.ts';
+import { Refused } from '../copying/create-database.ts';
+import type { RowSource } from '../copying/row-source.ts';
+import { type Adaptation, hasRows, replaceRows } from '../copying/write-rows.ts';
+import type { Content } from '../manifest.ts';
 
 export interface ProjectTarget {
   /** Its database, as the role `postgres`: the direct connection or the session pooler. */

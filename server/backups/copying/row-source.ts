@@ -2,9 +2,9 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type AppliedMigration, readMigrations, type Session } from '@jani-juice/backend/database';
-import { BrokenArchive, type Entry } from './archive.ts';
+import { BrokenArchive, type Entry } from '../archive.ts';
+import type { Content, Manifest } from '../manifest.ts';
 import { readSums } from './figures.ts';
-import type { Content, Manifest } from './manifest.ts';
 import { LineDigest, listTables, readLines, setTextForm, type Table } from './table-rows.ts';
 
 export interface RowSource {
