@@ -23,7 +23,16 @@ export default async function openShopForScreens(project: TestProject): Promise<
   await copyMigratedDatabase(join(dataDir, 'database'), shopMigrations);
   const problems: string[] = [];
   const shop = await startShop({
-    config: readConfig({ PORT: String(await freePort()), SIMULATOR_PORT: '0', DATA_DIR: dataDir }, root),
+    config: readConfig(
+      {
+        PORT: String(await freePort()),
+        SIMULATOR_PORT: '0',
+        DATA_DIR: dataDir,
+        // Members sign in from networks of their own (e2e/staff-member.ts): one may not do so as often as all tests together.
+        TRUSTED_PROXIES: '1',
+      },
+      root,
+    ),
     root,
     log: openLog('error', { write: (line) => void problems.push(line) }),
     build: () => Promise.reject(new Error('There are no pages here')),

@@ -1,10 +1,15 @@
 // Sets a delivery's status from the list.
 import type { DeliveryFailureReason, DeliveryStatus } from '../../../supabase/types.ts';
+import type { RowChange } from '../live/use-live-changes.ts';
 import { statusLabel } from '../status/status-badge.tsx';
 import { deliveryNeedsConsent } from '../status/status-change.ts';
 import { formatDateTime } from '../ui/dates.ts';
 import { useStatusChange } from '../undo/use-status-change.ts';
 import { type ListedDelivery, lastDeliveryChange } from './delivery-queries.ts';
+
+/** Whether a row is newer than the one that was seen. Events of earlier changes may arrive late. */
+export const isNewer = (row: RowChange['row'], seenUpdatedAt: string): boolean =>
+  Date.parse(String(row.updated_at)) > Date.parse(seenUpdatedAt);
 
 export const useDeliveryStatus = () =>
   useStatusChange<ListedDelivery, DeliveryStatus, DeliveryFailureReason>({
@@ -25,11 +30,8 @@ export const useDeliveryStatus = () =>
     },
     orderNumber: ({ order }) => order.order_number,
     orderId: ({ order }) => order.id,
-    contradicts: ({ id, delivery_status, order }, to, { table, row }) =>
-      (table === 'deliveries' &&
-        row.id === id &&
-        row.delivery_status !== delivery_status &&
-        row.delivery_status !== to) ||
+    contradicts: ({ id, updated_at, order }, to, { table, row }) =>
+      (table === 'deliveries' && row.id === id && isNewer(row, updated_at) && row.delivery_status !== to) ||
       (table === 'orders' && row.id === order.id && row.payment_status !== order.payment_status),
     statusOf: ({ delivery_status }) => delivery_status,
     label: statusLabel,

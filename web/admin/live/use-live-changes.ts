@@ -58,16 +58,23 @@ export function useLiveChanges(onChange: (change: RowChange) => void, isActive: 
     const due = new Set<string>();
     let timer: ReturnType<typeof setTimeout> | undefined;
     let lastTime = 0;
-    const refetch = () => {
+    let isReading = false;
+    const refetch = async () => {
       timer = undefined;
       lastTime = Date.now();
-      for (const word of due) void queries.invalidateQueries({ queryKey: [word] });
+      const words = [...due];
       due.clear();
+      // Refetching aborts a running request: changes that come faster than a slow network answers must not abort each other's.
+      isReading = true;
+      await Promise.all(words.map((word) => queries.invalidateQueries({ queryKey: [word] })));
+      isReading = false;
+      if (due.size > 0) readSoon([]);
     };
     // The first change is shown at once; those that follow closely are combined.
     const readSoon = (words: readonly string[]) => {
       for (const word of words) due.add(word);
-      timer ??= setTimeout(refetch, Math.max(0, lastTime + pauseMs - Date.now()));
+      if (!isReading && !isStopped)
+        timer ??= setTimeout(refetch, Math.max(0, lastTime + pauseMs - Date.now()));
     };
 
     const open = async () => {

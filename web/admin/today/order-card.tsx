@@ -27,11 +27,13 @@ interface OrderCardProps {
   step: WorkStep;
   /** Takes orders that have no rider. */
   rider: Rider | undefined;
+  /** Called with the name of the rider who takes it. */
+  onHandOver(name: string): void;
 }
 
 const prepareDialog = () => void loadOrderDialog().catch(() => {});
 
-export function OrderCard({ delivery, step, rider }: OrderCardProps) {
+export function OrderCard({ delivery, step, rider, onHandOver }: OrderCardProps) {
   const { order } = delivery;
   const isLate = minutesLeft(delivery.created_at, useNow()) < 0;
   const urgent = isLate || step === 'failed';
@@ -87,13 +89,13 @@ export function OrderCard({ delivery, step, rider }: OrderCardProps) {
           {delivery.failures > 1 ? `, ${delivery.failures} times` : ''}
         </p>
       ) : null}
-      <Actions delivery={delivery} step={step} rider={rider} />
+      <Actions delivery={delivery} step={step} rider={rider} onHandOver={onHandOver} />
     </li>
   );
 }
 
 /** Who prepares it, or who carries it. */
-function Who({ delivery, step }: Omit<OrderCardProps, 'rider'>) {
+function Who({ delivery, step }: Pick<OrderCardProps, 'delivery' | 'step'>) {
   const { email } = useMember();
   const { taken_by, delivery_person } = delivery;
   const preparer = taken_by === null ? null : taken_by === email ? 'You' : taken_by.split('@')[0];
@@ -123,7 +125,7 @@ const nextSteps: Record<WorkStep, [step: Step, label: string]> = {
   failed: ['ready', 'Send again'],
 };
 
-function Actions({ delivery, step, rider }: OrderCardProps) {
+function Actions({ delivery, step, rider, onHandOver }: OrderCardProps) {
   const { order } = delivery;
   const next = useNextStep(rider);
   const status = useDeliveryStatus();
@@ -191,7 +193,14 @@ function Actions({ delivery, step, rider }: OrderCardProps) {
       <Button
         tone={step === 'prepare' ? 'dusk' : 'leaf'}
         isBusy={isSaving}
-        onClick={() => (needsRider ? assign(delivery.id) : next.set(delivery, to))}
+        onClick={() => {
+          if (needsRider) {
+            assign(delivery.id);
+            return;
+          }
+          if (step === 'ready' && carrier) onHandOver(carrier);
+          next.set(delivery, to);
+        }}
         className="min-w-0 grow px-3!"
       >
         <span className="truncate">

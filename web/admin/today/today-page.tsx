@@ -1,11 +1,11 @@
 // Today: the queue of paid orders by what they wait for, the earliest due first (docs/product.md#today-screen).
-import { type ReactNode, useId } from 'react';
+import { type ReactNode, useEffect, useId, useState } from 'react';
 import { useOutletContext } from 'react-router';
 import { minutesLeft, type WorkStep, workStep } from '../../../domain/delivery-status.ts';
 import { Button } from '../../ui/button.tsx';
 import { AssignDialog } from '../deliveries/assign-dialog.tsx';
 import { type ListedDelivery, useWorkQueue } from '../deliveries/delivery-queries.ts';
-import { useRecentRiders } from '../deliveries/rider-queries.ts';
+import { type Rider, useRecentRiders } from '../deliveries/rider-queries.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import type { Waiting } from '../live/use-waiting.ts';
 import { OrderDetails } from '../orders/order-details.tsx';
@@ -33,6 +33,7 @@ const groups: readonly { title: string; steps: readonly WorkStep[]; empty: strin
 
 export default function TodayPage({ params }: Route.ComponentProps) {
   const { data, error, refetch, isFetching } = useWorkQueue();
+  const [rider, chooseRider] = useNextRider();
   const now = useNow();
   const queue = (data ?? []).flatMap((delivery): Queued[] => {
     const step = workStep(delivery.order, delivery);
@@ -67,7 +68,12 @@ export default function TodayPage({ params }: Route.ComponentProps) {
         >
           <div className="grid gap-3">
             <Matters matters={matters} />
-            <Cards queue={failed} columns="sm:grid-cols-2 xl:grid-cols-3" />
+            <Cards
+              queue={failed}
+              columns="sm:grid-cols-2 xl:grid-cols-3"
+              rider={rider}
+              onHandOver={chooseRider}
+            />
           </div>
         </Group>
       ) : null}
@@ -84,7 +90,7 @@ export default function TodayPage({ params }: Route.ComponentProps) {
                     {empty}
                   </p>
                 ) : (
-                  <Cards queue={waiting} />
+                  <Cards queue={waiting} rider={rider} onHandOver={chooseRider} />
                 )}
               </Group>
             );
@@ -114,12 +120,29 @@ function Group({ title, count, children }: { title: string; count: number | null
   );
 }
 
-function Cards({ queue, columns = '' }: { queue: readonly Queued[]; columns?: string }) {
-  const [rider] = useRecentRiders() ?? [];
+interface CardsProps {
+  queue: readonly Queued[];
+  columns?: string;
+  rider: Rider | undefined;
+  onHandOver(name: string): void;
+}
+
+/** Whom this member's next orders go to: another member's choice does not change a button that is about to be pressed. */
+function useNextRider(): [rider: Rider | undefined, choose: (name: string) => void] {
+  const riders = useRecentRiders();
+  const [name, choose] = useState<string>();
+  const newest = riders?.[0]?.name;
+  useEffect(() => {
+    if (newest !== undefined) choose((chosen) => chosen ?? newest);
+  }, [newest]);
+  return [riders?.find((rider) => rider.name === name) ?? riders?.[0], choose];
+}
+
+function Cards({ queue, columns = '', rider, onHandOver }: CardsProps) {
   return (
     <ul className={`grid grid-cols-[minmax(0,1fr)] gap-2 empty:hidden ${columns}`}>
       {queue.map(({ delivery, step }) => (
-        <OrderCard key={delivery.id} delivery={delivery} step={step} rider={rider} />
+        <OrderCard key={delivery.id} delivery={delivery} step={step} rider={rider} onHandOver={onHandOver} />
       ))}
     </ul>
   );

@@ -3,6 +3,7 @@ import { type WorkStep, workStep } from '../../../domain/delivery-status.ts';
 import type { OrderEventKind } from '../../../supabase/types.ts';
 import { type ListedDelivery, lastDeliveryChange } from '../deliveries/delivery-queries.ts';
 import type { Rider } from '../deliveries/rider-queries.ts';
+import { isNewer } from '../deliveries/use-delivery-status.ts';
 import { useStatusChange } from '../undo/use-status-change.ts';
 
 /** Where an order of the queue can be. */
@@ -57,7 +58,8 @@ export const useNextStep = (rider: Rider | undefined) =>
     contradicts: (delivery, step, { table, row }) =>
       (table === 'deliveries' &&
         row.id === delivery.id &&
-        ![workStep(delivery.order, delivery), step].includes(stepOf(row as ListedDelivery))) ||
+        isNewer(row, delivery.updated_at) &&
+        stepOf(row as ListedDelivery) !== step) ||
       (table === 'orders' && row.id === delivery.order.id && row.payment_status !== 'paid'),
     statusOf: (delivery) => workStep(delivery.order, delivery) ?? 'prepare',
     label: (step) => stepLabels[step],
