@@ -1,7 +1,7 @@
 // Measures builds alternately: in each round the yardstick, then each row of each build.
-import type { BenchShop } from './bench-shop.ts';
+import type { Row, RowGroup } from './measurements/rows.ts';
 import { type Result, show } from './results.ts';
-import type { Row, RowGroup } from './rows.ts';
+import type { BenchShop } from './shops/bench-shop.ts';
 
 /** Below this ratio to the other commit a row has fallen. */
 export const lowestRatio = 0.95;

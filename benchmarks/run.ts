@@ -5,15 +5,15 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { startThrowawayPostgresql } from '../scripts/databases/throwaway-postgresql.ts';
-import { type BenchShop, type Build, openBenchShop } from './bench-shop.ts';
-import { benchGrowth, type GrowthRow, growthSetups } from './growth.ts';
 import { hasFallen, lowestRatio, measureGroup } from './measure.ts';
-import { measureOrderCost } from './order-cost.ts';
-import { buildCommit, buildWorkTree } from './other-commit.ts';
+import { benchGrowth, type GrowthRow, growthSetups } from './measurements/growth.ts';
+import { measureOrderCost } from './measurements/order-cost.ts';
+import { cachedPages, efforts, idleRows, listRows, type RowGroup } from './measurements/rows.ts';
+import { measureStarts } from './measurements/start.ts';
 import { describeResults, type Result, saveResults } from './results.ts';
-import { cachedPages, efforts, idleRows, listRows, type RowGroup } from './rows.ts';
-import { measureStarts } from './start.ts';
-import { createDatabase, prepareTpcB, startBareServer } from './yardsticks.ts';
+import { type BenchShop, type Build, openBenchShop } from './shops/bench-shop.ts';
+import { buildCommit, buildWorkTree } from './shops/other-commit.ts';
+import { createDatabase, prepareTpcB, startBareServer } from './yardsticks/yardsticks.ts';
 
 const { values: options, positionals: words } = parseArgs({
   allowPositionals: true,

@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pgbouncer } from '../scripts/databases/throwaway-pgbouncer.ts';
 import { findPostgresql } from '../scripts/databases/throwaway-postgresql.ts';
-import { pooled } from './pooled.ts';
-import { openPooledShops } from './pooled-shops.ts';
-import { rolling } from './rolling.ts';
-import { root } from './shop-process.ts';
-import { trackers } from './trackers.ts';
+import { openPooledShops } from './environment/pooled-shops.ts';
+import { root } from './environment/shop-process.ts';
+import { pooled } from './scenarios/pooled.ts';
+import { rolling } from './scenarios/rolling.ts';
+import { trackers } from './scenarios/trackers.ts';
 
 const isPossible = pgbouncer !== undefined && (await findPostgresql()) !== null;
 if (!isPossible)

@@ -5,14 +5,14 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { abuse } from './abuse/abuse.ts';
-import { kill } from './kill.ts';
-import { pooled } from './pooled.ts';
-import { stopPostgresql } from './postgresql-stop.ts';
+import { root } from './environment/shop-process.ts';
 import { describe, type Outcome, type Report, writeReport } from './report.ts';
-import { rolling } from './rolling.ts';
-import { root } from './shop-process.ts';
-import { soak } from './soak.ts';
-import { trackers } from './trackers.ts';
+import { kill } from './scenarios/kill.ts';
+import { pooled } from './scenarios/pooled.ts';
+import { stopPostgresql } from './scenarios/postgresql-stop.ts';
+import { rolling } from './scenarios/rolling.ts';
+import { soak } from './scenarios/soak.ts';
+import { trackers } from './scenarios/trackers.ts';
 
 const { values } = parseArgs({
   options: {

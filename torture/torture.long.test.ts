@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readInvariants } from '../scripts/databases/money-invariants.ts';
 import { findPostgresql } from '../scripts/databases/throwaway-postgresql.ts';
-import { kill } from './kill.ts';
-import { stopPostgresql } from './postgresql-stop.ts';
-import { root } from './shop-process.ts';
-import { soak } from './soak.ts';
+import { root } from './environment/shop-process.ts';
+import { kill } from './scenarios/kill.ts';
+import { stopPostgresql } from './scenarios/postgresql-stop.ts';
+import { soak } from './scenarios/soak.ts';
 
 const hasPostgresql = (await findPostgresql()) !== null;
 if (!hasPostgresql) console.warn('No PostgreSQL on this machine: the torture tests are skipped.');

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startThrowawayPostgresql } from '../../scripts/databases/throwaway-postgresql.ts';
 import { freePort } from '../../scripts/tests/free-port.ts';
-import { makeShopProcess, root } from '../shop-process.ts';
+import { makeShopProcess, root } from '../environment/shop-process.ts';
 import { clientFrom } from './client.ts';
 import type { Target } from './target.ts';
 

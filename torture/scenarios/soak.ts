@@ -1,12 +1,12 @@
 // Many payments with faults: lost, duplicate and late callbacks, lost answers to pushes, failed queries.
 import { createHash } from 'node:crypto';
-import { checkStatus, type Paid, type Purchase, payOrder, placeOrder } from './customer.ts';
-import { actAfterPayment, buyReleasedUnit } from './customer-traffic.ts';
-import type { DarajaAction } from './daraja-proxy.ts';
-import { phoneOf } from './phone.ts';
-import type { Outcome } from './report.ts';
-import { seededRandom } from './seeded-random.ts';
-import { countsBySource, openSimulation, refundFigures } from './simulation.ts';
+import { checkStatus, type Paid, type Purchase, payOrder, placeOrder } from '../actors/customer.ts';
+import { actAfterPayment, buyReleasedUnit } from '../actors/customer-traffic.ts';
+import { phoneOf } from '../actors/phone.ts';
+import { countsBySource, openSimulation, refundFigures } from '../environment/simulation.ts';
+import type { DarajaAction } from '../proxies/daraja-proxy.ts';
+import type { Outcome } from '../report.ts';
+import { seededRandom } from '../seeded-random.ts';
 
 export interface Soak {
   seed: number;

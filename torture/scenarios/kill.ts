@@ -1,11 +1,17 @@
 // Kills shop processes (SIGKILL) around commits and messages to and from M-PESA.
 
-import { startCustomerTraffic } from './customer-traffic.ts';
-import type { Violation } from './money-invariants.ts';
-import type { Outcome } from './report.ts';
-import { type SeededRandom, seededRandom } from './seeded-random.ts';
-import type { ShopProcess } from './shop-process.ts';
-import { countsBySource, type Faults, openSimulation, refundFigures, type Simulation } from './simulation.ts';
+import { startCustomerTraffic } from '../actors/customer-traffic.ts';
+import type { ShopProcess } from '../environment/shop-process.ts';
+import {
+  countsBySource,
+  type Faults,
+  openSimulation,
+  refundFigures,
+  type Simulation,
+} from '../environment/simulation.ts';
+import type { Violation } from '../money-invariants.ts';
+import type { Outcome } from '../report.ts';
+import { type SeededRandom, seededRandom } from '../seeded-random.ts';
 
 export interface Kill {
   seed: number;

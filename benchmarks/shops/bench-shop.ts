@@ -1,7 +1,7 @@
 // A shop of some commit to measure, with a signed-in staff member, and a stand-in for M-PESA.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { openShop, until } from '../scripts/tests/open-shop.ts';
+import { openShop, until } from '../../scripts/tests/open-shop.ts';
 import { type StandInMpesa, startStandInMpesa } from './stand-in-mpesa.ts';
 
 /** A built project: this one, or that of another commit. */

@@ -6,14 +6,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { defaultCredentials, defaultMerchant, startDarajaSimulator } from '@jani-juice/daraja-simulator';
 import pg from 'pg';
-import { type Cluster, startThrowawayPostgresql } from '../scripts/databases/throwaway-postgresql.ts';
-import { type Callback, type CallbackAction, openCallbackProxy } from './callback-proxy.ts';
-import type { Shopping } from './customer.ts';
-import { type DarajaAction, type DarajaMessage, openDarajaProxy } from './daraja-proxy.ts';
-import { findViolations, type LedgerPage, type Violation } from './money-invariants.ts';
-import { type CommitMoment, openPostgresqlProxy } from './postgresql-proxy.ts';
+import { type Cluster, startThrowawayPostgresql } from '../../scripts/databases/throwaway-postgresql.ts';
+import type { Shopping } from '../actors/customer.ts';
+import { type StaffActor, startStaffActor } from '../actors/staff-actor.ts';
+import { findViolations, type LedgerPage, type Violation } from '../money-invariants.ts';
+import { type Callback, type CallbackAction, openCallbackProxy } from '../proxies/callback-proxy.ts';
+import { type DarajaAction, type DarajaMessage, openDarajaProxy } from '../proxies/daraja-proxy.ts';
+import { type CommitMoment, openPostgresqlProxy } from '../proxies/postgresql-proxy.ts';
 import { makeShopProcess, type ShopProcess } from './shop-process.ts';
-import { type StaffActor, startStaffActor } from './staff-actor.ts';
 
 export interface Faults {
   /** Action for a message between the shop and Daraja; `shop` is null where the message does not identify the process. */

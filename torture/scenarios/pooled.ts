@@ -1,11 +1,11 @@
 // Orders and payments at three processes behind a pooler, each request at another process, while one of them is killed: after
 // M-PESA has accepted its prompt, and before it has recorded that.
-import { type PlacedOrder, type Purchase, payOrder, placeOrder } from './customer.ts';
-import type { Violation } from './money-invariants.ts';
-import { phoneOf } from './phone.ts';
-import { openPooledShops, type PooledShops } from './pooled-shops.ts';
-import type { Outcome } from './report.ts';
-import { followOrder, type Tracker } from './tracker.ts';
+import { type PlacedOrder, type Purchase, payOrder, placeOrder } from '../actors/customer.ts';
+import { phoneOf } from '../actors/phone.ts';
+import { followOrder, type Tracker } from '../actors/tracker.ts';
+import { openPooledShops, type PooledShops } from '../environment/pooled-shops.ts';
+import type { Violation } from '../money-invariants.ts';
+import type { Outcome } from '../report.ts';
 
 export interface Pooled {
   orders: number;

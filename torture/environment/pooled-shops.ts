@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startDarajaSimulator } from '@jani-juice/daraja-simulator';
 import pg from 'pg';
-import { startThrowawayPgbouncer } from '../scripts/databases/throwaway-pgbouncer.ts';
-import { startThrowawayPostgresql } from '../scripts/databases/throwaway-postgresql.ts';
-import { openCallbackProxy } from './callback-proxy.ts';
-import { type DarajaAction, type DarajaMessage, openDarajaProxy } from './daraja-proxy.ts';
-import { findViolations, type LedgerPage, type Violation } from './money-invariants.ts';
+import { startThrowawayPgbouncer } from '../../scripts/databases/throwaway-pgbouncer.ts';
+import { startThrowawayPostgresql } from '../../scripts/databases/throwaway-postgresql.ts';
+import { findViolations, type LedgerPage, type Violation } from '../money-invariants.ts';
+import { openCallbackProxy } from '../proxies/callback-proxy.ts';
+import { type DarajaAction, type DarajaMessage, openDarajaProxy } from '../proxies/daraja-proxy.ts';
 import { makeShopProcess, type ShopProcess } from './shop-process.ts';
 
 export interface PooledShops {

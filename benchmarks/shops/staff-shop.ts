@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openShop, until } from '../scripts/tests/open-shop.ts';
+import { openShop, until } from '../../scripts/tests/open-shop.ts';
 
 type Headers = Record<string, string>;
 export interface StaffShop {

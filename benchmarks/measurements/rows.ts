@@ -1,5 +1,5 @@
 // The rows: each is some work of the shop, measured on PostgreSQL and on PGlite from outside.
-import { type BenchShop, memoryOf, slug, staff } from './bench-shop.ts';
+import { type BenchShop, memoryOf, slug, staff } from '../shops/bench-shop.ts';
 import { type LiveTrackers, openTrackers } from './live-trackers.ts';
 import { load, type Requests } from './load.ts';
 import {

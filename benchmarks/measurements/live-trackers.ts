@@ -1,7 +1,7 @@
 // Customers whose tracking pages receive each change of their order.
 import { setTimeout as wait } from 'node:timers/promises';
-import { followOrder, type Tracker } from '../torture/tracker.ts';
-import { type BenchShop, customerAddress } from './bench-shop.ts';
+import { followOrder, type Tracker } from '../../torture/actors/tracker.ts';
+import { type BenchShop, customerAddress } from '../shops/bench-shop.ts';
 import { percentile95 } from './payments.ts';
 
 export interface LiveTrackers {

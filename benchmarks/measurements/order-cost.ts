@@ -6,10 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import pg from 'pg';
-import { findPostgresql, startThrowawayPostgresql } from '../scripts/databases/throwaway-postgresql.ts';
-import { type BenchShop, type Build, openBenchShop, processorSecondsOf } from './bench-shop.ts';
+import { findPostgresql, startThrowawayPostgresql } from '../../scripts/databases/throwaway-postgresql.ts';
+import type { Result } from '../results.ts';
+import { type BenchShop, type Build, openBenchShop, processorSecondsOf } from '../shops/bench-shop.ts';
 import { placeOrder, totalOf } from './payments.ts';
-import type { Result } from './results.ts';
 
 const run = promisify(execFile);
 

@@ -1,8 +1,8 @@
 // Customers who order and pay, and M-PESA's callbacks at a given rate.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import { type BenchShop, customerAddress, product } from './bench-shop.ts';
-import { type OpenPrompt, reportPaid } from './stand-in-mpesa.ts';
+import { type BenchShop, customerAddress, product } from '../shops/bench-shop.ts';
+import { type OpenPrompt, reportPaid } from '../shops/stand-in-mpesa.ts';
 
 interface Customer {
   shop: BenchShop;

@@ -1,10 +1,10 @@
 // Latency by size of the shop: each call at 100,000 orders and 10,000 products, and at 3,000 and 30, alternately.
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
-import { fillFolder, fillServer, type ShopSize } from '../scripts/databases/fill-shop.ts';
-import { pgbouncer, startThrowawayPgbouncer } from '../scripts/databases/throwaway-pgbouncer.ts';
-import { startThrowawayPostgresql } from '../scripts/databases/throwaway-postgresql.ts';
-import { openStaffShop, type StaffShop } from './staff-shop.ts';
+import { fillFolder, fillServer, type ShopSize } from '../../scripts/databases/fill-shop.ts';
+import { pgbouncer, startThrowawayPgbouncer } from '../../scripts/databases/throwaway-pgbouncer.ts';
+import { startThrowawayPostgresql } from '../../scripts/databases/throwaway-postgresql.ts';
+import { openStaffShop, type StaffShop } from '../shops/staff-shop.ts';
 
 /** A line of the result: medians in milliseconds. */
 export interface GrowthRow {

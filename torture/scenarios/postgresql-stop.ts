@@ -1,11 +1,11 @@
 // PostgreSQL stopped in immediate mode again and again while customers pay.
 
-import { startCustomerTraffic } from './customer-traffic.ts';
+import { startCustomerTraffic } from '../actors/customer-traffic.ts';
+import { countsBySource, openSimulation, refundFigures } from '../environment/simulation.ts';
+import type { Violation } from '../money-invariants.ts';
+import type { Outcome } from '../report.ts';
+import { seededRandom } from '../seeded-random.ts';
 import { recognitionDelays } from './kill.ts';
-import type { Violation } from './money-invariants.ts';
-import type { Outcome } from './report.ts';
-import { seededRandom } from './seeded-random.ts';
-import { countsBySource, openSimulation, refundFigures } from './simulation.ts';
 
 export interface PostgresStop {
   seed: number;

@@ -1,14 +1,14 @@
 // A rolling update of three processes behind a pooler, under load: each is replaced by one of another build while customers read pages, load
 // their files and order, each request at another process. Pages that were opened before the update load files after it.
 import { rm } from 'node:fs/promises';
-import { currentRelease } from '../scripts/releases/releases.mjs';
-import { payOrder, placeOrder } from './customer.ts';
-import type { Violation } from './money-invariants.ts';
-import { makeOtherBuild } from './other-build.ts';
+import { currentRelease } from '../../scripts/releases/releases.mjs';
+import { payOrder, placeOrder } from '../actors/customer.ts';
+import { makeOtherBuild } from '../environment/other-build.ts';
+import { openPooledShops, type PooledShops } from '../environment/pooled-shops.ts';
+import { root } from '../environment/shop-process.ts';
+import type { Violation } from '../money-invariants.ts';
+import type { Outcome } from '../report.ts';
 import { purchaseOf } from './pooled.ts';
-import { openPooledShops, type PooledShops } from './pooled-shops.ts';
-import type { Outcome } from './report.ts';
-import { root } from './shop-process.ts';
 
 export interface Rolling {
   /** At least; they go on for as long as the update. */

@@ -4,11 +4,11 @@ import { createWriteStream } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { memoryEnvironment } from '../scripts/deployment/memory-settings.mjs';
-import { currentRelease } from '../scripts/releases/releases.mjs';
-import { freePort } from '../scripts/tests/free-port.ts';
+import { memoryEnvironment } from '../../scripts/deployment/memory-settings.mjs';
+import { currentRelease } from '../../scripts/releases/releases.mjs';
+import { freePort } from '../../scripts/tests/free-port.ts';
 
-export const root = join(import.meta.dirname, '..');
+export const root = join(import.meta.dirname, '../..');
 
 export interface ShopProcess {
   name: string;

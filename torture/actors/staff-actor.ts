@@ -1,6 +1,6 @@
 // Two staff members who refund money that needs it: above a limit one requests and the other approves.
 import { randomBytes } from 'node:crypto';
-import { type SeededRandom, seededRandom } from './seeded-random.ts';
+import { type SeededRandom, seededRandom } from '../seeded-random.ts';
 
 export interface ShopAccess {
   /** Ports of running processes. */

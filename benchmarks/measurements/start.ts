@@ -6,12 +6,12 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { freePort } from '../scripts/tests/free-port.ts';
-import { startArgumentsOf } from '../scripts/tests/start-arguments.ts';
-import { type Build, processorSecondsOf } from './bench-shop.ts';
-import { summarise } from './measure.ts';
-import type { Result } from './results.ts';
-import { createDatabase } from './yardsticks.ts';
+import { freePort } from '../../scripts/tests/free-port.ts';
+import { startArgumentsOf } from '../../scripts/tests/start-arguments.ts';
+import { summarise } from '../measure.ts';
+import type { Result } from '../results.ts';
+import { type Build, processorSecondsOf } from '../shops/bench-shop.ts';
+import { createDatabase } from '../yardsticks/yardsticks.ts';
 
 interface Cost {
   /** Until it is ready. */
@@ -127,7 +127,7 @@ async function startShop(build: Build, dataDir: string, databaseUrl: string): Pr
 
 async function startPglite(folder: string): Promise<Cost> {
   const began = performance.now();
-  const program = fileURLToPath(new URL('yardstick-start.mjs', import.meta.url));
+  const program = fileURLToPath(new URL('../yardsticks/yardstick-start.mjs', import.meta.url));
   const { stdout } = await promisify(execFile)(process.execPath, [program, folder]);
   return { elapsed: (performance.now() - began) / 1000, processor: Number(stdout) };
 }

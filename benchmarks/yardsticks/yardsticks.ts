@@ -3,8 +3,8 @@ import { execFile, fork } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import pg from 'pg';
-import { findPostgresql } from '../scripts/databases/throwaway-postgresql.ts';
-import { freePort } from '../scripts/tests/free-port.ts';
+import { findPostgresql } from '../../scripts/databases/throwaway-postgresql.ts';
+import { freePort } from '../../scripts/tests/free-port.ts';
 
 const run = promisify(execFile);
 

@@ -3,9 +3,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
-import { withEmptyDatabase } from '../scripts/databases/empty-database.ts';
-import { type Build, openBenchShop } from './bench-shop.ts';
-import { buildWorkTree } from './other-commit.ts';
+import { withEmptyDatabase } from '../../scripts/databases/empty-database.ts';
+import { type Build, openBenchShop } from '../shops/bench-shop.ts';
+import { buildWorkTree } from '../shops/other-commit.ts';
 import { payAtOnce } from './payments.ts';
 
 /** Seconds within which all must know that they have paid, on any machine. */

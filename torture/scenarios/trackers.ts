@@ -1,9 +1,9 @@
 // Many live trackers on two processes while orders change many times a second.
-import type { Violation } from './money-invariants.ts';
-import { phoneOf } from './phone.ts';
-import { openPooledShops, type PooledShops } from './pooled-shops.ts';
-import type { Outcome } from './report.ts';
-import { followOrder, type Tracker } from './tracker.ts';
+import { phoneOf } from '../actors/phone.ts';
+import { followOrder, type Tracker } from '../actors/tracker.ts';
+import { openPooledShops, type PooledShops } from '../environment/pooled-shops.ts';
+import type { Violation } from '../money-invariants.ts';
+import type { Outcome } from '../report.ts';
 
 export interface Trackers {
   trackers: number;

@@ -1,5 +1,7 @@
 // Continuous customer traffic while a scenario injects faults.
 
+import type { Simulation } from '../environment/simulation.ts';
+import { type SeededRandom, seededRandom } from '../seeded-random.ts';
 import {
   checkStatus,
   type PlacedOrder,
@@ -9,8 +11,6 @@ import {
   type Shopping,
 } from './customer.ts';
 import { phoneOf } from './phone.ts';
-import { type SeededRandom, seededRandom } from './seeded-random.ts';
-import type { Simulation } from './simulation.ts';
 
 export interface CustomerTraffic {
   /** Number of customers, and their outcomes as seen by them. */
