@@ -83,6 +83,7 @@ const points: Point[] = [
   staffCall('count of two unknown characters', 'count_orders', { search: '%%' }),
   staffCall('count of the orders of a rider', 'count_orders', { rider: 'Kevin Otieno' }),
   staffCall('counts of open work', 'count_work'),
+  staffCall('queue of the day', 'work_queue'),
   staffCall('deliveries, first page', 'search_deliveries'),
   staffCall('deliveries, a first name', 'search_deliveries', { search: 'wanjiku' }),
   staffCall('deliveries of a rider', 'search_deliveries', { rider: 'Kevin Otieno' }),

@@ -21,6 +21,8 @@ const calls: [person: Person, call: string][] = [
   ['staff', `public.count_orders(search => '%%')`],
   ['staff', `public.search_orders(rider => 'Kevin Otieno')`],
   ['staff', 'public.count_work()'],
+  ['staff', 'public.work_queue()'],
+  ['staff', `public.search_deliveries(due => 'late')`],
   ['staff', 'public.recent_riders()'],
   ['staff', `public.day_totals(${today} - 5)`],
   ['staff', `public.reconciliation_day(${today} - 5)`],

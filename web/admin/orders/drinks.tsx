@@ -16,7 +16,7 @@ export function Drinks({ order, withUnits = false }: { order: OrderedDrinks; wit
   const { order_items, delivery_notes } = order;
   return (
     <>
-      {order_items.length === 0 ? <span className="block">No items</span> : null}
+      {order_items.length === 0 ? <span className="block">{unitsOf([])}</span> : null}
       {order_items.map((item, index) => {
         const [drink, brand] = drinkAndBrand(item);
         const more = [brand, withUnits && index === order_items.length - 1 && unitsOf(order_items)];

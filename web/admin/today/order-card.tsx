@@ -203,7 +203,8 @@ function Actions({ delivery, step, rider, onHandOver }: OrderCardProps) {
         }}
         className="min-w-0 grow px-3!"
       >
-        <span className="truncate">
+        {/* The number for screen readers is clipped with the text: placed beyond it, it would widen the page. */}
+        <span className="relative truncate">
           {needsRider
             ? 'Choose a rider'
             : step === 'ready'
