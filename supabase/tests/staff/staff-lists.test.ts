@@ -290,6 +290,57 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await count(given)).toBe(found.length);
   });
 
+  /** The pages of a sorted list, each after the last row of the one before it. */
+  async function sorted(list: 'orders' | 'deliveries', given: Record<string, unknown>): Promise<string[]> {
+    const numbers: string[] = [];
+    let after: { id: string; created_at: string } | undefined;
+    for (;;) {
+      const page = await ask<{ id: string; created_at: string; number: string }>(
+        `select l.id, l.created_at,
+           (select o.order_number from public.orders as o where o.id = l.${list === 'orders' ? 'id' : 'order_id'}) as number
+         from public.search_${list}(page_size => 2, before_id => $1, before_created_at => $2,
+           ${Object.keys(given)
+             .map((name, index) => `${name} => $${index + 3}`)
+             .join(', ')}) as l`,
+        [after?.id ?? null, after?.created_at ?? null, ...Object.values(given)],
+      );
+      numbers.push(...page.map(({ number }) => number));
+      after = page[1];
+      if (!after) return numbers;
+    }
+  }
+
+  test.each([
+    [{ due: 'late', sort: 'date' }, ['A-4', 'A-2']],
+    [{ due: 'late', sort: '-date' }, ['A-2', 'A-4']],
+    [{ search: 'hibiscus', sort: 'date' }, ['A-2']],
+    [{ payment: 'unpaid', sort: 'customer' }, ['A-3', 'A-10']],
+    [{ payment: 'unpaid', sort: '-customer' }, ['A-10', 'A-3']],
+    [{ payment: 'paid', status: 'processing', sort: '-customer' }, ['A-2', 'A-1']],
+    [{ rider: 'joseph', sort: 'status' }, ['A-4', 'A-5']],
+    [{ rider: 'joseph', sort: '-status' }, ['A-5', 'A-4']],
+    [{ rider: 'joseph', sort: 'nonsense' }, ['A-4', 'A-5']],
+  ])('orders are sorted: %j', async (given, expected) => {
+    expect(await sorted('orders', given)).toEqual(expected);
+  });
+
+  test('a sorted list has each order once, on all its pages', async () => {
+    const byDate = await sorted('orders', { search: 'langata', sort: 'date' });
+    const byTotal = await sorted('orders', { search: 'langata', sort: '-total' });
+    expect(byDate).toHaveLength(bulk);
+    expect(byDate[0]).toBe(`B-${bulk}`);
+    expect(new Set(byTotal)).toEqual(new Set(byDate));
+    expect(byTotal).toHaveLength(bulk);
+    // Equal ones: the newest first.
+    expect(byTotal[0]).toBe('B-1');
+  });
+
+  test('deliveries are sorted by rider', async () => {
+    const riders = await sorted('deliveries', { sort: 'rider' });
+    expect(await sorted('deliveries', { sort: '-rider' })).not.toEqual(riders);
+    expect(new Set(riders).size).toBe(riders.length);
+  });
+
   test('an unpaid order with a payment of another amount needs review', async () => {
     const { rows } = await database.query<{ id: string }>(
       `insert into public.payments (order_id, phone, charge_cents, status, result_code)

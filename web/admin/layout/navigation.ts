@@ -52,3 +52,37 @@ export const screens: readonly Entry[] = [
 export const rarelyNeeded: readonly Entry[] = [
   { label: 'Settings', to: '/admin/settings', icon: 'settings' },
 ];
+
+/** On a phone in the menu, otherwise in the header. */
+export const account: Entry = { label: 'Account', to: '/admin/account', icon: 'account' };
+
+/** Screens at the thumb on a phone; the others are behind 'More'. */
+export const atTheThumb = screens.filter(({ label }) =>
+  ['Today', 'Orders', 'Deliveries', 'Inquiries'].includes(label),
+);
+
+export interface Waits {
+  number: number;
+  words: string;
+}
+
+/** What waits behind an entry, without zeros. */
+export const waitsBehind = (entry: Entry, waiting: Waiting): Waits[] =>
+  (entry.waiting ?? [])
+    .map(({ count, words }) => ({ number: waiting[count], words }))
+    .filter(({ number }) => number > 0);
+
+/** Their sum, and the words that follow it: with one kind of item its number is read before the words. */
+export function sumUp(waits: readonly Waits[]): Waits {
+  const [only] = waits;
+  return {
+    number: waits.reduce((sum, { number }) => sum + number, 0),
+    words:
+      waits.length === 1 && only
+        ? only.words
+        : `(${waits.map(({ number, words }) => `${number} ${words}`).join(', ')})`,
+  };
+}
+
+/** A number on a badge. */
+export const badgeText = (number: number): string => (number > 99 ? '99+' : String(number));

@@ -5,7 +5,7 @@ import { useDialogEntry, useLeaveDialog } from '../../ui/dialog/dialog-history.t
 import { closeDialog } from '../../ui/dialog/native-dialog.ts';
 import { Icon } from '../../ui/icons.tsx';
 import type { Waiting } from '../live/use-waiting.ts';
-import { type Entry, rarelyNeeded, screens } from './navigation.ts';
+import { account, badgeText, type Entry, rarelyNeeded, screens, sumUp, type Waits, waitsBehind } from './navigation.ts';
 import { StaffIcon } from './staff-icons.tsx';
 import { StaffMark } from './staff-mark.tsx';
 
@@ -108,9 +108,7 @@ function Entries({ waiting, replace = false, onChoose }: EntriesProps) {
         <li key={entry.to}>
           <EntryLink
             {...entry}
-            waiting={(entry.waiting ?? [])
-              .map(({ count, words }) => ({ number: waiting[count], words }))
-              .filter(({ number }) => number > 0)}
+            waiting={waitsBehind(entry, waiting)}
             replace={replace}
             onChoose={onChoose}
           />
@@ -121,25 +119,19 @@ function Entries({ waiting, replace = false, onChoose }: EntriesProps) {
   return (
     <nav aria-label="Admin" className="grid gap-4">
       {list(screens)}
-      <div className="border-t border-white/15 pt-4">{list(rarelyNeeded)}</div>
+      <div className="border-t border-white/15 pt-4">{list(onChoose ? [...rarelyNeeded, account] : rarelyNeeded)}</div>
     </nav>
   );
 }
 
 interface EntryLinkProps extends Pick<Entry, 'label' | 'to' | 'icon'> {
-  /** What waits, without zeros. */
-  waiting: { number: number; words: string }[];
+  waiting: readonly Waits[];
   replace: boolean;
   onChoose: (() => void) | undefined;
 }
 
 function EntryLink({ label, to, icon, waiting, replace, onChoose }: EntryLinkProps) {
-  const number = waiting.reduce((sum, one) => sum + one.number, 0);
-  // With one kind of item its number is read before the words.
-  const words =
-    waiting.length === 1
-      ? waiting[0]?.words
-      : `(${waiting.map((one) => `${one.number} ${one.words}`).join(', ')})`;
+  const { number, words } = sumUp(waiting);
   return (
     <NavLink
       to={to}
@@ -152,7 +144,7 @@ function EntryLink({ label, to, icon, waiting, replace, onChoose }: EntryLinkPro
       <span className="group-data-[state=collapsed]/sidebar:sr-only">{label}</span>
       {number > 0 ? (
         <span className="ml-auto min-w-6 rounded-pill bg-ember-300 px-1.5 py-0.5 text-center text-xs leading-tight font-bold text-dusk-950 tabular-nums group-data-[state=collapsed]/sidebar:absolute group-data-[state=collapsed]/sidebar:top-1 group-data-[state=collapsed]/sidebar:right-0 group-data-[state=collapsed]/sidebar:min-w-4.5 group-data-[state=collapsed]/sidebar:px-1">
-          {number > 99 ? '99+' : number}
+          {badgeText(number)}
           <span className="sr-only"> {words}</span>
         </span>
       ) : null}

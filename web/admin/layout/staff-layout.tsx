@@ -18,8 +18,11 @@ import { useWaiting } from '../live/use-waiting.ts';
 import { firstOrdersRequest } from '../orders/list/first-orders-request.ts';
 import { PanelLoading } from '../ui/panel-loading.tsx';
 import { ProgressBar } from '../ui/progress-bar.tsx';
+import { UndoBar } from '../undo/undo-bar.tsx';
+import { withdrawAll } from '../undo/undoable-changes.ts';
 import { usePart } from '../ui/use-part.ts';
 import type { Route } from './+types/staff-layout.ts';
+import { BottomBar } from './bottom-bar.tsx';
 import { type Member, memberContext } from './member.ts';
 import { Sidebar, SidebarDrawer } from './sidebar.tsx';
 import { StaffIcon } from './staff-icons.tsx';
@@ -97,6 +100,7 @@ export default function StaffLayout({ loaderData: { staff, id, email, ended } }:
       admitted = null;
       shownMember = null;
       queryClient.clear();
+      withdrawAll();
       void dismissAllToasts();
     };
   }, []);
@@ -118,7 +122,9 @@ export default function StaffLayout({ loaderData: { staff, id, email, ended } }:
   const isCleared = ended !== undefined && !retainsScreen.current;
   useEffect(() => {
     if (isCleared) queryClient.clear();
-    if (ended) void dismissAllToasts();
+    if (!ended) return;
+    withdrawAll();
+    void dismissAllToasts();
   }, [isCleared, ended]);
   const sessionEnded = usePart(loadSessionEnded, ended !== undefined);
   return (
@@ -194,28 +200,31 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
         onClose={onDrawerClose}
       />
       <div className="min-w-0 flex-1">
-        <header className="sticky top-0 z-30 flex flex-wrap items-center gap-x-1.5 border-b border-line bg-card px-2 py-2 max-[22rem]:gap-x-0.5 max-[22rem]:px-1 md:px-5 lg:flex-nowrap lg:gap-x-3">
+        <header className="sticky top-0 z-30 flex items-center gap-x-1.5 border-b border-line bg-card px-3 py-2 max-[22rem]:gap-x-0.5 md:px-5 lg:gap-x-3">
           <button
             type="button"
             onClick={toggle}
             aria-label="Toggle sidebar"
             aria-keyshortcuts="Control+B Meta+B"
-            className="grid size-11 shrink-0 place-items-center rounded-md text-ink-soft transition-colors hover:bg-paper-deep hover:text-ink"
+            className="grid size-11 shrink-0 place-items-center rounded-md text-ink-soft transition-colors hover:bg-paper-deep hover:text-ink max-md:hidden"
           >
             <StaffIcon name="sidebar" />
           </button>
-          <p className="font-display text-lg font-bold whitespace-nowrap max-[22rem]:text-base">
-            Admin Panel
-          </p>
-          <LiveDot state={live} />
-          <p className="order-last min-w-0 basis-full truncate px-3 pb-1 max-[26rem]:shrink max-[26rem]:grow max-[26rem]:basis-3/5 text-sm text-ink-soft lg:order-none lg:ml-auto lg:basis-auto lg:px-0 lg:pb-0">
-            Welcome, {email}
-          </p>
+          {/* Offers to undo a change lie over these words. */}
+          <div data-undo-place className="min-w-0 flex-1 lg:flex lg:items-center lg:justify-between lg:gap-4">
+            <p className="flex items-center gap-2">
+              <span className="truncate font-display text-lg leading-6 font-bold max-[22rem]:text-base">
+                Admin Panel
+              </span>
+              <LiveDot state={live} />
+            </p>
+            <p className="truncate text-xs text-ink-soft lg:text-sm">Welcome, {email}</p>
+          </div>
           <Link
             to="/admin/account"
             title="Your account"
             aria-label="Your account"
-            className="ml-auto flex min-h-11 min-w-11 shrink-0 items-center justify-center gap-1.5 rounded-md px-1.5 text-sm font-semibold text-ink-soft no-underline transition-colors hover:bg-paper-deep hover:text-ink max-md:flex-col max-md:gap-0 max-md:text-xs lg:ml-0"
+            className="flex min-h-11 min-w-11 shrink-0 items-center justify-center gap-1.5 rounded-md px-1.5 text-sm font-semibold text-ink-soft no-underline transition-colors hover:bg-paper-deep hover:text-ink max-md:hidden"
           >
             <StaffIcon name="account" />
             Account
@@ -226,13 +235,15 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
           ref={main}
           id="main"
           tabIndex={-1}
-          // Space below the last row, so that toasts cover none of its buttons.
-          className="mx-auto w-full max-w-[80rem] px-4 pt-6 pb-32 outline-none! md:px-8 md:pt-8"
+          // Space below the last row, so that toasts and the bar of a phone cover none of its buttons.
+          className="mx-auto w-full max-w-[80rem] px-4 pt-3 pb-32 outline-none! md:px-8 md:pt-5"
         >
           <StaffNotices />
           <Outlet context={waiting} />
         </main>
       </div>
+      <BottomBar waiting={waiting} isMenuOpen={isDrawerOpen} onMenu={toggle} />
+      <UndoBar />
       {/* Preloads the page to which signing out leads, also without a network. Last, because the first link skips to the content. */}
       {hasShown ? <Link to="/admin/login" prefetch="render" hidden /> : null}
     </div>
@@ -265,8 +276,7 @@ function LiveDot({ state }: { state: LiveState }) {
     <span
       role="status"
       title={words}
-      // On a phone the text is in the second line, so that the header gets no extra line.
-      className={`flex items-center gap-1.5 text-xs font-semibold text-ink-soft ${state === 'lost' ? 'max-[26rem]:order-last max-[26rem]:pb-1 max-[26rem]:pl-3' : ''}`}
+      className="flex items-center gap-1.5 text-xs font-semibold whitespace-nowrap text-ink-soft"
     >
       <span aria-hidden="true" className={`size-2.5 shrink-0 rounded-pill forced-color-adjust-none ${dot}`} />
       <span className={state === 'lost' ? '' : 'sr-only'}>

@@ -1,5 +1,4 @@
-// Filters of a list besides its search: quick filters with row counts, dates, riders. On phones rarely used ones are
-// collapsed.
+// Filters of a list besides its search: quick filters with row counts, dates, riders. Rarely used ones are collapsed.
 import { type ReactNode, useId, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
@@ -8,12 +7,15 @@ import { box, FilterSelect } from './list-toolbar.tsx';
 import type { ListFilters } from './use-list-filters.ts';
 
 interface MoreFiltersProps {
-  /** Number of active collapsed filters. */
-  setCount: number;
+  /** Default: Filters. */
+  label?: string;
+  /** Number of active filters behind the button. */
+  setCount?: number;
   children: ReactNode;
 }
 
-export function MoreFilters({ setCount, children }: MoreFiltersProps) {
+/** Rarely used filters and actions behind one button, in a line of their own below the search. */
+export function MoreFilters({ label = 'Filters', setCount = 0, children }: MoreFiltersProps) {
   const id = useId();
   const [isOpen, setOpen] = useState(false);
   return (
@@ -23,14 +25,15 @@ export function MoreFilters({ setCount, children }: MoreFiltersProps) {
         aria-expanded={isOpen}
         aria-controls={id}
         onClick={() => setOpen(!isOpen)}
-        className="px-4! md:hidden"
+        className="shrink-0 px-3! sm:px-4!"
       >
-        Filters{setCount > 0 ? ` (${setCount})` : ''}
+        <span className="max-[24rem]:sr-only">{label}</span>
+        {setCount > 0 ? <span>({setCount})</span> : null}
         <Icon name="chevron" className={`size-4 ${isOpen ? 'rotate-180' : ''}`} />
       </Button>
       <div
         id={id}
-        className={`${isOpen ? 'grid grid-cols-2' : 'hidden'} basis-full gap-2 md:flex md:basis-auto md:flex-wrap`}
+        className={`${isOpen ? 'grid grid-cols-2 md:flex md:flex-wrap md:items-center md:justify-end' : 'hidden'} order-last basis-full gap-2`}
       >
         {children}
       </div>
@@ -104,7 +107,7 @@ export function QuickFilters({ filters }: { filters: readonly QuickFilter[] }) {
   const visible = filters.filter(({ count, isOn }) => isOn || (count ?? 0) > 0);
   if (visible.length === 0) return null;
   return (
-    <fieldset className="flex min-w-0 max-w-full gap-2 max-sm:-mx-3 max-sm:overflow-x-auto max-sm:px-3 sm:flex-wrap">
+    <fieldset className="flex min-w-0 flex-1 gap-1.5 overflow-x-auto py-0.5 max-sm:-mx-3 max-sm:px-3 xl:flex-wrap xl:overflow-visible">
       <legend className="sr-only">What waits</legend>
       {visible.map(({ label, count, isOn, isUrgent, onToggle }) => (
         <button
@@ -112,7 +115,7 @@ export function QuickFilters({ filters }: { filters: readonly QuickFilter[] }) {
           type="button"
           aria-pressed={isOn}
           onClick={onToggle}
-          className={`inline-flex min-h-11 shrink-0 items-center gap-1.5 rounded-pill border px-3 sm:px-3.5 text-sm font-semibold transition-colors ${
+          className={`inline-flex min-h-9 shrink-0 items-center gap-1.5 rounded-pill border px-3 text-sm font-semibold transition-colors ${
             isOn
               ? 'border-dusk-800 bg-dusk-800 text-white'
               : 'border-line-strong bg-card hover:border-dusk-500'
@@ -144,7 +147,7 @@ const formatCount = (count: number): string =>
 /** Number of matching rows; searches count up to 500. */
 export function RowCount({ count, one, many }: { count: number | undefined; one: string; many: string }) {
   return (
-    <p role="status" className="min-w-20 text-sm text-ink-soft tabular-nums">
+    <p role="status" className="text-sm whitespace-nowrap text-ink-soft tabular-nums">
       {count === undefined
         ? ''
         : count > 500

@@ -6,6 +6,7 @@ import { useTypedSearch } from './use-list-filters.ts';
 export const box =
   'min-h-11 rounded-md border border-line-strong bg-card text-sm text-ink transition-[border-color] hover:border-dusk-500';
 
+/** Controls in a line above the rows. */
 export function ListToolbar({ children }: { children: ReactNode }) {
   return <div className="flex flex-wrap items-center gap-3">{children}</div>;
 }
@@ -20,7 +21,7 @@ interface SearchBoxProps {
 export function SearchBox({ placeholder, searched, onSearch }: SearchBoxProps) {
   const { typed, type, searchNow } = useTypedSearch(searched, onSearch);
   return (
-    <search className="min-w-48 flex-1 basis-64">
+    <search className="min-w-0 flex-1 basis-28 md:max-w-72 md:basis-48">
       <form
         className="relative"
         onSubmit={(event) => {
@@ -30,7 +31,7 @@ export function SearchBox({ placeholder, searched, onSearch }: SearchBoxProps) {
       >
         <Icon
           name="search"
-          className="pointer-events-none absolute top-1/2 left-3.5 size-4.5 -translate-y-1/2 text-ink-faint"
+          className="pointer-events-none absolute top-1/2 left-3 size-4.5 -translate-y-1/2 text-ink-faint"
         />
         <input
           type="search"
@@ -40,7 +41,7 @@ export function SearchBox({ placeholder, searched, onSearch }: SearchBoxProps) {
           maxLength={200}
           autoComplete="off"
           onChange={(event) => type(event.target.value)}
-          className={`${box} w-full pr-3 pl-10 placeholder:text-ink-faint`}
+          className={`${box} w-full pr-2 pl-9 placeholder:text-ink-faint`}
         />
       </form>
     </search>
@@ -74,7 +75,7 @@ export function FilterSelect<Value extends string>({
           const chosen = options.find((option) => option.value === target.value);
           if (chosen) onChoose(chosen.value);
         }}
-        className={`${box} max-w-full px-3 font-semibold max-sm:grow sm:max-w-56`}
+        className={`${box} max-w-full min-w-0 px-2 font-semibold sm:max-w-56 sm:px-3`}
       >
         {options.some((option) => option.value === value) ? null : <option value={value}>{value}</option>}
         {options.map((option) => (

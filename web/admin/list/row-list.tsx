@@ -1,14 +1,33 @@
 // Rows as a table, or as compact rows if there is too little space, and all states of a list without rows.
-import { type ReactNode, type RefObject, useEffect, useId, useLayoutEffect, useRef, useState } from 'react';
+import {
+  type MouseEvent,
+  type ReactNode,
+  type RefObject,
+  useEffect,
+  useId,
+  useLayoutEffect,
+  useRef,
+  useState,
+} from 'react';
 import { Button } from '../../ui/button.tsx';
+import { Icon } from '../../ui/icons.tsx';
 import type { Rows } from './use-rows.ts';
+import type { Selection } from './use-selection.ts';
 
 export interface Column<Row> {
   title: string;
   isNumber?: boolean;
   /** Width of the column, such as '6rem'. With widths the table has a fixed layout and truncates long text. */
   width?: string;
+  /** What the list is sorted by with a press on the title; without it there is no such order. */
+  sort?: string;
   show(row: Row): ReactNode;
+}
+
+/** The order of a list: the key of a column, with '-' before it for the opposite direction; '' for the list's own. */
+export interface Sorting {
+  value: string;
+  set(value: string): void;
 }
 
 type Needed = 'rows' | 'isLoading' | 'error' | 'retry';
@@ -25,6 +44,11 @@ interface RowListProps<Row> extends Pick<Rows<Row>, Needed>, Partial<Omit<Rows<R
   rowStyle?(row: Row): string;
   /** A row in a few short lines. */
   compact(row: Row): ReactNode;
+  sorting?: Sorting;
+  /** Which rows are chosen, where several can be changed at once. */
+  selection?: Selection<Row>;
+  /** What a row is called, such as its order number. */
+  nameOf?(row: Row): string;
 }
 
 /** Text for a list whose filters match no row, with a button that clears them. */
@@ -115,6 +139,14 @@ function Content<Row extends { id: string }>({ isWide, ...list }: RowListProps<R
   );
 }
 
+/** Opens a row by its link wherever it is pressed, except on its controls and while its text is being marked. */
+function openByLink(event: MouseEvent<HTMLElement>): void {
+  const pressed = event.target as Element;
+  if (pressed.closest('a, button, input, label, summary, [role=menu], [role=dialog]')) return;
+  if (window.getSelection()?.toString()) return;
+  event.currentTarget.querySelector<HTMLElement>('[data-row-link]')?.click();
+}
+
 function Table<Row extends { id: string }>({
   label,
   columns,
@@ -122,9 +154,12 @@ function Table<Row extends { id: string }>({
   isLoading,
   skeletons = 3,
   rowStyle,
+  sorting,
+  selection,
+  nameOf,
 }: RowListProps<Row>) {
   const isFixed = columns.some(({ width }) => width);
-  const [headCell, bodyCell] = isFixed ? ['px-2 py-2', 'px-2 py-1'] : ['px-3 py-2.5', 'px-3 py-3'];
+  const [headCell, bodyCell] = isFixed ? ['px-2 py-1', 'px-2 py-1'] : ['px-3 py-1.5', 'px-3 py-2'];
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable by keyboard
     <section aria-label={label} tabIndex={0} className="overflow-x-auto">
@@ -132,6 +167,7 @@ function Table<Row extends { id: string }>({
         <caption className="sr-only">{label}</caption>
         {isFixed ? (
           <colgroup>
+            {selection ? <col style={{ width: '2.5rem' }} /> : null}
             {columns.map(({ title, width }) => (
               <col key={title} style={width ? { width } : undefined} />
             ))}
@@ -139,13 +175,24 @@ function Table<Row extends { id: string }>({
         ) : null}
         <thead>
           <tr className="bg-paper-deep">
-            {columns.map(({ title, isNumber }) => (
+            {selection ? (
+              <td className="py-0 pl-2">
+                <Tick
+                  label={`Select all ${label.toLowerCase()}`}
+                  isOn={rows.length > 0 && selection.rows.length === rows.length}
+                  isPartly={selection.rows.length > 0 && selection.rows.length < rows.length}
+                  onToggle={() => (selection.rows.length > 0 ? selection.clear() : selection.all())}
+                />
+              </td>
+            ) : null}
+            {columns.map(({ title, isNumber, sort }) => (
               <th
                 key={title}
                 scope="col"
+                aria-sort={sortOf(sort, sorting)}
                 className={`${headCell} font-semibold whitespace-nowrap text-ink-soft first:pl-4 last:pr-4 ${isNumber ? 'text-right' : ''}`}
               >
-                {title}
+                {sort && sorting ? <SortButton title={title} sort={sort} sorting={sorting} /> : title}
               </th>
             ))}
           </tr>
@@ -154,6 +201,7 @@ function Table<Row extends { id: string }>({
           {isLoading
             ? Array.from({ length: skeletons }, (_, index) => (
                 <tr key={index} className="border-t border-line">
+                  {selection ? <td /> : null}
                   {columns.map(({ title }) => (
                     <td key={title} className="px-2 py-5 first:pl-4 last:pr-4">
                       <Bone />
@@ -162,7 +210,19 @@ function Table<Row extends { id: string }>({
                 </tr>
               ))
             : rows.map((row) => (
-                <tr key={row.id} className={`border-t border-line ${rowStyle?.(row) ?? ''}`}>
+                // biome-ignore lint/a11y/useKeyWithClickEvents: the row's link opens it by keyboard
+                <tr
+                  key={row.id}
+                  data-row={row.id}
+                  onClick={openByLink}
+                  aria-selected={selection ? selection.has(row) : undefined}
+                  className={`border-t border-line has-data-row-link:cursor-pointer has-data-row-link:hover:bg-paper-deep/60 aria-selected:bg-dusk-100/60 ${rowStyle?.(row) ?? ''}`}
+                >
+                  {selection ? (
+                    <td className="py-0 pl-2">
+                      <SelectRow row={row} selection={selection} nameOf={nameOf} />
+                    </td>
+                  ) : null}
                   {columns.map(({ title, isNumber, show }) => (
                     <td
                       key={title}
@@ -179,6 +239,75 @@ function Table<Row extends { id: string }>({
   );
 }
 
+function sortOf(sort: string | undefined, sorting: Sorting | undefined) {
+  if (!sort || !sorting) return undefined;
+  if (sorting.value === sort) return 'ascending';
+  return sorting.value === `-${sort}` ? 'descending' : 'none';
+}
+
+/** Ascending, descending, and the list's own order again. */
+function SortButton({ title, sort, sorting }: { title: string; sort: string; sorting: Sorting }) {
+  const now = sortOf(sort, sorting);
+  const next = now === 'none' ? sort : now === 'ascending' ? `-${sort}` : '';
+  return (
+    <button
+      type="button"
+      onClick={() => sorting.set(next)}
+      className="inline-flex min-h-8 items-center gap-0.5 rounded-sm hover:text-ink"
+    >
+      {title}
+      <Icon
+        name="chevron"
+        className={`size-3.5 ${now === 'ascending' ? 'rotate-180' : ''} ${now === 'none' ? 'opacity-0' : ''}`}
+      />
+    </button>
+  );
+}
+
+interface TickProps {
+  label: string;
+  isOn: boolean;
+  isPartly?: boolean;
+  onToggle(event: { shiftKey: boolean }): void;
+}
+
+function Tick({ label, isOn, isPartly = false, onToggle }: TickProps) {
+  return (
+    <label className="grid size-9 cursor-pointer place-items-center rounded-md hover:bg-paper-deep rows:size-11">
+      <span className="sr-only">{label}</span>
+      <input
+        type="checkbox"
+        checked={isOn}
+        ref={(box) => {
+          if (box) box.indeterminate = isPartly;
+        }}
+        onChange={({ nativeEvent }) =>
+          onToggle({ shiftKey: (nativeEvent as unknown as globalThis.MouseEvent).shiftKey })
+        }
+        className="size-4.5 accent-dusk-800"
+      />
+    </label>
+  );
+}
+
+function SelectRow<Row extends { id: string }>({
+  row,
+  selection,
+  nameOf,
+}: {
+  row: Row;
+  selection: Selection<Row>;
+  nameOf: ((row: Row) => string) | undefined;
+}) {
+  return (
+    <Tick
+      label={`Select ${nameOf?.(row) ?? 'this row'}`}
+      isOn={selection.has(row)}
+      onToggle={({ shiftKey }) => selection.toggle(row, shiftKey)}
+    />
+  );
+}
+
 function CompactRows<Row extends { id: string }>({
   label,
   rows,
@@ -186,6 +315,8 @@ function CompactRows<Row extends { id: string }>({
   skeletons = 3,
   rowStyle,
   compact,
+  selection,
+  nameOf,
 }: RowListProps<Row>) {
   if (isLoading) {
     return (
@@ -202,11 +333,17 @@ function CompactRows<Row extends { id: string }>({
   return (
     <ul aria-label={label}>
       {rows.map((row) => (
+        // biome-ignore lint/a11y/useKeyWithClickEvents: the row's link opens it by keyboard
         <li
           key={row.id}
-          className={`relative border-t border-line px-3 py-0.5 sm:px-4 sm:py-1 ${rowStyle?.(row) ?? ''}`}
+          data-row={row.id}
+          onClick={openByLink}
+          className={`flex items-center border-t border-line has-data-row-link:cursor-pointer ${
+            selection?.isSelecting ? 'pr-3' : 'px-3 sm:px-4'
+          } py-0.5 sm:py-1 ${selection?.has(row) ? 'bg-dusk-100/60' : ''} ${rowStyle?.(row) ?? ''}`}
         >
-          {compact(row)}
+          {selection?.isSelecting ? <SelectRow row={row} selection={selection} nameOf={nameOf} /> : null}
+          <div className="min-w-0 flex-1">{compact(row)}</div>
         </li>
       ))}
     </ul>
@@ -263,47 +400,75 @@ function End<Row>(list: RowListProps<Row>) {
   );
 }
 
-/** The layout of a list screen: heading, actions, and a card with the rows. */
-export function ListFrame({
-  heading,
-  subtitle,
-  actions,
-  card,
-  toolbar,
-  children,
-}: {
+interface ListFrameProps {
   heading: string;
   subtitle: string;
-  /** Next to the heading. */
+  /** The number of rows, after the heading. */
+  count?: ReactNode;
+  /** In the line of the heading: search, filters. */
+  tools?: ReactNode;
+  /** At the end of that line. */
   actions?: ReactNode;
   /** Title of the card, if any. */
   card?: string;
-  toolbar: ReactNode;
+  /** In the line of the card's title: quick filters, or what can be done with the chosen rows. */
+  chips?: ReactNode;
+  /** Whether rows are chosen: that line then stays in sight. */
+  isChoosing?: boolean;
+  /** Above the rows. */
+  toolbar?: ReactNode;
   children: ReactNode;
-}) {
+}
+
+/** The layout of a list screen: one line with heading, search and filters, one with quick filters, and the rows. */
+export function ListFrame({
+  heading,
+  subtitle,
+  count,
+  tools,
+  actions,
+  card,
+  chips,
+  isChoosing = false,
+  toolbar,
+  children,
+}: ListFrameProps) {
   const id = useId();
   return (
-    <div className="grid gap-4 md:gap-5">
-      <div className="flex flex-wrap items-end justify-between gap-x-4 gap-y-3">
-        <header>
-          <h1 className="text-2xl">{heading}</h1>
-          <p className="text-sm text-ink-soft">{subtitle}</p>
+    <div className="grid grid-cols-[minmax(0,1fr)] gap-1.5 md:gap-2">
+      <div className="flex flex-wrap items-center gap-x-2 gap-y-1.5 md:gap-x-3">
+        <header className="mr-auto flex min-w-0 flex-wrap items-baseline gap-x-3 max-md:grow">
+          <h1 className="text-xl leading-7 whitespace-nowrap md:text-2xl">{heading}</h1>
+          {count}
+          <p className="truncate text-sm text-ink-soft max-2xl:sr-only">{subtitle}</p>
         </header>
-        {actions ? <div className="flex flex-wrap gap-2 sm:gap-3">{actions}</div> : null}
+        {actions ? (
+          <div className="flex flex-wrap gap-2 md:order-last md:gap-3">{actions}</div>
+        ) : null}
+        {tools}
       </div>
       <section
         aria-labelledby={card ? id : undefined}
-        className="min-w-0 overflow-hidden rounded-lg border border-line bg-card shadow-sm max-sm:-mx-3"
+        className="min-w-0 rounded-lg border border-line bg-card shadow-sm max-sm:-mx-3 max-sm:rounded-none max-sm:border-x-0"
       >
+        {card || chips ? (
+          <div
+            className={`flex min-h-11 items-center gap-x-4 rounded-t-lg bg-card px-3 py-0.5 sm:px-4 print:hidden ${
+              isChoosing ? 'sticky top-15 z-20 shadow-md' : ''
+            }`}
+          >
+            {card ? (
+              <h2 id={id} className="shrink-0 text-base max-lg:sr-only">
+                {card}
+              </h2>
+            ) : null}
+            {chips}
+          </div>
+        ) : null}
         {/* Lets a row of buttons scroll sideways instead of widening the page. */}
-        <div className="grid grid-cols-[minmax(0,1fr)] gap-3 px-3 py-3 sm:px-4 print:hidden">
-          {card ? (
-            <h2 id={id} className="text-lg">
-              {card}
-            </h2>
-          ) : null}
-          {toolbar}
-        </div>
+        {toolbar ? (
+          <div className="grid grid-cols-[minmax(0,1fr)] gap-3 px-3 py-3 sm:px-4 print:hidden">{toolbar}</div>
+        ) : null}
         {children}
       </section>
     </div>

@@ -4,7 +4,7 @@ import { useNavigate } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
 import { showToast } from '../../ui/toasts/toasts.tsx';
 import { useMember } from '../layout/use-member.tsx';
-import { removeOvertakenChanges } from '../undo/undoable-changes.ts';
+import { withdrawOvertaken } from '../undo/undoable-changes.ts';
 import { titleOfPayment } from './payment-news.ts';
 import type { RowChange } from './use-live-changes.ts';
 
@@ -21,7 +21,7 @@ export function useEventToasts(): (change: RowChange) => void {
 
   return useCallback(
     (change) => {
-      removeOvertakenChanges(change);
+      withdrawOvertaken(change);
       const { table, type, row, at } = change;
       const id = String(row.id);
       const isNewEvent =

@@ -1,10 +1,9 @@
 // Offers to take back a price or fee that was just saved.
 import { useQueryClient } from '@tanstack/react-query';
 import { formatKes } from '../../../domain/money.ts';
-import { showToast } from '../../ui/toasts/toasts.tsx';
 import { changedRow, messageForUser, SavedWithoutAnswer } from '../data/table-answer.ts';
 import { useMember } from '../layout/use-member.tsx';
-import { offerUndo } from '../undo/offer-undo.tsx';
+import { offerUndo } from '../undo/undoable-changes.ts';
 
 /** As long as a change of a status can be undone (`private.undo_window`). */
 const undoMs = 15_000;
@@ -19,7 +18,7 @@ export interface PriceChange {
   to: number;
 }
 
-/** @returns offers the undo, in a toast with the success message */
+/** @returns offers the undo, with the success message */
 export function usePriceUndo(): (change: PriceChange, success: string) => void {
   const { tables } = useMember().staff;
   const queries = useQueryClient();
@@ -60,15 +59,12 @@ export function usePriceUndo(): (change: PriceChange, success: string) => void {
             await restore().catch((error) => {
               if (!(error instanceof SavedWithoutAnswer)) throw error;
             });
-            showToast({ kind: 'info', title: 'Undone', text: `${name}: ${formatKes(from)} again.` });
+            return { title: 'Undone', text: `${name}: ${formatKes(from)} again.` };
           } catch (error) {
-            showToast({
-              kind: 'error',
-              title: 'Not undone',
-              text: messageForUser(error as Error) || 'Please look at it again.',
-            });
+            return { title: 'Not undone', text: messageForUser(error as Error) || 'Please look at it again.' };
+          } finally {
+            for (const word of ['products', 'settings']) void queries.invalidateQueries({ queryKey: [word] });
           }
-          for (const word of ['products', 'settings']) void queries.invalidateQueries({ queryKey: [word] });
         },
       },
       success,

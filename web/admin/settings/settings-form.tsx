@@ -349,7 +349,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
         {/* On the left: toasts appear on the right, or above. */}
         <div
           data-save-bar
-          className="sticky bottom-0 z-10 -mx-4 flex flex-wrap items-center gap-3 border-t border-line bg-paper px-4 py-3 md:mx-0 md:px-0"
+          className="sticky bottom-0 z-10 -mx-4 flex max-md:bottom-[calc(3.5rem+env(safe-area-inset-bottom))] flex-wrap items-center gap-3 border-t border-line bg-paper px-4 py-3 md:mx-0 md:px-0"
         >
           {/* Not disabled without changes: disabling it after saving would lose the focus. */}
           <Button

@@ -20,7 +20,7 @@ import { useNow } from '../ui/age.tsx';
 import { callTo } from '../ui/contact-link.tsx';
 import { Due } from '../ui/due.tsx';
 import { usePart } from '../ui/use-part.ts';
-import { type Step, useNextStep } from './use-next-step.ts';
+import { nextSteps, useNextStep } from './use-next-step.ts';
 
 interface OrderCardProps {
   delivery: ListedDelivery;
@@ -116,14 +116,6 @@ function Who({ delivery, step }: Pick<OrderCardProps, 'delivery' | 'step'>) {
     </>
   );
 }
-
-const nextSteps: Record<WorkStep, [step: Step, label: string]> = {
-  prepare: ['preparing', 'Prepare'],
-  preparing: ['ready', 'Ready'],
-  ready: ['on_the_way', 'Hand over'],
-  on_the_way: ['delivered', 'Delivered'],
-  failed: ['ready', 'Send again'],
-};
 
 function Actions({ delivery, step, rider, onHandOver }: OrderCardProps) {
   const { order } = delivery;

@@ -13,6 +13,7 @@ import { useNow } from '../ui/age.tsx';
 import type { Route } from './+types/today-page.ts';
 import { isThere, Matters, useMatters } from './attention.tsx';
 import { OrderCard } from './order-card.tsx';
+import { useNextRider } from './use-next-rider.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Today');
 
@@ -125,17 +126,6 @@ interface CardsProps {
   columns?: string;
   rider: Rider | undefined;
   onHandOver(name: string): void;
-}
-
-/** Whom this member's next orders go to: another member's choice does not change a button that is about to be pressed. */
-function useNextRider(): [rider: Rider | undefined, choose: (name: string) => void] {
-  const riders = useRecentRiders();
-  const [name, choose] = useState<string>();
-  const newest = riders?.[0]?.name;
-  useEffect(() => {
-    if (newest !== undefined) choose((chosen) => chosen ?? newest);
-  }, [newest]);
-  return [riders?.find((rider) => rider.name === name) ?? riders?.[0], choose];
 }
 
 function Cards({ queue, columns = '', rider, onHandOver }: CardsProps) {

@@ -27,8 +27,23 @@ const movingEvents = [
   'delivery_status_changed',
 ] as const satisfies readonly OrderEventKind[];
 
+/** The button that leads from each step to the next one. */
+export const nextSteps: Record<WorkStep, [step: Step, label: string]> = {
+  prepare: ['preparing', 'Prepare'],
+  preparing: ['ready', 'Ready'],
+  ready: ['on_the_way', 'Hand over'],
+  on_the_way: ['delivered', 'Delivered'],
+  failed: ['ready', 'Send again'],
+};
+
+/** What a step changes, and what decides whether it may. */
+export type Queued = Pick<
+  ListedDelivery,
+  'id' | 'created_at' | 'updated_at' | 'delivery_status' | 'delivery_person' | 'taken_by' | 'ready_at'
+> & { order: Pick<ListedDelivery['order'], 'id' | 'order_number' | 'status' | 'payment_status'> };
+
 /** The step of a delivery alone: its order follows in a row of its own. */
-function stepOf(delivery: ListedDelivery): Step {
+function stepOf(delivery: Pick<ListedDelivery, 'delivery_status' | 'taken_by' | 'ready_at'>): Step {
   const { delivery_status: status } = delivery;
   if (status === 'delivered') return 'delivered';
   if (status === 'picked_up' || status === 'in_transit') return 'on_the_way';
@@ -37,7 +52,7 @@ function stepOf(delivery: ListedDelivery): Step {
 
 /** @param rider takes the orders that have none */
 export const useNextStep = (rider: Rider | undefined) =>
-  useStatusChange<ListedDelivery, Step>({
+  useStatusChange<Queued, Step>({
     set: (tables, delivery, step) =>
       tables.rpc('move_on', {
         delivery_id: delivery.id,

@@ -1,6 +1,12 @@
-// Changes of a status that can still be undone, each for its own time, shared by all screens.
-
+// Changes that can still be undone, each for its own time, shared by all screens.
+import { showToast } from '../../ui/toasts/toasts.tsx';
 import type { RowChange } from '../live/use-live-changes.ts';
+
+export interface Outcome {
+  title: 'Undone' | 'Not undone' | 'No answer';
+  /** A sentence: what is as before, or why nothing is. */
+  text: string;
+}
 
 export interface UndoableChange {
   /** Id of the undo record in the database. */
@@ -15,47 +21,71 @@ export interface UndoableChange {
   orderId: string;
   /** Whether a row has changed since, so that the database would not undo it any more. */
   isOvertakenBy(change: RowChange): boolean;
-  /** Undoes it on the server; reports a refusal itself. */
-  undo(): Promise<void>;
+  /** Undoes it on the server. Does not throw. */
+  undo(): Promise<Outcome>;
 }
 
-let changes: readonly UndoableChange[] = [];
+/** A change with the message that it was saved. */
+export type OfferedChange = UndoableChange & { success: string };
+
+let changes: readonly OfferedChange[] = [];
 const listeners = new Set<() => void>();
 const timers = new Map<string, ReturnType<typeof setTimeout>>();
 
-function set(next: readonly UndoableChange[]): void {
+function set(next: readonly OfferedChange[]): void {
   changes = next;
   for (const listener of listeners) listener();
 }
 
-/** Adds a change, the newest first, until its time is over. It replaces older ones of its order, which it has overtaken. */
-export function addUndoableChange(change: UndoableChange): void {
+/**
+ * Offers to undo a change until its time is over, the newest first. It replaces older ones of its order, which it has overtaken.
+ * @param success says that it was saved
+ */
+export function offerUndo(change: UndoableChange, success: string): void {
   const isReplaced = ({ orderId }: UndoableChange) => orderId === change.orderId;
   for (const { id } of changes.filter(isReplaced)) clearTimeout(timers.get(id));
-  // At once: without any change the toast would close.
-  set([change, ...changes.filter((older) => !isReplaced(older))]);
+  set([{ ...change, success }, ...changes.filter((older) => !isReplaced(older))]);
   timers.set(
     change.id,
-    setTimeout(() => removeUndoableChange(change.id), Math.max(0, change.endsAt - performance.now())),
+    setTimeout(() => withdraw(change.id), Math.max(0, change.endsAt - performance.now())),
   );
 }
 
-export function removeUndoableChange(id: string): void {
+function withdraw(id: string): void {
   clearTimeout(timers.get(id));
   timers.delete(id);
   if (changes.some((change) => change.id === id)) set(changes.filter((change) => change.id !== id));
 }
 
-/** Removes the changes that another change of a row has overtaken. */
-export function removeOvertakenChanges(change: RowChange): void {
-  for (const older of changes) if (older.isOvertakenBy(change)) removeUndoableChange(older.id);
+/** Withdraws the offers that another change of a row has overtaken. */
+export function withdrawOvertaken(change: RowChange): void {
+  for (const older of changes) if (older.isOvertakenBy(change)) withdraw(older.id);
 }
 
-export function removeAllUndoableChanges(): void {
-  for (const { id } of changes) removeUndoableChange(id);
+export function withdrawAll(): void {
+  for (const { id } of changes) withdraw(id);
 }
 
-export const undoableChanges = (): readonly UndoableChange[] => changes;
+/** Undoes changes, the newest first, and says in one message what came of it. */
+export async function undoAll(chosen: readonly UndoableChange[]): Promise<void> {
+  for (const { id } of chosen) withdraw(id);
+  const outcomes: Outcome[] = [];
+  for (const change of chosen) outcomes.push(await change.undo());
+  const [undone, failed] = [true, false].map((isUndone) =>
+    outcomes.filter(({ title }) => (title === 'Undone') === isUndone),
+  ) as [Outcome[], Outcome[]];
+  if (undone[0]) {
+    const text = undone.length === 1 ? undone[0].text : `${undone.length} changes are undone.`;
+    showToast({ kind: 'info', title: 'Undone', text });
+  }
+  if (failed[0]) {
+    const { title, text } = failed[0];
+    const more = failed.length > 1 ? ` And ${failed.length - 1} more.` : '';
+    showToast({ kind: 'error', title, text: text + more });
+  }
+}
+
+export const undoableChanges = (): readonly OfferedChange[] => changes;
 
 /** @returns ends the subscription */
 export function onUndoableChanges(listener: () => void): () => void {

@@ -2,7 +2,6 @@
 import { useQueryClient } from '@tanstack/react-query';
 import type { Database } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
-import { showToast } from '../../ui/toasts/toasts.tsx';
 import {
   ConflictError,
   dataOf,
@@ -13,7 +12,7 @@ import {
 import { useSave } from '../data/use-save.ts';
 import { useMember } from '../layout/use-member.tsx';
 import type { RowChange } from '../live/use-live-changes.ts';
-import { offerUndo } from './offer-undo.tsx';
+import { type Outcome, offerUndo } from './undoable-changes.ts';
 
 type Change = Database['public']['CompositeTypes']['status_change'];
 
@@ -65,67 +64,64 @@ export function useStatusChange<Row extends { id: string }, Status extends strin
     for (const word of refreshed) void queries.invalidateQueries({ queryKey: [word] });
   };
 
-  async function undo(changeId: string, row: Row): Promise<void> {
+  async function undo(changeId: string, row: Row): Promise<Outcome> {
     const answer = await tables.rpc('undo_status_change', { change_id: changeId });
+    refresh();
     try {
-      try {
-        dataOf(answer);
-      } catch (error) {
-        if (!(error instanceof SavedWithoutAnswer)) throw error;
-      }
-      showToast({
-        kind: 'info',
-        title: 'Undone',
-        text: `${kind.orderNumber(row)} is ${kind.label(kind.statusOf(row))} again.`,
-      });
+      dataOf(answer);
     } catch (error) {
       const problem = error as Error;
-      showToast({
-        kind: 'error',
-        ...(isUnanswered(problem)
-          ? {
-              title: 'No answer',
-              text: `The connection broke. The status of ${kind.orderNumber(row)} may have been undone all the same: look at it again.`,
-            }
-          : { title: 'Not undone', text: messageForUser(problem) || 'Please look at it again.' }),
-      });
+      if (isUnanswered(problem)) {
+        return {
+          title: 'No answer',
+          text: `The connection broke. The status of ${kind.orderNumber(row)} may have been undone all the same: look at it again.`,
+        };
+      }
+      if (!(error instanceof SavedWithoutAnswer))
+        return { title: 'Not undone', text: messageForUser(problem) || 'Please look at it again.' };
     }
-    refresh();
+    return { title: 'Undone', text: `${kind.orderNumber(row)} is ${kind.label(kind.statusOf(row))} again.` };
   }
 
+  async function write(row: Row, to: Status, detail: Detail | undefined) {
+    // The response's travel time is subtracted from the time to undo.
+    const startedAt = performance.now();
+    const answer = await kind.set(tables, row, to, detail);
+    if (answer.error?.details === kind.conflict) throw new ConflictError(await kind.whatHappened(tables, row));
+    return { change: changeOf(answer), startedAt };
+  }
+  const offer = ({ change, startedAt }: Awaited<ReturnType<typeof write>>, row: Row, to: Status) =>
+    offerUndo(
+      {
+        id: change.change_id,
+        title: `${kind.orderNumber(row)}: ${kind.label(to)}`,
+        notifiesCustomer: change.notifies_customer,
+        orderId: kind.orderId(row),
+        isOvertakenBy: (later) => kind.contradicts(row, to, later),
+        endsAt: startedAt + change.undo_seconds * 1000,
+        undo: () => undo(change.change_id, row),
+      },
+      kind.success,
+    );
+
   const save = useSave({
-    async write({ row, to, detail }: { row: Row; to: Status; detail: Detail | undefined }) {
-      // The response's travel time is subtracted from the time to undo.
-      const startedAt = performance.now();
-      const answer = await kind.set(tables, row, to, detail);
-      if (answer.error?.details === kind.conflict)
-        throw new ConflictError(await kind.whatHappened(tables, row));
-      return { change: changeOf(answer), startedAt };
-    },
+    write: ({ row, to, detail }: { row: Row; to: Status; detail: Detail | undefined }) => write(row, to, detail),
     failure: kind.failure,
     // The customer may be notified, and without the response it cannot be undone.
     isUnsafeToRepeat: true,
     refresh: refreshed,
     onSuccess(saved, { row, to }) {
-      if (!saved) return;
-      const { change, startedAt } = saved;
-      offerUndo(
-        {
-          id: change.change_id,
-          title: `${kind.orderNumber(row)}: ${kind.label(to)}`,
-          notifiesCustomer: change.notifies_customer,
-          orderId: kind.orderId(row),
-          isOvertakenBy: (later) => kind.contradicts(row, to, later),
-          endsAt: startedAt + change.undo_seconds * 1000,
-          undo: () => undo(change.change_id, row),
-        },
-        kind.success,
-      );
+      if (saved) offer(saved, row, to);
     },
   });
 
   return {
     set: (row: Row, to: Status, detail?: Detail) => save.mutate({ row, to, detail }),
+    /** The same as one of many: the caller reports the error that it throws, and refreshes the lists in the end. */
+    async setOne(row: Row, to: Status, detail?: Detail): Promise<void> {
+      offer(await write(row, to, detail), row, to);
+    },
+    refresh,
     /** The status that is being saved for a row. */
     saving: (row: Row) =>
       save.isPending && save.variables.row.id === row.id ? save.variables.to : undefined,

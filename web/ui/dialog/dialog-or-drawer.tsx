@@ -111,7 +111,7 @@ export function DialogOrDrawer({
     },
     onInteractOutside(event: Event) {
       // A press on a toast above the dialog does not close the dialog.
-      const isToast = event.target instanceof Element && event.target.closest('[data-sonner-toaster]');
+      const isToast = event.target instanceof Element && event.target.closest('[data-messages]');
       // A double-click on a button may end outside, when its first click made the dialog smaller.
       const isDoubleClick = event.timeStamp - lastPressInside.current < doubleClickMs;
       if (isBusy || isToast || isDoubleClick) event.preventDefault();

@@ -18,7 +18,9 @@ export interface Toast {
   onDismiss?(): void;
 }
 
-const host = document.createElement('div');
+/** Holds all messages. Outside of the page, so that no dialog covers or disables it. */
+export const host = document.createElement('div');
+host.dataset.messages = '';
 document.body.append(host);
 
 /** Gap between toasts, and to the edges, in px. */
@@ -51,7 +53,7 @@ function setToastTop(): void {
 /** Sets the height that toasts at the top take from a dialog, for the style sheet. */
 function setToastRoom(): void {
   const messages = host.querySelectorAll<HTMLElement>(
-    '[data-sonner-toast][data-y-position=top][data-visible=true]:not([data-removed=true])',
+    '[data-bar], [data-sonner-toast][data-y-position=top][data-visible=true]:not([data-removed=true])',
   );
   let room = 0;
   for (const message of messages) room += message.offsetHeight + gap;

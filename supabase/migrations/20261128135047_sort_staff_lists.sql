@@ -1,0 +1,268 @@
+-- Earlier versions keep working: the searches of lists only gain a parameter with a default.
+
+drop function private.find_in_list(private.list_filters,timestamp with time zone,uuid,integer);
+
+drop function private.rows_of_candidates(text,text,text,text);
+
+drop function private.walk_list(text,text,text,timestamp with time zone,uuid,integer,integer);
+
+drop function public.search_deliveries(text,text,date,date,text,text,timestamp with time zone,uuid,integer);
+
+drop function public.search_orders(text,text,text,date,date,text,text,timestamp with time zone,uuid,integer);
+
+create or replace function private.sortable_rows() returns integer
+language sql immutable
+return 5000;
+
+comment on function private.sortable_rows is
+  'Number of newest rows of a staff list that are sorted by another column than the date; of a search as many as are counted. mostSorted in web/admin/list/use-rows.ts.';
+
+create or replace function private.walk_list(
+  list text, by_index text, by_row text, is_oldest_first boolean, before_created_at timestamptz, before_id uuid, most integer,
+  nearby integer, out found_ids uuid[], out is_whole_list boolean
+)
+language plpgsql stable
+set search_path = ''
+set jit = off
+-- Scans an index in its order and stops early. The planner cannot know how rare a typed text is, and would gather and sort the whole list.
+set enable_sort = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  own constant text := case when list = 'orders' then 'o' else 'd' end;
+  near constant text := format(
+    'select %1$s.* from public.%2$I as %1$s where %3$s%4$s order by %1$s.created_at %5$s, %1$s.id %5$s limit $3',
+    own, list, by_index,
+    case when before_id is not null then
+      format(' and (%1$s.created_at, %1$s.id) %2$s ($1, $2)', own, case when is_oldest_first then '>' else '<' end) end,
+    case when is_oldest_first then 'asc' else 'desc' end
+  );
+begin
+  execute format(
+    'select array_agg(found.id) from (select %1$s.id from (%2$s) as %1$s%3$s where %4$s limit $4) as found',
+    own, near,
+    case when own = 'd' and by_row is not null then
+      ' cross join lateral (select o.* from public.orders as o where o.id = d.order_id limit 1) as o' end,
+    coalesce(by_row, 'true')
+  ) into found_ids using before_created_at, before_id, nearby, most;
+  is_whole_list := coalesce(cardinality(found_ids), 0) < most;
+  if is_whole_list and by_row is not null then
+    execute format('select count(*) < $3 from (%s) as near', near) into is_whole_list using before_created_at, before_id, nearby;
+  end if;
+end
+$$;
+
+comment on function private.walk_list is
+  'The first rows that meet the conditions among the first `nearby` rows of a staff list, and whether the list has no other matches.';
+
+create or replace function private.rows_of_candidates(list text, by_index text, by_row text, candidates text, is_oldest_first boolean) returns text
+language sql immutable set search_path = '' as $$
+  -- The limits keep the planner from reading every row for a few ids. Rows are checked in the order of the list, so that a full page ends
+  -- the query: by_row reads and folds all texts of an order.
+  select format(
+    'with candidates as materialized (%1$s), sorted as materialized (
+       select %2$s.id, %2$s.%3$s as order_id, %2$s.created_at
+       from candidates as c
+       cross join lateral (select %2$s.* from public.%4$I as %2$s where %2$s.%3$s = c.id limit 1) as %2$s
+       where %5$s
+       order by %2$s.created_at %8$s, %2$s.id %8$s
+     )
+     select n.id, n.created_at
+     from sorted as n
+     cross join lateral (select o.* from public.orders as o where o.id = n.order_id limit 1) as o%6$s
+     where %7$s',
+    candidates, case when list = 'orders' then 'o' else 'd' end, case when list = 'orders' then 'id' else 'order_id' end, list, by_index,
+    case when list <> 'orders' then ' cross join lateral (select d.* from public.deliveries as d where d.id = n.id limit 1) as d' end,
+    by_row, case when is_oldest_first then 'asc' else 'desc' end
+  );
+$$;
+
+create or replace function private.find_by_date(
+  filters private.list_filters, is_oldest_first boolean, before_created_at timestamptz, before_id uuid, most integer
+) returns uuid[]
+language plpgsql stable set search_path = '' as $$
+declare
+  conditions record;
+  found_ids uuid[];
+  is_whole_list boolean := false;
+  nearby integer;
+begin
+  conditions := private.list_conditions(filters, false);
+  if conditions.is_broad then
+    -- A few of the newest rows show whether a search is broad. Then its page is soon complete; rarer matches come from the candidates.
+    foreach nearby in array case
+      when conditions.by_row is null then array[most]
+      when conditions.candidates is null then array[10 * most, greatest(private.short_search_rows(), 10 * most)]
+      else array[10 * most, 40 * most]
+    end loop
+      select w.found_ids, w.is_whole_list into found_ids, is_whole_list
+      from private.walk_list(
+        filters.list, conditions.by_index, conditions.by_row, is_oldest_first, before_created_at, before_id, most, nearby
+      ) as w;
+      exit when is_whole_list or coalesce(cardinality(found_ids), 0) = most
+        or (conditions.candidates is not null and 4 * coalesce(cardinality(found_ids), 0) < most);
+    end loop;
+  end if;
+  if conditions.candidates is not null and coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
+    execute format(
+      'select array_agg(page.id) from (%s and ($2 is null or (n.created_at, n.id) %s ($1, $2)) limit $3) as page',
+      private.rows_of_candidates(
+        filters.list, conditions.by_index, case when conditions.is_exact then 'true' else conditions.by_row end, conditions.candidates,
+        is_oldest_first
+      ),
+      case when is_oldest_first then '>' else '<' end
+    ) into found_ids using before_created_at, before_id, most;
+  end if;
+  return found_ids;
+end
+$$;
+
+comment on function private.find_by_date is 'The ids of the first rows of a staff list after the given one, sorted by date.';
+
+create or replace function private.sort_expression(list text, key text) returns text
+language sql immutable
+return case
+  when key = 'status' then
+    case when list = 'orders' then
+      $sql$array_position(array['pending', 'processing', 'shipped', 'out_for_delivery', 'delivered', 'cancelled'], o.status)$sql$
+    else
+      $sql$array_position(array['failed', 'pending', 'assigned', 'picked_up', 'in_transit', 'delivered'], d.delivery_status)$sql$ end
+  when key = 'customer' then 'lower(o.customer_name)'
+  when key = 'total' and list = 'orders' then 'o.total_amount'
+  when key = 'rider' and list = 'deliveries' then $sql$lower(coalesce(d.delivery_person, ''))$sql$
+end;
+
+comment on function private.sort_expression is
+  'What a staff list is sorted by, in SQL about its order (o) and, in the list of deliveries, its delivery (d). Null: no such order.';
+
+create or replace function private.find_in_list(
+  filters private.list_filters, sort text, before_created_at timestamptz, before_id uuid, page_size integer
+) returns uuid[]
+language plpgsql stable set search_path = '' as $$
+declare
+  most constant integer := least(greatest(coalesce(page_size, 50), 1), 1000);
+  expression constant text := private.sort_expression(filters.list, ltrim(sort, '-'));
+  found_ids uuid[];
+begin
+  if expression is null then
+    return private.find_by_date(filters, coalesce(sort = 'date', false), before_created_at, before_id, most);
+  end if;
+  execute format(
+    'with sorted as materialized (
+       select f.id, row_number() over (order by %1$s %2$s, f.place) as place
+       from unnest($1) with ordinality as f (id, place)
+       cross join lateral (select %3$s.* from public.%4$I as %3$s where %3$s.id = f.id limit 1) as %3$s%5$s
+     )
+     select array_agg(s.id order by s.place)
+     from sorted as s
+     where s.place > coalesce((select before.place from sorted as before where before.id = $2), 0)
+       and s.place <= coalesce((select before.place from sorted as before where before.id = $2), 0) + $3',
+    expression, case when sort ~ '^-' then 'desc' else 'asc' end,
+    case when filters.list = 'orders' then 'o' else 'd' end, filters.list,
+    case when filters.list <> 'orders' then ' cross join lateral (select o.* from public.orders as o where o.id = d.order_id limit 1) as o' end
+  ) into found_ids using private.find_by_date(
+    filters, false, null, null, case when filters.search <> '' then 500 else private.sortable_rows() end
+  ), before_id, most;
+  return found_ids;
+end
+$$;
+
+comment on function private.find_in_list is
+  'The ids of a page of a staff list. sort: date (oldest first), -date or null (newest first), or a key of private.sort_expression, descending after a minus, among the newest private.sortable_rows() rows.';
+
+create or replace function private.count_in_list(filters private.list_filters) returns integer
+language plpgsql stable set search_path = '' as $$
+declare
+  conditions record;
+  count integer;
+begin
+  conditions := private.list_conditions(filters, true);
+  if filters.list = 'orders' and conditions.by_row is null and conditions.by_index = 'true' then
+    select coalesce(sum(t.orders), 0) into count from private.daily_totals as t;
+  elsif conditions.by_row is null then
+    count := private.count_along_index(filters.list, conditions.by_index, case when filters.rider <> '' then 501 else 10001 end);
+  elsif conditions.candidates is null then
+    select coalesce(cardinality(w.found_ids), 0) into count
+    from private.walk_list(
+      filters.list, conditions.by_index, conditions.by_row, false, null, null, 501, private.short_search_rows()
+    ) as w;
+  elsif conditions.is_exact then
+    execute format(
+      'select count(*) from (
+         select from (%1$s) as c%2$s limit 501
+       ) as bounded',
+      conditions.candidates,
+      case when filters.list <> 'orders' or conditions.by_index <> 'true' then format(
+        ' cross join lateral (select %1$s.* from public.%2$I as %1$s where %1$s.%3$s = c.id limit 1) as %1$s where %4$s',
+        case when filters.list = 'orders' then 'o' else 'd' end, filters.list,
+        case when filters.list = 'orders' then 'id' else 'order_id' end, conditions.by_index
+      ) end
+    ) into count;
+  else
+    execute format(
+      'select count(*) from (select from (%s) as found limit 501) as bounded',
+      private.rows_of_candidates(filters.list, conditions.by_index, conditions.by_row, conditions.candidates, false)
+    ) into count;
+  end if;
+  return count;
+end
+$$;
+
+comment on function private.count_in_list is
+  'Number of rows of a staff list that match the filters, at most 10001, which means more than 10,000. For a search or rider at most 501. All orders are counted exactly.';
+
+-- Under row level security the trigram indexes cannot be used, since LIKE is not leakproof. So these functions check the caller and
+-- then read with their owner's rights.
+create or replace function public.search_orders(
+  search text default '', status text default null, payment text default null, from_day date default null,
+  until_day date default null, rider text default null, due text default null,
+  before_created_at timestamptz default null, before_id uuid default null, page_size integer default 50, sort text default null
+) returns setof public.orders
+language plpgsql stable security definer rows 50 set search_path = '' as $$
+declare
+  found_ids uuid[];
+begin
+  perform private.expect_staff();
+  found_ids := private.find_in_list(
+    ('orders', search, status, payment, from_day, until_day, rider, due), sort, before_created_at, before_id, page_size
+  );
+  return query
+    select o.*
+    from unnest(found_ids) with ordinality as f (id, place)
+    join public.orders as o on o.id = f.id
+    order by f.place;
+end
+$$;
+
+comment on function public.search_orders is
+  'For staff: a page of orders, newest first unless sorted otherwise, after the one named by before_created_at and before_id. search: words that must all match, ignoring case, in number, name, email, phone, address, area or products; or a phone number; or a complete tracking number or M-PESA receipt. status: shipped includes out_for_delivery. payment: paid, unpaid, needs_review, refund_due, refunded. from_day, until_day: in Nairobi. rider: name. due: late, or a step of private.work_step: prepare (also being prepared), ready, on_the_way, failed. sort: date (oldest first), -date (default), customer, -customer, total, -total, status or -status; by another column than the date only the newest 5,000 of the list.';
+
+create or replace function public.search_deliveries(
+  search text default '', status text default null, from_day date default null, until_day date default null,
+  rider text default null, due text default null, before_created_at timestamptz default null,
+  before_id uuid default null, page_size integer default 50, sort text default null
+) returns setof public.deliveries
+language plpgsql stable security definer rows 50 set search_path = '' as $$
+declare
+  found_ids uuid[];
+begin
+  perform private.expect_staff();
+  found_ids := private.find_in_list(
+    ('deliveries', search, status, null, from_day, until_day, rider, due), sort, before_created_at, before_id, page_size
+  );
+  return query
+    select d.*
+    from unnest(found_ids) with ordinality as f (id, place)
+    join public.deliveries as d on d.id = f.id
+    order by f.place;
+end
+$$;
+
+comment on function public.search_deliveries is
+  'For staff: a page of deliveries, newest first unless sorted otherwise, after the one named by before_created_at and before_id. search: as in search_orders, also in name and phone of the rider. from_day, until_day: of the payment, in Nairobi. due: late. sort: as in search_orders, and rider or -rider instead of the total.';
+
+-- Execution rights
+grant execute on function public.search_orders, public.count_orders, public.search_deliveries, public.count_deliveries,
+  public.count_work to authenticated, service_role;
