@@ -29,7 +29,8 @@ import {
 } from './delivery-form.ts';
 import { type ListedDelivery, lastDeliveryChange, useDelivery } from './delivery-queries.ts';
 import { MapLink } from './map-link.tsx';
-import { type Rider, useRecentRiders } from './rider-queries.ts';
+import { RiderChoice } from './rider-choice.tsx';
+import type { Rider } from './rider-queries.ts';
 import { formOf, isForm, isSameAssignment, useAssignment } from './use-assignment.ts';
 
 export function AssignDialog() {
@@ -153,7 +154,13 @@ function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; 
             </Notice>
           ) : null}
           <Destination delivery={current} />
-          <RiderChoice form={form} isDisabled={save.isPending} onChoose={choose} />
+          <RiderChoice
+            isChosen={({ name, phone, vehicle }) =>
+              form.person === name && form.phone === phone && form.vehicle === vehicle
+            }
+            isDisabled={save.isPending}
+            onChoose={choose}
+          />
           <TextField label="Delivery Person" required {...field('person')} />
           <TextField label="Phone Number" required type="tel" {...field('phone')} />
           <TextField
@@ -191,43 +198,6 @@ function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; 
         </div>
       </DialogFooter>
     </>
-  );
-}
-
-interface RiderChoiceProps {
-  form: DeliveryForm;
-  isDisabled: boolean;
-  onChoose(rider: Rider): void;
-}
-
-/** Riders of the last 60 days: one press fills in name, phone and vehicle. */
-function RiderChoice({ form, isDisabled, onChoose }: RiderChoiceProps) {
-  const riders = useRecentRiders();
-  if (!riders || riders.length === 0) return null;
-  return (
-    <fieldset disabled={isDisabled} className="grid gap-2">
-      <legend className="mb-1.5 text-sm font-semibold">Recent riders</legend>
-      <div className="flex max-h-40 flex-wrap gap-2 overflow-y-auto p-1 -m-1">
-        {riders.map((rider) => (
-          <button
-            key={rider.name}
-            type="button"
-            aria-pressed={
-              form.person === rider.name && form.phone === rider.phone && form.vehicle === rider.vehicle
-            }
-            onClick={() => onChoose(rider)}
-            className="grid min-h-11 max-w-full rounded-md border border-line-strong bg-card px-3 py-1 text-left text-sm transition-colors hover:border-dusk-500 aria-pressed:border-leaf-600 aria-pressed:bg-leaf-50 aria-pressed:shadow-[inset_0_0_0_1px] aria-pressed:shadow-leaf-600"
-          >
-            <span className="truncate font-semibold">{rider.name}</span>
-            <span className="truncate text-xs text-ink-soft">
-              {[rider.vehicle, rider.open_deliveries > 0 ? `${rider.open_deliveries} to deliver` : 'free now']
-                .filter(Boolean)
-                .join(' · ')}
-            </span>
-          </button>
-        ))}
-      </div>
-    </fieldset>
   );
 }
 

@@ -3,7 +3,7 @@ import { deliveryStatuses } from '../../../domain/delivery-status.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { type FilterParameters, noDays, readDays } from '../list/days.ts';
-import { ExportButton } from '../list/export-button.tsx';
+import { ExportButton, exportRows } from '../list/export-button.tsx';
 import {
   DayFilterSelect,
   MoreFilters,
@@ -11,11 +11,17 @@ import {
   RiderFilterSelect,
   RowCount,
 } from '../list/list-filters.tsx';
-import { FilterSelect, ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
+import { ListOptions } from '../list/list-options.tsx';
+import { FilterSelect, SearchBox, SortSelect } from '../list/list-toolbar.tsx';
 import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';
+import { useSavedViews } from '../list/saved-views.ts';
 import { useListFilters } from '../list/use-list-filters.ts';
+import { useRowKeys } from '../list/use-row-keys.ts';
+import { useSelection } from '../list/use-selection.ts';
+import { BulkBar } from '../orders/bulk/bulk-bar.tsx';
 import { PrintList } from '../print/print-list.tsx';
 import { statusLabel } from '../status/status-badge.tsx';
+import { useNextSteps } from '../today/next-step-button.tsx';
 import { useNow } from '../ui/age.tsx';
 import type { Route } from './+types/deliveries-page.ts';
 import { AssignDialog } from './assign-dialog.tsx';
@@ -26,11 +32,12 @@ import { useDeliveryStatus } from './use-delivery-status.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Deliveries');
 
-const noFilters: FilterParameters<DeliveryFilters> = {
+const noFilters: FilterParameters<DeliveryFilters> & { sort: string } = {
   search: '',
   status: '',
   rider: '',
   due: '',
+  sort: '',
   ...noDays,
 };
 
@@ -39,11 +46,17 @@ export default function DeliveriesPage() {
   const filters = useListFilters(noFilters);
   const { search, status, rider, due } = filters.values;
   const query = { search, status, rider, due, ...readDays(filters.values, useNow()) };
-  const deliveries = useDeliveries(query);
+  const { sort } = filters.values;
+  // Open work is done in the order in which it came.
+  const order = sort || (due || status === 'pending' ? 'date' : '');
+  const deliveries = useDeliveries(query, order);
   const count = useDeliveryCount(query);
   const riders = useRecentRiders() ?? [];
   const work = useWork();
-  const deliveryStatus = useDeliveryStatus();
+  const controls = { status: useDeliveryStatus(), steps: useNextSteps() };
+  const selection = useSelection(deliveries);
+  const views = useSavedViews('deliveries', Object.keys(noFilters));
+  useRowKeys(deliveries.rows, selection);
 
   return (
     <>
@@ -51,56 +64,89 @@ export default function DeliveriesPage() {
         heading="Delivery Management"
         subtitle="Track and manage product deliveries"
         card="Active Deliveries"
-        toolbar={
+        count={
+          <RowCount
+            count={count}
+            one="delivery"
+            many="deliveries"
+            isSorted={!['', 'date', '-date'].includes(order)}
+          />
+        }
+        tools={
           <>
-            <ListToolbar>
-              <SearchBox
-                placeholder="Search deliveries..."
-                searched={search}
-                onSearch={(text) => filters.set('search', text)}
-              />
-              <FilterSelect
-                label="Status"
-                value={status}
-                options={[
-                  { value: '', label: 'All Status' },
-                  ...deliveryStatuses.map((value) => ({ value, label: statusLabel(value) })),
+            <SearchBox
+              placeholder="Search deliveries..."
+              searched={search}
+              onSearch={(text) => filters.set('search', text)}
+            />
+            <FilterSelect
+              label="Status"
+              value={status}
+              options={[
+                { value: '', label: 'All Status' },
+                ...deliveryStatuses.map((value) => ({ value, label: statusLabel(value) })),
+              ]}
+              onChoose={(value) => filters.set('status', value)}
+            />
+            <MoreFilters setCount={[filters.values.day, rider].filter(Boolean).length}>
+              <DayFilterSelect filters={filters} />
+              <RiderFilterSelect filters={filters} riders={riders} />
+              <SortSelect
+                value={sort}
+                choices={[
+                  ['date', 'Oldest first'],
+                  ['-date', 'Newest first'],
+                  ['customer', 'By customer'],
+                  ['rider', 'By rider'],
+                  ['status', 'By status'],
                 ]}
-                onChoose={(value) => filters.set('status', value)}
+                onChoose={(value) => filters.set('sort', value)}
               />
-              <MoreFilters setCount={[filters.values.day, rider].filter(Boolean).length}>
-                <DayFilterSelect filters={filters} />
-                <RiderFilterSelect filters={filters} riders={riders} />
-                <ExportButton
-                  name="deliveries"
-                  read={readDeliveries(tables, query)}
-                  columns={exportColumns}
-                />
-                <PrintList heading="Deliveries" read={readDeliveries(tables, query)} columns={printColumns} />
-              </MoreFilters>
-            </ListToolbar>
-            <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2">
-              <QuickFilters
-                filters={[
-                  { label: 'To assign', count: work?.to_assign, ...filters.toggle('status', 'pending') },
-                  {
-                    label: 'Late',
-                    count: work?.late_deliveries,
-                    isUrgent: true,
-                    ...filters.toggle('due', 'late'),
-                  },
-                ]}
+              <ExportButton name="deliveries" read={readDeliveries(tables, query)} columns={exportColumns} />
+              <PrintList
+                heading="Deliveries"
+                read={readDeliveries(tables, query, order)}
+                columns={printColumns}
               />
-              <RowCount count={count} one="delivery" many="deliveries" />
-            </div>
+              <ListOptions views={views} />
+            </MoreFilters>
           </>
+        }
+        isChoosing={selection.isSelecting}
+        chips={
+          selection.isSelecting ? (
+            <BulkBar
+              selection={selection}
+              queuedOf={(delivery) => delivery}
+              orderIdOf={({ order_id }) => order_id}
+              steps={controls.steps}
+              onExport={(rows) => exportRows('deliveries', exportColumns, rows)}
+            />
+          ) : (
+            <QuickFilters
+              views={views}
+              onSelect={() => selection.setSelecting(true)}
+              filters={[
+                { label: 'To assign', count: work?.to_assign, ...filters.toggle('status', 'pending') },
+                {
+                  label: 'Late',
+                  count: work?.late_deliveries,
+                  isUrgent: true,
+                  ...filters.toggle('due', 'late'),
+                },
+              ]}
+            />
+          )
         }
       >
         <RowList
           {...deliveries}
           label="Deliveries"
-          columns={deliveryColumns(deliveryStatus)}
-          compact={(delivery) => <DeliveryRow delivery={delivery} status={deliveryStatus} />}
+          columns={deliveryColumns(controls)}
+          compact={(delivery) => <DeliveryRow delivery={delivery} {...controls} />}
+          sorting={{ value: order, set: (value) => filters.set('sort', value) }}
+          selection={selection}
+          nameOf={({ order: { order_number } }) => order_number}
           empty={
             filters.isNarrowed
               ? noneFound(

@@ -1,21 +1,22 @@
 // A delivery in the list (docs/product.md#deliveries-screen): as a table row, as a compact row, and in the export.
 import { Link } from 'react-router';
-import { isWaiting, statusesOnceAssigned } from '../../../domain/delivery-status.ts';
+import { isWaiting, statusesOnceAssigned, workStep } from '../../../domain/delivery-status.ts';
 import { shownAmount } from '../../../domain/money.ts';
-import { formatPhone } from '../../../domain/phone.ts';
+import { formatPhone, msisdn } from '../../../domain/phone.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
-import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
-import { StaffIcon } from '../layout/staff-icons.tsx';
 import type { CsvColumn } from '../list/csv.ts';
 import { phoneCell } from '../list/phone-cell.ts';
 import type { Column } from '../list/row-list.tsx';
+import { RowMenu } from '../list/row-menu.tsx';
+import type { RowAction } from '../list/row-menu-items.tsx';
 import { Drinks } from '../orders/drinks.tsx';
 import { drinksOf, otherCity } from '../orders/place.ts';
 import { StatusBadge, statusLabel } from '../status/status-badge.tsx';
 import { confirmDeliveryStatus, deliveryStatusBlock } from '../status/status-change.ts';
 import { StatusSelect } from '../status/status-select.tsx';
+import { NextStepButton, type NextSteps } from '../today/next-step-button.tsx';
 import { Age, useNow } from '../ui/age.tsx';
 import { callTo } from '../ui/contact-link.tsx';
 import { formatClock, formatForFile } from '../ui/dates.ts';
@@ -26,11 +27,17 @@ import type { useDeliveryStatus } from './use-delivery-status.ts';
 
 type DeliveryStatus = ReturnType<typeof useDeliveryStatus>;
 
-export function deliveryColumns(status: DeliveryStatus): Column<ListedDelivery>[] {
+interface RowControls {
+  status: DeliveryStatus;
+  steps: NextSteps;
+}
+
+export function deliveryColumns({ status, steps }: RowControls): Column<ListedDelivery>[] {
   return [
     {
       title: 'Order #',
       width: '5.75rem',
+      sort: 'date',
       show: (delivery) => (
         <>
           <OrderLink delivery={delivery} className="block leading-6" />
@@ -42,13 +49,14 @@ export function deliveryColumns(status: DeliveryStatus): Column<ListedDelivery>[
     },
     {
       title: 'Customer',
+      sort: 'customer',
       show: ({ order }) => (
         <>
           <span className="block truncate font-semibold" title={order.customer_name}>
             {order.customer_name}
           </span>
           {order.anonymised_at ? null : (
-            <span className="flex gap-2 text-xs leading-6 text-ink-soft">
+            <span className="flex gap-1.5 text-xs leading-5 text-ink-soft">
               <CustomerPhone order={order} className="underline" />
               <MapLink order={order} className="truncate underline" />
               <OtherCity order={order} />
@@ -59,29 +67,39 @@ export function deliveryColumns(status: DeliveryStatus): Column<ListedDelivery>[
     },
     {
       title: 'Items',
-      width: '16%',
+      width: '17%',
       show: ({ order }) => <Drinks order={order} />,
     },
-    { title: 'Delivery Person', width: '9rem', show: (delivery) => <Rider delivery={delivery} /> },
+    {
+      title: 'Delivery Person',
+      width: '9.5rem',
+      sort: 'rider',
+      show: (delivery) => <Rider delivery={delivery} />,
+    },
     {
       title: 'Vehicle',
-      width: '5.5rem',
+      width: '6rem',
       show: ({ delivery_vehicle }) => (
-        <span className="line-clamp-2 leading-5 wrap-anywhere">{delivery_vehicle || 'N/A'}</span>
+        <span className="block leading-5 wrap-anywhere">{delivery_vehicle || 'N/A'}</span>
       ),
     },
     {
       title: 'Status',
-      width: '9rem',
+      width: '8.75rem',
+      sort: 'status',
       show: (delivery) => <StatusControl delivery={delivery} status={status} />,
     },
-    { title: 'Times', width: '8.5rem', show: (delivery) => <Times delivery={delivery} /> },
-    { title: 'Actions', width: '6.25rem', show: (delivery) => <AssignButton delivery={delivery} /> },
+    { title: 'Times', width: '7.75rem', show: (delivery) => <Times delivery={delivery} /> },
+    {
+      title: 'Actions',
+      width: '8.75rem',
+      show: (delivery) => <Actions delivery={delivery} steps={steps} />,
+    },
   ];
 }
 
 /** On phones: short lines next to the controls. */
-export function DeliveryRow({ delivery, status }: { delivery: ListedDelivery; status: DeliveryStatus }) {
+export function DeliveryRow({ delivery, status, steps }: RowControls & { delivery: ListedDelivery }) {
   const { order, delivery_person } = delivery;
   const place = order.anonymised_at ? null : (
     <>
@@ -90,7 +108,7 @@ export function DeliveryRow({ delivery, status }: { delivery: ListedDelivery; st
     </>
   );
   return (
-    <div className="grid grid-cols-[minmax(0,1fr)_8rem] items-center gap-x-2 sm:grid-cols-[minmax(0,1fr)_14rem]">
+    <div className="grid grid-cols-[minmax(0,1fr)_8.75rem] items-center gap-x-2 sm:grid-cols-[minmax(0,1fr)_18rem]">
       <div className="grid min-w-0 grid-cols-1 gap-x-4 text-sm leading-5 sm:grid-cols-2">
         {/* With a rider these two lines take more than half of the width. */}
         <p className={`flex items-center gap-2 whitespace-nowrap ${delivery_person ? 'sm:col-span-2' : ''}`}>
@@ -106,9 +124,9 @@ export function DeliveryRow({ delivery, status }: { delivery: ListedDelivery; st
         </p>
         {/* Same height without a rider: the address has its own line. */}
         {delivery_person || !place ? null : <p className="flex min-w-0 gap-1.5">{place}</p>}
-        <p className="min-w-0">
+        <div className="min-w-0">
           <Drinks order={order} />
-        </p>
+        </div>
         {delivery_person ? (
           <p className="flex min-w-0 text-ink-soft sm:col-span-2">
             <Rider delivery={delivery} />
@@ -116,29 +134,54 @@ export function DeliveryRow({ delivery, status }: { delivery: ListedDelivery; st
         ) : null}
       </div>
       <div className="grid sm:flex sm:flex-row-reverse sm:items-center sm:justify-between">
+        <Actions delivery={delivery} steps={steps} />
         {delivery_person ? (
           <StatusControl delivery={delivery} status={status} />
-        ) : (
-          <>
-            <AssignButton delivery={delivery} />
-            {order.status === 'cancelled' ? <CancelledBadge /> : null}
-          </>
-        )}
-        <span className="flex justify-end">
-          {delivery_person ? <AssignButton delivery={delivery} /> : null}
-          {order.anonymised_at ? null : (
-            <a
-              href={callTo(order.customer_phone)}
-              title={formatPhone(order.customer_phone)}
-              className="inline-flex size-11 items-center justify-center rounded-md text-ink-soft hover:bg-paper-deep hover:text-ink"
-            >
-              <Icon name="phone" />
-              <span className="sr-only">{formatPhone(order.customer_phone)}</span>
-            </a>
-          )}
-        </span>
+        ) : order.status === 'cancelled' ? (
+          <CancelledBadge />
+        ) : null}
       </div>
     </div>
+  );
+}
+
+/** The next step, and everything else behind a menu. Without a rider the next step is to assign one. */
+function Actions({ delivery, steps }: { delivery: ListedDelivery; steps: NextSteps }) {
+  const { id, order, delivery_person } = delivery;
+  const isCancelled = order.status === 'cancelled';
+  const step = workStep(order, delivery);
+  const actions = (): RowAction[] => [
+    { label: 'View the order', to: `/admin/orders/${order.id}` },
+    ...(delivery_person && !isCancelled ? [{ label: 'Edit assignment', run: () => steps.assign(id) }] : []),
+    ...(step === 'prepare' && !delivery_person
+      ? [{ label: 'Prepare', run: () => steps.set(delivery, 'preparing') }]
+      : []),
+    ...(step === 'preparing' && !delivery_person
+      ? [{ label: 'Ready', run: () => steps.set(delivery, 'ready') }]
+      : []),
+    ...(step === 'preparing' ? [{ label: 'Give back', run: () => steps.set(delivery, 'prepare') }] : []),
+    ...(order.anonymised_at
+      ? []
+      : [
+          { label: `Call ${order.customer_name}`, href: callTo(order.customer_phone) },
+          { label: 'Chat on WhatsApp', href: `https://wa.me/${msisdn(order.customer_phone)}` },
+        ]),
+  ];
+  return (
+    <span className="flex min-w-0 items-center justify-end gap-0.5">
+      {delivery_person ? (
+        <NextStepButton delivery={delivery} steps={steps} />
+      ) : isCancelled ? null : (
+        <Button
+          onClick={() => steps.assign(id)}
+          aria-haspopup="dialog"
+          className="min-h-10! grow px-2! text-xs! shadow-none! rows:min-h-11!"
+        >
+          Assign<span className="sr-only"> {order.order_number}</span>
+        </Button>
+      )}
+      <RowMenu name={order.order_number} actions={actions} />
+    </span>
   );
 }
 
@@ -148,6 +191,7 @@ function OrderLink({ delivery: { order }, className }: { delivery: ListedDeliver
   return (
     <Link
       to={`/admin/orders/${order.id}`}
+      data-row-link
       className={`font-semibold whitespace-nowrap underline ${className}`}
     >
       {order.order_number}
@@ -159,18 +203,9 @@ function DeliveryAge({ delivery }: { delivery: ListedDelivery }) {
   return isWaiting(delivery.order) ? <Due paidAt={delivery.created_at} /> : <Age at={delivery.created_at} />;
 }
 
-function CustomerPhone({
-  order,
-  className,
-  icon = false,
-}: {
-  order: Order;
-  className: string;
-  icon?: boolean;
-}) {
+function CustomerPhone({ order, className }: { order: Order; className: string }) {
   return (
     <a href={callTo(order.customer_phone)} className={`whitespace-nowrap tabular-nums ${className}`}>
-      {icon ? <Icon name="phone" className="size-4" /> : null}
       {formatPhone(order.customer_phone)}
     </a>
   );
@@ -274,28 +309,6 @@ function Time({ word, at }: { word: string; at: string }) {
     <span className="block truncate">
       <span className="text-ink-soft">{word}:</span> <time dateTime={at}>{formatClock(at, now)}</time>
     </span>
-  );
-}
-
-/** Assigns a delivery or edits its assignment. Cancelled orders are not delivered. */
-function AssignButton({ delivery: { id, delivery_person, order } }: { delivery: ListedDelivery }) {
-  const open = useDialogOpener('assign');
-  if (order.status === 'cancelled') return null;
-  return delivery_person ? (
-    <button
-      type="button"
-      onClick={() => open(id)}
-      aria-haspopup="dialog"
-      aria-label={`Edit assignment of ${order.order_number}`}
-      title="Edit assignment"
-      className="grid size-11 shrink-0 place-items-center rounded-md text-ink-soft transition-colors hover:bg-paper-deep hover:text-ink"
-    >
-      <StaffIcon name="pencil" />
-    </button>
-  ) : (
-    <Button onClick={() => open(id)} aria-haspopup="dialog" className="px-4!">
-      Assign<span className="sr-only"> {order.order_number}</span>
-    </Button>
   );
 }
 

@@ -7,7 +7,7 @@ import { dataOf, rowOrNull } from '../data/table-answer.ts';
 import { isUuid } from '../dialogs/uuid.ts';
 import { useMember } from '../layout/use-member.tsx';
 import type { Days } from '../list/days.ts';
-import { type ReadPage, useRows } from '../list/use-rows.ts';
+import { inOrder, type ReadPage, useRows } from '../list/use-rows.ts';
 
 /** '' or null without a filter. */
 export interface DeliveryFilters extends Days {
@@ -29,20 +29,20 @@ const parametersOf = ({ search, status, rider, due, from_day, until_day }: Deliv
 const listed =
   '*, order:orders(id, order_number, customer_name, customer_phone, shipping_address, city, delivery_notes, total_amount, status, payment_status, anonymised_at, order_items(quantity, product_name, product:products(brand)))';
 
-/** Newest first. */
-export function readDeliveries(tables: Staff['tables'], filters: DeliveryFilters) {
-  return (({ after, limit, signal }) =>
-    tables
+/** @param sort newest first if empty */
+export function readDeliveries(tables: Staff['tables'], filters: DeliveryFilters, sort = '') {
+  return (({ after, limit, signal }) => {
+    const rows = tables
       .rpc('search_deliveries', {
         ...parametersOf(filters),
+        sort: sort || null,
         before_created_at: after?.created_at ?? null,
         before_id: after?.id ?? null,
         page_size: limit,
       })
-      .select(listed)
-      .order('created_at', { ascending: false })
-      .order('id', { ascending: false })
-      .abortSignal(signal)) satisfies ReadPage<{ id: string; created_at: string }>;
+      .select(listed);
+    return inOrder(rows, sort).abortSignal(signal);
+  }) satisfies ReadPage<{ id: string; created_at: string }>;
 }
 type Answer = Awaited<ReturnType<ReturnType<typeof readDeliveries>>>;
 /** A delivery with its order, as in the list. */
@@ -60,9 +60,12 @@ export function useWorkQueue() {
   });
 }
 
-export function useDeliveries(filters: DeliveryFilters) {
+export function useDeliveries(filters: DeliveryFilters, sort: string) {
   const { tables } = useMember().staff;
-  return useRows<ListedDelivery>(['deliveries', 'list', filters], readDeliveries(tables, filters));
+  return useRows<ListedDelivery>(
+    ['deliveries', 'list', filters, sort],
+    readDeliveries(tables, filters, sort),
+  );
 }
 
 /** Number of deliveries that match the filters; undefined until loaded. */

@@ -12,6 +12,8 @@ export function useRecentRiders() {
   }).data;
 }
 export type Rider = NonNullable<ReturnType<typeof useRecentRiders>>[number];
+/** What an assignment needs of a rider. */
+export type Carrier = Pick<Rider, 'name' | 'phone' | 'vehicle'>;
 
 export type Work = NonNullable<ReturnType<typeof useWork>>;
 

@@ -3,9 +3,10 @@ import { Button } from '../../ui/button.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { ExportButton } from '../list/export-button.tsx';
-import { ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
+import { SearchBox } from '../list/list-toolbar.tsx';
 import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
+import { useRowKeys } from '../list/use-row-keys.ts';
 import type { Route } from './+types/inquiries-page.ts';
 import { exportColumns, InquiryRow, inquiryColumns } from './inquiry-columns.tsx';
 import { InquiryDialog } from './inquiry-dialog.tsx';
@@ -20,6 +21,7 @@ export default function InquiriesPage() {
   const { search } = filters.values;
   const inquiries = useInquiries(search);
   const marking = useMarkRead();
+  useRowKeys(inquiries.rows);
 
   return (
     <>
@@ -27,15 +29,15 @@ export default function InquiriesPage() {
         heading="Inquiries"
         subtitle="Manage customer inquiries"
         actions={<MarkAllButton />}
-        toolbar={
-          <ListToolbar>
+        tools={
+          <>
             <SearchBox
               placeholder="Search inquiries..."
               searched={search}
               onSearch={(text) => filters.set('search', text)}
             />
             <ExportButton name="inquiries" read={readInquiries(tables, search)} columns={exportColumns} />
-          </ListToolbar>
+          </>
         }
       >
         <RowList

@@ -2,7 +2,15 @@
 import type { ReactNode } from 'react';
 import { NavLink } from 'react-router';
 import type { Waiting } from '../live/use-waiting.ts';
-import { atTheThumb, badgeText, rarelyNeeded, screens, sumUp, type Waits, waitsBehind } from './navigation.ts';
+import {
+  atTheThumb,
+  badgeText,
+  rarelyNeeded,
+  screens,
+  sumUp,
+  type Waits,
+  waitsBehind,
+} from './navigation.ts';
 import { StaffIcon } from './staff-icons.tsx';
 
 interface BottomBarProps {

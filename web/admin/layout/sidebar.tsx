@@ -5,7 +5,16 @@ import { useDialogEntry, useLeaveDialog } from '../../ui/dialog/dialog-history.t
 import { closeDialog } from '../../ui/dialog/native-dialog.ts';
 import { Icon } from '../../ui/icons.tsx';
 import type { Waiting } from '../live/use-waiting.ts';
-import { account, badgeText, type Entry, rarelyNeeded, screens, sumUp, type Waits, waitsBehind } from './navigation.ts';
+import {
+  account,
+  badgeText,
+  type Entry,
+  rarelyNeeded,
+  screens,
+  sumUp,
+  type Waits,
+  waitsBehind,
+} from './navigation.ts';
 import { StaffIcon } from './staff-icons.tsx';
 import { StaffMark } from './staff-mark.tsx';
 
@@ -106,12 +115,7 @@ function Entries({ waiting, replace = false, onChoose }: EntriesProps) {
     <ul className="grid gap-1">
       {entries.map((entry) => (
         <li key={entry.to}>
-          <EntryLink
-            {...entry}
-            waiting={waitsBehind(entry, waiting)}
-            replace={replace}
-            onChoose={onChoose}
-          />
+          <EntryLink {...entry} waiting={waitsBehind(entry, waiting)} replace={replace} onChoose={onChoose} />
         </li>
       ))}
     </ul>
@@ -119,7 +123,9 @@ function Entries({ waiting, replace = false, onChoose }: EntriesProps) {
   return (
     <nav aria-label="Admin" className="grid gap-4">
       {list(screens)}
-      <div className="border-t border-white/15 pt-4">{list(onChoose ? [...rarelyNeeded, account] : rarelyNeeded)}</div>
+      <div className="border-t border-white/15 pt-4">
+        {list(onChoose ? [...rarelyNeeded, account] : rarelyNeeded)}
+      </div>
     </nav>
   );
 }

@@ -21,6 +21,29 @@ interface ExportButtonProps<Row> {
   read: ReadPage<Row>;
 }
 
+/**
+ * Saves loaded rows as a file.
+ * @param name of the file, to which the date is added
+ */
+export async function exportRows<Row extends Cursor>(
+  name: string,
+  columns: readonly CsvColumn<Row>[],
+  rows: readonly Row[],
+): Promise<void> {
+  try {
+    const { createExport } = await import('./export-rows.ts');
+    const { writeRest } = createExport(
+      async ({ after }) => ({ data: after ? [] : [...rows], error: null }),
+      columns,
+    );
+    saveFile(name, 'csv', await writeRest(AbortSignal.timeout(60_000), () => {}));
+    showToast({ title: 'Success', text: `${rows.length.toLocaleString('en-KE')} ${name} exported` });
+  } catch (error) {
+    console.warn('The export failed', error);
+    showToast({ kind: 'error', title: 'Error', text: 'No file was saved. Please try again.' });
+  }
+}
+
 export function ExportButton<Row extends Cursor>({
   name,
   day,

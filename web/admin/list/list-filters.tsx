@@ -2,9 +2,12 @@
 import { type ReactNode, useId, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
+import { StaffIcon } from '../layout/staff-icons.tsx';
 import { type DayFilter, dayChoices } from './days.ts';
 import { box, FilterSelect } from './list-toolbar.tsx';
+import type { SavedViews } from './saved-views.ts';
 import type { ListFilters } from './use-list-filters.ts';
+import { mostSorted } from './use-rows.ts';
 
 interface MoreFiltersProps {
   /** Default: Filters. */
@@ -27,9 +30,10 @@ export function MoreFilters({ label = 'Filters', setCount = 0, children }: MoreF
         onClick={() => setOpen(!isOpen)}
         className="shrink-0 px-3! sm:px-4!"
       >
-        <span className="max-[24rem]:sr-only">{label}</span>
+        <StaffIcon name="settings" className="size-4.5 sm:hidden" />
+        <span className="max-sm:sr-only">{label}</span>
         {setCount > 0 ? <span>({setCount})</span> : null}
-        <Icon name="chevron" className={`size-4 ${isOpen ? 'rotate-180' : ''}`} />
+        <Icon name="chevron" className={`size-4 max-sm:hidden ${isOpen ? 'rotate-180' : ''}`} />
       </Button>
       <div
         id={id}
@@ -102,10 +106,27 @@ export interface QuickFilter {
   onToggle(): void;
 }
 
-/** Filters for waiting work with their counts. Empty ones are hidden. */
-export function QuickFilters({ filters }: { filters: readonly QuickFilter[] }) {
-  const visible = filters.filter(({ count, isOn }) => isOn || (count ?? 0) > 0);
-  if (visible.length === 0) return null;
+interface QuickFiltersProps {
+  filters: readonly QuickFilter[];
+  /** Views that the member keeps. */
+  views?: SavedViews;
+  /** Begins a choice of rows, where the rows show no boxes. */
+  onSelect?: (() => void) | undefined;
+}
+
+/** Filters for waiting work with their counts, of which empty ones are hidden, and own views. */
+export function QuickFilters({ filters, views, onSelect }: QuickFiltersProps) {
+  const visible = [
+    ...filters.filter(({ count, isOn }) => isOn || (count ?? 0) > 0),
+    ...(views?.views ?? []).map(
+      (view): QuickFilter => ({
+        label: view.name,
+        count: undefined,
+        isOn: view.search === views?.current,
+        onToggle: () => views?.show(view),
+      }),
+    ),
+  ];
   return (
     <fieldset className="flex min-w-0 flex-1 gap-1.5 overflow-x-auto py-0.5 max-sm:-mx-3 max-sm:px-3 xl:flex-wrap xl:overflow-visible">
       <legend className="sr-only">What waits</legend>
@@ -133,6 +154,15 @@ export function QuickFilters({ filters }: { filters: readonly QuickFilter[] }) {
           )}
         </button>
       ))}
+      {onSelect ? (
+        <button
+          type="button"
+          onClick={onSelect}
+          className="ml-auto min-h-9 shrink-0 px-2 text-sm font-semibold text-ink-soft underline lg:hidden"
+        >
+          Select
+        </button>
+      ) : null}
     </fieldset>
   );
 }
@@ -144,8 +174,17 @@ const maxCounted = 10_000;
 const formatCount = (count: number): string =>
   count === maxCounted + 1 ? '10,000+' : count.toLocaleString('en-KE');
 
+interface RowCountProps {
+  count: number | undefined;
+  one: string;
+  many: string;
+  /** Whether the list is sorted by another column than the date. */
+  isSorted?: boolean;
+}
+
 /** Number of matching rows; searches count up to 500. */
-export function RowCount({ count, one, many }: { count: number | undefined; one: string; many: string }) {
+export function RowCount({ count, one, many, isSorted = false }: RowCountProps) {
+  const sorted = isSorted && (count ?? 0) > 500 && (count === 501 || (count ?? 0) > mostSorted);
   return (
     <p role="status" className="text-sm whitespace-nowrap text-ink-soft tabular-nums">
       {count === undefined
@@ -153,6 +192,7 @@ export function RowCount({ count, one, many }: { count: number | undefined; one:
         : count > 500
           ? `${count === 501 ? 'More than 500' : formatCount(count)} ${many}`
           : `${count.toLocaleString('en-KE')} ${count === 1 ? one : many}`}
+      {sorted ? `, the newest ${(count === 501 ? 500 : mostSorted).toLocaleString('en-KE')} sorted` : ''}
     </p>
   );
 }

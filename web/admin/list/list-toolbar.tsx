@@ -21,7 +21,7 @@ interface SearchBoxProps {
 export function SearchBox({ placeholder, searched, onSearch }: SearchBoxProps) {
   const { typed, type, searchNow } = useTypedSearch(searched, onSearch);
   return (
-    <search className="min-w-0 flex-1 basis-28 md:max-w-72 md:basis-48">
+    <search className="min-w-0 flex-1 basis-28 lg:max-w-72 lg:min-w-44">
       <form
         className="relative"
         onSubmit={(event) => {
@@ -87,3 +87,20 @@ export function FilterSelect<Value extends string>({
     </>
   );
 }
+
+interface SortSelectProps {
+  /** '' for the list's own order. */
+  value: string;
+  choices: readonly (readonly [value: string, label: string])[];
+  onChoose(value: string): void;
+}
+
+/** The order of a list where its columns have no titles to press. */
+export const SortSelect = ({ value, choices, onChoose }: SortSelectProps) => (
+  <FilterSelect
+    label="Order of the list"
+    value={value}
+    options={[{ value: '', label: 'Usual order' }, ...choices.map(([key, label]) => ({ value: key, label }))]}
+    onChoose={onChoose}
+  />
+);

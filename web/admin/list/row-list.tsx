@@ -258,7 +258,7 @@ function SortButton({ title, sort, sorting }: { title: string; sort: string; sor
       {title}
       <Icon
         name="chevron"
-        className={`size-3.5 ${now === 'ascending' ? 'rotate-180' : ''} ${now === 'none' ? 'opacity-0' : ''}`}
+        className={`size-3.5 ${now === 'ascending' ? 'rotate-180' : ''} ${now === 'none' ? 'opacity-30' : ''}`}
       />
     </button>
   );
@@ -415,7 +415,9 @@ interface ListFrameProps {
   chips?: ReactNode;
   /** Whether rows are chosen: that line then stays in sight. */
   isChoosing?: boolean;
-  /** Above the rows. */
+  /** What waits for a decision, above the rows. */
+  notices?: ReactNode;
+  /** Further controls above the rows. */
   toolbar?: ReactNode;
   children: ReactNode;
 }
@@ -430,6 +432,7 @@ export function ListFrame({
   card,
   chips,
   isChoosing = false,
+  notices,
   toolbar,
   children,
 }: ListFrameProps) {
@@ -437,14 +440,14 @@ export function ListFrame({
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-1.5 md:gap-2">
       <div className="flex flex-wrap items-center gap-x-2 gap-y-1.5 md:gap-x-3">
-        <header className="mr-auto flex min-w-0 flex-wrap items-baseline gap-x-3 max-md:grow">
+        <header className="flex min-w-0 flex-1 items-baseline gap-x-3">
           <h1 className="text-xl leading-7 whitespace-nowrap md:text-2xl">{heading}</h1>
           {count}
-          <p className="truncate text-sm text-ink-soft max-2xl:sr-only">{subtitle}</p>
+          <p className="min-w-0 truncate text-sm text-ink-soft max-xl:sr-only">{subtitle}</p>
         </header>
-        {actions ? (
-          <div className="flex flex-wrap gap-2 md:order-last md:gap-3">{actions}</div>
-        ) : null}
+        {actions ? <div className="flex flex-wrap gap-2 md:gap-3 lg:order-last">{actions}</div> : null}
+        {/* Begins another line. */}
+        {tools ? <span className="-mt-1.5 basis-full lg:hidden" /> : null}
         {tools}
       </div>
       <section
@@ -453,7 +456,7 @@ export function ListFrame({
       >
         {card || chips ? (
           <div
-            className={`flex min-h-11 items-center gap-x-4 rounded-t-lg bg-card px-3 py-0.5 sm:px-4 print:hidden ${
+            className={`flex min-h-10 items-center gap-x-4 rounded-t-lg bg-card px-3 sm:py-0.5 sm:px-4 print:hidden ${
               isChoosing ? 'sticky top-15 z-20 shadow-md' : ''
             }`}
           >
@@ -465,6 +468,7 @@ export function ListFrame({
             {chips}
           </div>
         ) : null}
+        {notices}
         {/* Lets a row of buttons scroll sideways instead of widening the page. */}
         {toolbar ? (
           <div className="grid grid-cols-[minmax(0,1fr)] gap-3 px-3 py-3 sm:px-4 print:hidden">{toolbar}</div>

@@ -1,9 +1,15 @@
 // The menu of a row, below its button.
 import { DropdownMenu } from 'radix-ui';
 import type { RefObject } from 'react';
-import { Link } from 'react-router';
+import { Link, type To } from 'react-router';
 import { AnchoredMenu, menuItemStyle } from '../ui/anchored-menu.tsx';
-import type { RowAction } from './row-menu.tsx';
+
+/** A line of the menu: does something, leads to a screen, or to an address outside of the panel. */
+export type RowAction = { label: string } & (
+  | { run(): void }
+  | { to: To; state?: unknown }
+  | { href: string }
+);
 
 interface RowMenuItemsProps {
   button: RefObject<HTMLButtonElement | null>;

@@ -1,11 +1,8 @@
 // Everything that can be done with a row besides its next step, behind one button.
 import { useId, useRef, useState } from 'react';
-import type { To } from 'react-router';
 import { StaffIcon } from '../layout/staff-icons.tsx';
 import { usePart } from '../ui/use-part.ts';
-
-/** A line of the menu: does something, leads to a screen, or to an address outside of the panel. */
-export type RowAction = { label: string } & ({ run(): void } | { to: To; state?: unknown } | { href: string });
+import type { RowAction } from './row-menu-items.tsx';
 
 const load = () => import('./row-menu-items.tsx');
 

@@ -26,7 +26,10 @@ export function useSingleKeys(): [areOn: boolean, set: (areOn: boolean) => void]
 const busy =
   'input:not([type=checkbox]), textarea, select, [contenteditable=true], [role=menu], [role=dialog], [role=alertdialog], dialog';
 
-export function useRowKeys<Row extends { id: string }>(rows: readonly Row[], selection?: Selection<Row>): void {
+export function useRowKeys<Row extends { id: string }>(
+  rows: readonly Row[],
+  selection?: Selection<Row>,
+): void {
   const onKey = useRef<(event: KeyboardEvent) => void>(undefined);
   useEffect(() => {
     onKey.current = (event) => {

@@ -2,7 +2,25 @@
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
 import { dataOf } from '../data/table-answer.ts';
 
-/** Cursor of a page: the row before it, in the order newest first. */
+/** Number of newest rows that are sorted by another column than the date; `private.sortable_rows` in the database. */
+export const mostSorted = 5000;
+
+interface Sortable<Query> {
+  order(column: string, options: { ascending: boolean }): Query;
+}
+
+/**
+ * Asks for a page in its order. By other columns than the date the search has sorted it.
+ * @param sort a column's key, with '-' before it for the opposite direction; '' for newest first
+ */
+export function inOrder<Query extends Sortable<Query>>(rows: Query, sort: string): Query {
+  const ascending = sort === 'date';
+  return ascending || sort === '' || sort === '-date'
+    ? rows.order('created_at', { ascending }).order('id', { ascending })
+    : rows;
+}
+
+/** Cursor of a page: the row before it. */
 export interface Cursor {
   created_at: string;
   id: string;
@@ -41,7 +59,7 @@ export interface Rows<Row> {
 
 /**
  * @param key of the query; starts with the table's name, by which the live channel invalidates it
- * @param read reads one page, newest first
+ * @param read reads one page
  */
 export function useRows<Row extends Cursor>(
   key: readonly [string, ...unknown[]],

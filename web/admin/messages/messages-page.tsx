@@ -6,9 +6,10 @@ import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { ExportButton } from '../list/export-button.tsx';
 import { MoreFilters } from '../list/list-filters.tsx';
-import { FilterSelect, ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
+import { FilterSelect, SearchBox } from '../list/list-toolbar.tsx';
 import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
+import { useRowKeys } from '../list/use-row-keys.ts';
 import type { Route } from './+types/messages-page.ts';
 import { canSend, exportColumns, MessageRow, messageColumns } from './message-columns.tsx';
 import { MessageDialog } from './message-dialog.tsx';
@@ -31,6 +32,7 @@ export default function MessagesPage() {
   const { search, status, channel } = filters.values;
   const messages = useMessages(filters.values);
   const again = useSendAgain();
+  useRowKeys(messages.rows);
 
   return (
     <>
@@ -51,8 +53,8 @@ export default function MessagesPage() {
             </Link>
           </>
         }
-        toolbar={
-          <ListToolbar>
+        tools={
+          <>
             <SearchBox
               placeholder="Search messages..."
               searched={search}
@@ -83,7 +85,7 @@ export default function MessagesPage() {
                 columns={exportColumns}
               />
             </MoreFilters>
-          </ListToolbar>
+          </>
         }
       >
         <RowList

@@ -25,7 +25,7 @@ export function Drinks({ order, withUnits = false }: { order: OrderedDrinks; wit
             <span className="font-semibold">
               {item.quantity} × {drink}
             </span>{' '}
-            <span className={`text-xs text-ink-soft ${withUnits ? 'block' : ''}`}>
+            <span className={`text-xs text-ink-soft ${withUnits ? 'block' : 'table:block'}`}>
               {more.filter(Boolean).join(' · ')}
             </span>
           </span>

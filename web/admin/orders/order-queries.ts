@@ -7,7 +7,7 @@ import { dataOf, rowOrNull } from '../data/table-answer.ts';
 import { isUuid } from '../dialogs/uuid.ts';
 import { useMember } from '../layout/use-member.tsx';
 import type { Days } from '../list/days.ts';
-import { type PageWanted, type ReadPage, useRows } from '../list/use-rows.ts';
+import { inOrder, type PageWanted, type ReadPage, useRows } from '../list/use-rows.ts';
 import { isGoingBack } from './refunds/refund-status.ts';
 
 /** Statuses that staff can set and filter by (docs/product.md#orders-screen). */
@@ -28,6 +28,9 @@ export interface OrderFilters extends Days {
   due: 'prepare' | 'ready' | 'on_the_way' | 'failed' | 'late' | '';
 }
 
+/** Open work is done in the order in which it came; everything else is looked up, the newest first. */
+export const orderOf = ({ due }: { due: string }, sort: string): string => sort || (due ? 'date' : '');
+
 /** The filters as parameters of `search_orders` and `count_orders`. */
 export const parametersOf = ({ search, status, payment, rider, due, from_day, until_day }: OrderFilters) => ({
   search,
@@ -43,9 +46,11 @@ const searchOrders = (
   tables: Staff['tables'],
   filters: OrderFilters,
   { after, limit }: Pick<PageWanted, 'after' | 'limit'>,
+  sort = '',
 ) =>
   tables.rpc('search_orders', {
     ...parametersOf(filters),
+    sort: sort || null,
     before_created_at: after?.created_at ?? null,
     before_id: after?.id ?? null,
     page_size: limit,
@@ -53,20 +58,19 @@ const searchOrders = (
 
 /** The columns of an order in the list. */
 export const listedColumns =
-  'id, order_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, anonymised_at, delivery_notes, order_items(quantity, product_name, product:products(brand)), payments(status), delivery:deliveries(id, created_at, delivery_person)';
+  'id, order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, anonymised_at, delivery_notes, order_items(quantity, product_name, product:products(brand)), payments(status), delivery:deliveries(id, created_at, updated_at, delivery_status, delivery_person, taken_by, ready_at)';
 const exported =
   '*, order_items(quantity, product_name, unit_price), payments(receipt, charge_cents, status, needs_refund, completed_at, refunds(refund_cents, status, completed_at, refund_receipt)), delivery:deliveries(delivery_person)';
 
-/** Newest first. */
-export function readOrders(tables: Staff['tables'], filters: OrderFilters) {
-  return ((page) =>
-    searchOrders(tables, filters, page)
+/** @param sort newest first if empty */
+export function readOrders(tables: Staff['tables'], filters: OrderFilters, sort = '') {
+  return ((page) => {
+    const rows = searchOrders(tables, filters, page, sort)
       .select(listedColumns)
       // Only the columns that decide whether an order needs review.
-      .eq('payments.status', 'review')
-      .order('created_at', { ascending: false })
-      .order('id', { ascending: false })
-      .abortSignal(page.signal)) satisfies ReadPage<{ id: string; created_at: string }>;
+      .eq('payments.status', 'review');
+    return inOrder(rows, sort).abortSignal(page.signal);
+  }) satisfies ReadPage<{ id: string; created_at: string }>;
 }
 type Answer = Awaited<ReturnType<ReturnType<typeof readOrders>>>;
 /** An order as in the list. */
@@ -84,10 +88,16 @@ export function readOrdersToExport(tables: Staff['tables'], filters: OrderFilter
 type ExportAnswer = Awaited<ReturnType<ReturnType<typeof readOrdersToExport>>>;
 export type ExportedOrder = NonNullable<ExportAnswer['data']>[number];
 
-export function useOrders(filters: OrderFilters) {
+export function useOrders(filters: OrderFilters, sort: string) {
   const { tables } = useMember().staff;
-  return useRows<ListedOrder>(['orders', 'list', filters], readOrders(tables, filters));
+  return useRows<ListedOrder>(['orders', 'list', filters, sort], readOrders(tables, filters, sort));
 }
+
+/** Chosen orders with all columns of the export, in their order. */
+export const readChosenOrders = async (tables: Staff['tables'], ids: readonly string[]) => {
+  const rows = dataOf(await tables.from('orders').select(exported).in('id', ids));
+  return ids.flatMap((id) => rows.find((row) => row.id === id) ?? []);
+};
 
 /** Number of orders that match the filters; undefined until loaded. */
 export function useOrderCount(filters: OrderFilters): number | undefined {
@@ -131,7 +141,8 @@ export function useOrdersNeedingReview() {
   }).data;
 }
 
-async function readOrder({ tables }: Staff, id: string, signal: AbortSignal) {
+/** An order with everything around it; null when there is none. */
+export async function readWholeOrder({ tables }: Staff, id: string, signal: AbortSignal) {
   if (!isUuid(id)) return null;
   const [order, events] = await Promise.all([
     tables
@@ -150,7 +161,7 @@ async function readOrder({ tables }: Staff, id: string, signal: AbortSignal) {
   return row && { ...row, events: dataOf(events) };
 }
 /** An order with everything around it. */
-export type WholeOrder = NonNullable<Awaited<ReturnType<typeof readOrder>>>;
+export type WholeOrder = NonNullable<Awaited<ReturnType<typeof readWholeOrder>>>;
 
 export const orderKey = (id: string) => ['orders', 'one', id];
 
@@ -159,7 +170,7 @@ export function useOrder(id: string) {
   const { staff } = useMember();
   return useQuery({
     queryKey: orderKey(id),
-    queryFn: ({ signal }) => readOrder(staff, id, signal),
+    queryFn: ({ signal }) => readWholeOrder(staff, id, signal),
     staleTime: 0,
   });
 }

@@ -4,7 +4,7 @@ import { useRecentRiders, useWork } from '../deliveries/rider-queries.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { type FilterParameters, noDays, readDays } from '../list/days.ts';
-import { ExportButton } from '../list/export-button.tsx';
+import { ExportButton, exportRows } from '../list/export-button.tsx';
 import {
   DayFilterSelect,
   MoreFilters,
@@ -13,22 +13,30 @@ import {
   RiderFilterSelect,
   RowCount,
 } from '../list/list-filters.tsx';
-import { FilterSelect, ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
+import { ListOptions } from '../list/list-options.tsx';
+import { FilterSelect, SearchBox, SortSelect } from '../list/list-toolbar.tsx';
 import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';
+import { useSavedViews } from '../list/saved-views.ts';
 import { type ListFilters, useListFilters } from '../list/use-list-filters.ts';
+import { useRowKeys } from '../list/use-row-keys.ts';
+import { useSelection } from '../list/use-selection.ts';
 import { PrintList } from '../print/print-list.tsx';
 import { hasPaymentInReview } from '../status/states.ts';
 import { statusLabel } from '../status/status-badge.tsx';
+import { useNextSteps } from '../today/next-step-button.tsx';
 import { useNow } from '../ui/age.tsx';
 import { usePart } from '../ui/use-part.ts';
 import type { Route } from './+types/orders-page.ts';
-import { OrderRow, orderColumns } from './list/order-columns.tsx';
+import { BulkBar } from './bulk/bulk-bar.tsx';
+import { OrderRow, orderColumns, queuedOf } from './list/order-columns.tsx';
 import { exportColumns, printColumns } from './list/order-export.ts';
 import { OrderDetails } from './order-details.tsx';
 import {
   decisionOf,
   type OrderFilters,
+  orderOf,
   orderStatuses,
+  readChosenOrders,
   readOrders,
   readOrdersToExport,
   useOrderCount,
@@ -39,23 +47,39 @@ import { paymentFilters } from './payments/payment-badge.tsx';
 import { useRefundsNeedingAction } from './refunds/refund-queries.ts';
 import { useOrderStatus } from './use-order-status.ts';
 
+const loadAssignDialog = () => import('../deliveries/assign-dialog.tsx');
 const loadRefunds = () => import('./refunds/refunds-needing-action.tsx');
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Orders');
 
-type OrderParameters = FilterParameters<OrderFilters>;
-const noFilters: OrderParameters = { search: '', status: '', payment: '', rider: '', due: '', ...noDays };
+type OrderParameters = FilterParameters<OrderFilters> & { sort: string };
+const noFilters: OrderParameters = {
+  search: '',
+  status: '',
+  payment: '',
+  rider: '',
+  due: '',
+  sort: '',
+  ...noDays,
+};
 
 export default function OrdersPage({ params }: Route.ComponentProps) {
   const { tables } = useMember().staff;
   const filters = useListFilters(noFilters);
   const { search, status, payment, rider, due } = filters.values;
   const query = { search, status, payment, rider, due, ...readDays(filters.values, useNow()) };
-  const orders = useOrders(query);
+  const { sort } = filters.values;
+  const order = orderOf(query, sort);
+  const orders = useOrders(query, order);
   const count = useOrderCount(query);
   const riders = useRecentRiders() ?? [];
   const work = useWork();
-  const orderStatus = useOrderStatus();
+  const controls = { status: useOrderStatus(), steps: useNextSteps() };
+  const selection = useSelection(orders);
+  const views = useSavedViews('orders', Object.keys(noFilters));
+  const [parameters] = useSearchParams();
+  const assigning = usePart(loadAssignDialog, parameters.has('assign'));
+  useRowKeys(orders.rows, selection);
 
   const quick = <Name extends 'due' | 'payment'>(
     name: Name,
@@ -74,64 +98,98 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
         heading="Orders"
         subtitle="Manage customer orders"
         card="Order Management"
-        toolbar={
+        count={
+          <RowCount
+            count={count}
+            one="order"
+            many="orders"
+            isSorted={!['', 'date', '-date'].includes(order)}
+          />
+        }
+        tools={
           <>
-            <OrdersNeedingReview />
-            <Refunds />
-            <ListToolbar>
-              <SearchBox
-                placeholder="Search orders..."
-                searched={search}
-                onSearch={(text) => filters.set('search', text)}
-              />
+            <SearchBox
+              placeholder="Search orders..."
+              searched={search}
+              onSearch={(text) => filters.set('search', text)}
+            />
+            <FilterSelect
+              label="Status"
+              value={status}
+              options={[
+                { value: '', label: 'All Status' },
+                ...orderStatuses.map((value) => ({ value, label: statusLabel(value) })),
+              ]}
+              onChoose={(value) => filters.set('status', value)}
+            />
+            <MoreFilters setCount={[payment, filters.values.day, rider].filter(Boolean).length}>
               <FilterSelect
-                label="Status"
-                value={status}
-                options={[
-                  { value: '', label: 'All Status' },
-                  ...orderStatuses.map((value) => ({ value, label: statusLabel(value) })),
-                ]}
-                onChoose={(value) => filters.set('status', value)}
+                label="Payment"
+                value={payment}
+                options={paymentFilters}
+                onChoose={(value) => filters.set('payment', value)}
               />
-              <MoreFilters setCount={[payment, filters.values.day, rider].filter(Boolean).length}>
-                <FilterSelect
-                  label="Payment"
-                  value={payment}
-                  options={paymentFilters}
-                  onChoose={(value) => filters.set('payment', value)}
-                />
-                <DayFilterSelect filters={filters} />
-                <RiderFilterSelect filters={filters} riders={riders} />
-                <ExportButton
-                  name="orders"
-                  read={readOrdersToExport(tables, query)}
-                  columns={exportColumns}
-                />
-                <PrintList heading="Orders" read={readOrders(tables, query)} columns={printColumns} />
-              </MoreFilters>
-            </ListToolbar>
-            <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2">
-              <QuickFilters
-                filters={[
-                  quick('due', 'prepare', 'To prepare', work?.to_prepare),
-                  quick('due', 'ready', 'Ready', work?.ready),
-                  quick('due', 'failed', 'Delivery failed', work?.failed),
-                  quick('due', 'on_the_way', 'On the way', work?.on_the_way),
-                  quick('due', 'late', 'Late', work?.late),
-                  quick('payment', 'unpaid', 'Unpaid', work?.unpaid),
-                  quick('payment', 'refund_due', 'Refund due', work?.refunds_due),
+              <DayFilterSelect filters={filters} />
+              <RiderFilterSelect filters={filters} riders={riders} />
+              <SortSelect
+                value={sort}
+                choices={[
+                  ['date', 'Oldest first'],
+                  ['-date', 'Newest first'],
+                  ['customer', 'By customer'],
+                  ['-total', 'Highest total first'],
+                  ['status', 'By status'],
                 ]}
+                onChoose={(value) => filters.set('sort', value)}
               />
-              <RowCount count={count} one="order" many="orders" />
-            </div>
+              <ExportButton name="orders" read={readOrdersToExport(tables, query)} columns={exportColumns} />
+              <PrintList heading="Orders" read={readOrders(tables, query, order)} columns={printColumns} />
+              <ListOptions views={views} />
+            </MoreFilters>
           </>
         }
+        isChoosing={selection.isSelecting}
+        chips={
+          selection.isSelecting ? (
+            <BulkBar
+              selection={selection}
+              queuedOf={queuedOf}
+              orderIdOf={({ id }) => id}
+              steps={controls.steps}
+              onExport={async (rows) => {
+                const chosen = await readChosenOrders(
+                  tables,
+                  rows.map(({ id }) => id),
+                );
+                await exportRows('orders', exportColumns, chosen);
+              }}
+            />
+          ) : (
+            <QuickFilters
+              views={views}
+              onSelect={() => selection.setSelecting(true)}
+              filters={[
+                quick('due', 'prepare', 'To prepare', work?.to_prepare),
+                quick('due', 'ready', 'Ready', work?.ready),
+                quick('due', 'failed', 'Delivery failed', work?.failed),
+                quick('due', 'on_the_way', 'On the way', work?.on_the_way),
+                quick('due', 'late', 'Late', work?.late),
+                quick('payment', 'unpaid', 'Unpaid', work?.unpaid),
+                quick('payment', 'refund_due', 'Refund due', work?.refunds_due),
+              ]}
+            />
+          )
+        }
+        notices={<Waiting />}
       >
         <RowList
           {...orders}
           label="Orders"
-          columns={orderColumns(orderStatus)}
-          compact={(order) => <OrderRow order={order} status={orderStatus} />}
+          columns={orderColumns(controls)}
+          compact={(order) => <OrderRow order={order} {...controls} />}
+          sorting={{ value: order, set: (value) => filters.set('sort', value) }}
+          selection={selection}
+          nameOf={({ order_number }) => order_number}
           rowStyle={(order) =>
             decisionOf(order) || hasPaymentInReview(order)
               ? 'bg-danger-soft/40 shadow-[inset_4px_0_0] shadow-danger'
@@ -141,14 +199,9 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
         />
       </ListFrame>
       <OrderDetails screen="/admin/orders" id={params.orderId ?? null} />
+      {assigning ? <assigning.AssignDialog /> : null}
     </>
   );
-}
-
-function Refunds() {
-  const waiting = useRefundsNeedingAction();
-  const part = usePart(loadRefunds, (waiting?.length ?? 0) > 0);
-  return part ? <part.RefundsNeedingAction waiting={waiting} /> : null;
 }
 
 /** Title and text of an empty list of waiting work. */
@@ -163,7 +216,9 @@ const nothingDue = new Map<string, readonly [title: string, text: string]>([
 function describeEmpty({ values, isNarrowed, clear }: ListFilters<OrderParameters>) {
   if (!isNarrowed)
     return { title: 'No orders yet', text: 'They appear here as soon as a customer places one.' };
-  const isDueAlone = Object.entries(values).every(([name, value]) => value === '' || name === 'due');
+  const isDueAlone = Object.entries(values).every(
+    ([name, value]) => value === '' || name === 'due' || name === 'sort',
+  );
   const [title, text] = (isDueAlone && nothingDue.get(values.due)) || [
     'No orders found',
     values.search
@@ -173,12 +228,22 @@ function describeEmpty({ values, isNarrowed, clear }: ListFilters<OrderParameter
   return { ...noneFound('orders', text, clear), title };
 }
 
-/** Payments that need review come first, whatever the filters. */
-function OrdersNeedingReview() {
+/** Payments and refunds that need a decision come first, whatever the filters. */
+function Waiting() {
+  const orders = useOrdersNeedingReview();
+  const refunds = useRefundsNeedingAction();
+  const part = usePart(loadRefunds, (refunds?.length ?? 0) > 0);
+  if ((orders?.count ?? 0) === 0 && !part) return null;
+  return (
+    <div className="grid grid-cols-[minmax(0,1fr)] gap-2 px-3 pb-2 empty:hidden sm:px-4">
+      {orders && orders.count > 0 ? <OrdersNeedingReview {...orders} /> : null}
+      {part ? <part.RefundsNeedingAction waiting={refunds} /> : null}
+    </div>
+  );
+}
+
+function OrdersNeedingReview({ orders, count }: NonNullable<ReturnType<typeof useOrdersNeedingReview>>) {
   const [parameters] = useSearchParams();
-  const waiting = useOrdersNeedingReview();
-  if (!waiting || waiting.count === 0) return null;
-  const { orders, count } = waiting;
   return (
     <div
       role="status"

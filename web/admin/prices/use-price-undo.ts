@@ -61,7 +61,10 @@ export function usePriceUndo(): (change: PriceChange, success: string) => void {
             });
             return { title: 'Undone', text: `${name}: ${formatKes(from)} again.` };
           } catch (error) {
-            return { title: 'Not undone', text: messageForUser(error as Error) || 'Please look at it again.' };
+            return {
+              title: 'Not undone',
+              text: messageForUser(error as Error) || 'Please look at it again.',
+            };
           } finally {
             for (const word of ['products', 'settings']) void queries.invalidateQueries({ queryKey: [word] });
           }

@@ -12,16 +12,22 @@ import { PrintSheet } from './print-sheet.tsx';
 
 export type Paper = 'slip' | 'receipt';
 
-interface OrderPaperProps {
-  order: WholeOrder;
+interface OrderPapersProps {
+  /** Each on a page of its own. */
+  orders: readonly WholeOrder[];
   paper: Paper;
   onPrinted(): void;
 }
 
-export default function OrderPaper({ order, paper, onPrinted }: OrderPaperProps) {
+export default function OrderPapers({ orders, paper, onPrinted }: OrderPapersProps) {
+  const Printout = paper === 'receipt' ? Receipt : PackingSlip;
   return (
     <PrintSheet paper={paper === 'receipt' ? 'roll' : 'page'} onPrinted={onPrinted}>
-      {paper === 'receipt' ? <Receipt order={order} /> : <PackingSlip order={order} />}
+      {orders.map((order) => (
+        <div key={order.id} className="break-after-page last:break-after-auto">
+          <Printout order={order} />
+        </div>
+      ))}
     </PrintSheet>
   );
 }

@@ -3,7 +3,7 @@ import { useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { showToast } from '../../ui/toasts/toasts.tsx';
 import type { WholeOrder } from '../orders/order-queries.ts';
-import type OrderPaper from './order-papers.tsx';
+import type OrderPapers from './order-papers.tsx';
 import type { Paper } from './order-papers.tsx';
 
 const papers = [
@@ -12,7 +12,7 @@ const papers = [
 ] as const;
 
 export function PrintOrder({ order }: { order: WholeOrder }) {
-  const [printing, setPrinting] = useState<{ paper: Paper; Printout: typeof OrderPaper } | null>(null);
+  const [printing, setPrinting] = useState<{ paper: Paper; Printout: typeof OrderPapers } | null>(null);
 
   async function print(paper: Paper) {
     try {
@@ -39,7 +39,7 @@ export function PrintOrder({ order }: { order: WholeOrder }) {
         </Button>
       ))}
       {printing ? (
-        <printing.Printout order={order} paper={printing.paper} onPrinted={() => setPrinting(null)} />
+        <printing.Printout orders={[order]} paper={printing.paper} onPrinted={() => setPrinting(null)} />
       ) : null}
     </div>
   );

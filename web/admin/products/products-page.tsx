@@ -7,7 +7,8 @@ import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMember } from '../layout/use-member.tsx';
 import type { CsvColumn } from '../list/csv.ts';
 import { ExportButton } from '../list/export-button.tsx';
-import { FilterSelect, ListToolbar, SearchBox } from '../list/list-toolbar.tsx';
+import { MoreFilters } from '../list/list-filters.tsx';
+import { FilterSelect, SearchBox } from '../list/list-toolbar.tsx';
 import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
 import type { Route } from './+types/products-page.ts';
@@ -55,29 +56,9 @@ export default function ProductsPage() {
       <ListFrame
         heading="Products"
         subtitle="Manage your product catalog"
-        actions={
+        actions={<AddProduct />}
+        tools={
           <>
-            <Button
-              tone="quiet"
-              aria-haspopup="dialog"
-              onClick={() => setManaging(true)}
-              className="max-sm:px-4"
-            >
-              Manage Categories
-            </Button>
-            <Button
-              tone="quiet"
-              aria-haspopup="dialog"
-              onClick={() => setEditingSearch(true)}
-              className="max-sm:px-4"
-            >
-              Search Words
-            </Button>
-            <AddProduct />
-          </>
-        }
-        toolbar={
-          <ListToolbar>
             <SearchBox
               placeholder="Search products..."
               searched={filters.values.search}
@@ -94,8 +75,16 @@ export default function ProductsPage() {
               ]}
               onChoose={(category) => filters.set('category', category)}
             />
-            <ExportButton name="products" read={readProducts(tables, filters.values)} columns={exported} />
-          </ListToolbar>
+            <MoreFilters label="More">
+              <Button tone="quiet" aria-haspopup="dialog" onClick={() => setManaging(true)}>
+                Manage Categories
+              </Button>
+              <Button tone="quiet" aria-haspopup="dialog" onClick={() => setEditingSearch(true)}>
+                Search Words
+              </Button>
+              <ExportButton name="products" read={readProducts(tables, filters.values)} columns={exported} />
+            </MoreFilters>
+          </>
         }
       >
         <RowList

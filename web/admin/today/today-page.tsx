@@ -1,11 +1,11 @@
 // Today: the queue of paid orders by what they wait for, the earliest due first (docs/product.md#today-screen).
-import { type ReactNode, useEffect, useId, useState } from 'react';
+import { type ReactNode, useId } from 'react';
 import { useOutletContext } from 'react-router';
 import { minutesLeft, type WorkStep, workStep } from '../../../domain/delivery-status.ts';
 import { Button } from '../../ui/button.tsx';
 import { AssignDialog } from '../deliveries/assign-dialog.tsx';
 import { type ListedDelivery, useWorkQueue } from '../deliveries/delivery-queries.ts';
-import { type Rider, useRecentRiders } from '../deliveries/rider-queries.ts';
+import type { Rider } from '../deliveries/rider-queries.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import type { Waiting } from '../live/use-waiting.ts';
 import { OrderDetails } from '../orders/order-details.tsx';

@@ -2,7 +2,7 @@
 import { type WorkStep, workStep } from '../../../domain/delivery-status.ts';
 import type { OrderEventKind } from '../../../supabase/types.ts';
 import { type ListedDelivery, lastDeliveryChange } from '../deliveries/delivery-queries.ts';
-import type { Rider } from '../deliveries/rider-queries.ts';
+import type { Carrier } from '../deliveries/rider-queries.ts';
 import { isNewer } from '../deliveries/use-delivery-status.ts';
 import { useStatusChange } from '../undo/use-status-change.ts';
 
@@ -50,16 +50,16 @@ function stepOf(delivery: Pick<ListedDelivery, 'delivery_status' | 'taken_by' | 
   return workStep({ status: 'processing', payment_status: 'paid' }, delivery) ?? 'prepare';
 }
 
-/** @param rider takes the orders that have none */
-export const useNextStep = (rider: Rider | undefined) =>
-  useStatusChange<Queued, Step>({
-    set: (tables, delivery, step) =>
+/** @param rider takes the orders that have none, unless another one is given with the step */
+export const useNextStep = (rider: Carrier | undefined) =>
+  useStatusChange<Queued, Step, Carrier>({
+    set: (tables, delivery, step, chosen = rider) =>
       tables.rpc('move_on', {
         delivery_id: delivery.id,
         expected_step: workStep(delivery.order, delivery) ?? '',
         step,
-        ...(step === 'on_the_way' && delivery.delivery_person === null && rider
-          ? { delivery_person: rider.name, delivery_phone: rider.phone, delivery_vehicle: rider.vehicle }
+        ...(step === 'on_the_way' && delivery.delivery_person === null && chosen
+          ? { delivery_person: chosen.name, delivery_phone: chosen.phone, delivery_vehicle: chosen.vehicle }
           : {}),
       }),
     conflict: 'delivery_changed',

@@ -3,7 +3,13 @@
 import { useEffect, useId, useLayoutEffect, useState, useSyncExternalStore } from 'react';
 import { createPortal } from 'react-dom';
 import { Icon } from '../../ui/icons.tsx';
-import { type OfferedChange, onUndoableChanges, undoAll, undoableChanges, withdrawAll } from './undoable-changes.ts';
+import {
+  type OfferedChange,
+  onUndoableChanges,
+  undoAll,
+  undoableChanges,
+  withdrawAll,
+} from './undoable-changes.ts';
 
 export function UndoBar() {
   const changes = useSyncExternalStore(onUndoableChanges, undoableChanges);

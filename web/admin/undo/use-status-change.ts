@@ -87,7 +87,8 @@ export function useStatusChange<Row extends { id: string }, Status extends strin
     // The response's travel time is subtracted from the time to undo.
     const startedAt = performance.now();
     const answer = await kind.set(tables, row, to, detail);
-    if (answer.error?.details === kind.conflict) throw new ConflictError(await kind.whatHappened(tables, row));
+    if (answer.error?.details === kind.conflict)
+      throw new ConflictError(await kind.whatHappened(tables, row));
     return { change: changeOf(answer), startedAt };
   }
   const offer = ({ change, startedAt }: Awaited<ReturnType<typeof write>>, row: Row, to: Status) =>
@@ -105,7 +106,8 @@ export function useStatusChange<Row extends { id: string }, Status extends strin
     );
 
   const save = useSave({
-    write: ({ row, to, detail }: { row: Row; to: Status; detail: Detail | undefined }) => write(row, to, detail),
+    write: ({ row, to, detail }: { row: Row; to: Status; detail: Detail | undefined }) =>
+      write(row, to, detail),
     failure: kind.failure,
     // The customer may be notified, and without the response it cannot be undone.
     isUnsafeToRepeat: true,

@@ -22,6 +22,7 @@ export function firstOrdersRequest(): { path: string; body: string } {
     path: `/rest/v1/rpc/search_orders?${query}`,
     body: JSON.stringify({
       ...parametersOf(noFilters),
+      sort: null,
       before_created_at: null,
       before_id: null,
       page_size: pageSize,

@@ -1,13 +1,15 @@
 // An order in the list (docs/product.md#orders-screen): as a table row and as a compact row.
 import { Link, useSearchParams } from 'react-router';
-import { isWaiting } from '../../../../domain/delivery-status.ts';
+import { isWaiting, workStep } from '../../../../domain/delivery-status.ts';
 import { formatKes, shownAmount } from '../../../../domain/money.ts';
-import { formatPhone } from '../../../../domain/phone.ts';
-import { buttonStyle } from '../../../ui/button.tsx';
-import { Icon } from '../../../ui/icons.tsx';
+import { formatPhone, msisdn } from '../../../../domain/phone.ts';
 import type { Column } from '../../list/row-list.tsx';
+import { RowMenu } from '../../list/row-menu.tsx';
+import type { RowAction } from '../../list/row-menu-items.tsx';
 import { confirmOrderStatus, orderStatusBlock } from '../../status/status-change.ts';
 import { loadStatusParts, StatusSelect } from '../../status/status-select.tsx';
+import { NextStepButton, type NextSteps } from '../../today/next-step-button.tsx';
+import type { Queued } from '../../today/use-next-step.ts';
 import { Age } from '../../ui/age.tsx';
 import { callTo } from '../../ui/contact-link.tsx';
 import { Due } from '../../ui/due.tsx';
@@ -27,21 +29,31 @@ const prepareOrderDialog = () => void loadOrderDialog().catch(() => {});
 const amountOf = ({ total_amount, payment_status }: ListedOrder): string =>
   formatKes(shownAmount(total_amount, payment_status));
 
-export function orderColumns(status: OrderStatus): Column<ListedOrder>[] {
+/** The delivery of a listed order with its order, as the steps of the queue need it; null before it is paid. */
+export const queuedOf = (order: ListedOrder): Queued | null => order.delivery && { ...order.delivery, order };
+
+interface RowControls {
+  status: OrderStatus;
+  steps: NextSteps;
+}
+
+export function orderColumns({ status, steps }: RowControls): Column<ListedOrder>[] {
   return [
     {
       title: 'Order #',
-      width: '6rem',
-      show: ({ order_number }) => <span className="font-semibold whitespace-nowrap">{order_number}</span>,
+      width: '5.25rem',
+      show: (order) => <ViewLink order={order} className="font-semibold whitespace-nowrap" />,
     },
     {
       title: 'Customer',
+      width: '17%',
+      sort: 'customer',
       show: (order) => (
         <>
           <span className="block truncate font-semibold" title={order.customer_name}>
             {order.customer_name}
           </span>
-          <span className="flex gap-2 text-xs leading-6 text-ink-soft">
+          <span className="flex gap-1.5 text-xs leading-5 text-ink-soft">
             <PhoneLink order={order} className="underline" />
             <span className="truncate" title={order.customer_email}>
               {order.customer_email}
@@ -50,67 +62,103 @@ export function orderColumns(status: OrderStatus): Column<ListedOrder>[] {
         </>
       ),
     },
-    { title: 'Date', width: '5.5rem', show: (order) => <OrderAge order={order} /> },
+    { title: 'Date', width: '5.5rem', sort: 'date', show: (order) => <OrderAge order={order} /> },
     {
       title: 'Items',
       show: (order) => <Drinks order={order} withUnits />,
     },
     {
       title: 'Area',
-      width: '13%',
+      width: '12%',
       show: (order) => (
-        <span className="line-clamp-2 leading-5 wrap-anywhere" title={order.shipping_address}>
+        <span className="line-clamp-3 leading-5 wrap-anywhere" title={order.shipping_address}>
           {areaOf(order)}
         </span>
       ),
     },
-    { title: 'Total', width: '6.75rem', isNumber: true, show: amountOf },
-    { title: 'Payment', width: '7.5rem', show: (order) => <PaymentBadge order={order} /> },
+    { title: 'Total', width: '5.75rem', sort: 'total', isNumber: true, show: amountOf },
+    { title: 'Payment', width: '6.75rem', show: (order) => <PaymentBadge order={order} /> },
     {
       title: 'Status',
-      width: '10rem',
+      width: '9rem',
+      sort: 'status',
       show: (order) => <StatusControl order={order} status={status} />,
     },
     {
       title: 'Actions',
-      width: '6rem',
-      show: (order) => <ViewLink order={order} className={`${buttonStyle('quiet')} px-4!`} />,
+      width: '8.75rem',
+      show: (order) => <Actions order={order} steps={steps} />,
     },
   ];
 }
 
 /** On phones: four short lines next to the controls; the rest of the row opens the order. */
-export function OrderRow({ order, status }: { order: ListedOrder; status: OrderStatus }) {
+export function OrderRow({ order, status, steps }: RowControls & { order: ListedOrder }) {
   return (
-    <div className="grid grid-cols-[minmax(0,1fr)_8.25rem] items-center gap-x-2 sm:grid-cols-[minmax(0,1fr)_17.5rem]">
+    <div className="grid grid-cols-[minmax(0,1fr)_8.75rem] items-center gap-x-2 sm:grid-cols-[minmax(0,1fr)_18rem]">
       <div className="grid min-w-0 grid-cols-1 gap-x-4 text-sm leading-5.5 md:grid-flow-col md:grid-cols-[minmax(0,1fr)_minmax(11.5rem,1fr)] md:grid-rows-2">
         <p className="flex items-center gap-2 whitespace-nowrap">
-          <ViewLink order={order} className="font-bold before:absolute before:inset-0" isNumber />
+          <ViewLink order={order} className="font-bold" />
           <OrderAge order={order} />
         </p>
         <p className="flex gap-1">
           <bdi className="max-w-3/5 shrink-0 truncate font-semibold">{order.customer_name}</bdi>
           <span className="truncate text-ink-soft">· {areaOf(order)}</span>
         </p>
-        <p className="min-w-0">
+        <div className="min-w-0">
           <Drinks order={order} />
-        </p>
+        </div>
         <p className="flex items-center gap-2 whitespace-nowrap tabular-nums">
           <PaymentBadge order={order} />
           {amountOf(order)}
         </p>
       </div>
-      <div className="relative grid sm:flex sm:flex-row-reverse sm:items-center sm:justify-between">
-        <span className="grid sm:w-36">
-          <StatusControl order={order} status={status} />
-        </span>
-        <PhoneLink
-          order={order}
-          className="inline-flex min-h-11 items-center gap-1.5 rounded-md text-sm text-ink-soft underline"
-          icon
-        />
+      <div className="grid sm:flex sm:flex-row-reverse sm:items-center sm:justify-between">
+        <Actions order={order} steps={steps} />
+        <StatusControl order={order} status={status} />
       </div>
     </div>
+  );
+}
+
+/** The next step, and everything else behind a menu. */
+function Actions({ order, steps }: { order: ListedOrder; steps: NextSteps }) {
+  const view = useOrderAddress(order);
+  const queued = queuedOf(order);
+  const actions = (): RowAction[] => {
+    const isOpen = queued !== null && isWaiting(order);
+    const step = queued && workStep(order, queued);
+    const { customer_phone: phone, customer_name: name } = order;
+    const isReachable = !order.anonymised_at && phone !== '';
+    return [
+      { label: 'View', ...view },
+      ...(isOpen && step === 'preparing'
+        ? [{ label: 'Give back', run: () => steps.set(queued, 'prepare') }]
+        : []),
+      ...(isOpen && step !== 'on_the_way'
+        ? [
+            {
+              label: queued.delivery_person
+                ? `Another rider than ${queued.delivery_person}`
+                : 'Assign a rider',
+              run: () => steps.assign(queued.id),
+            },
+          ]
+        : []),
+      ...(isReachable
+        ? [
+            { label: `Call ${name}`, href: callTo(phone) },
+            { label: 'Chat on WhatsApp', href: `https://wa.me/${msisdn(phone)}` },
+          ]
+        : []),
+      { label: "Customer's tracking page", href: `/track-order/${order.tracking_number}` },
+    ];
+  };
+  return (
+    <span className="flex min-w-0 items-center justify-end gap-0.5">
+      {queued ? <NextStepButton delivery={queued} steps={steps} /> : null}
+      <RowMenu name={order.order_number} actions={actions} />
+    </span>
   );
 }
 
@@ -136,49 +184,38 @@ function OrderAge({ order }: { order: ListedOrder }) {
   );
 }
 
-function PhoneLink({
-  order,
-  className,
-  icon = false,
-}: {
-  order: ListedOrder;
-  className: string;
-  icon?: boolean;
-}) {
+function PhoneLink({ order, className }: { order: ListedOrder; className: string }) {
   if (order.anonymised_at || !order.customer_phone) return null;
   return (
     <a href={callTo(order.customer_phone)} className={`whitespace-nowrap tabular-nums ${className}`}>
-      {icon ? <Icon name="phone" className="size-4" /> : null}
       <span className="sr-only">Call {order.customer_name}: </span>
       {formatPhone(order.customer_phone)}
     </a>
   );
 }
 
-interface ViewLinkProps {
-  order: ListedOrder;
-  className: string;
-  /** Whether the label is the order's number instead of the word. */
-  isNumber?: boolean;
+function useOrderAddress({ id }: ListedOrder) {
+  const [parameters] = useSearchParams();
+  return {
+    to: { pathname: `/admin/orders/${id}`, search: parameters.toString() },
+    state: { isFromList: true },
+  };
 }
 
-function ViewLink({ order, className, isNumber = false }: ViewLinkProps) {
-  const [parameters] = useSearchParams();
+/** The number, which opens the order, as a press anywhere on its row does. */
+function ViewLink({ order, className }: { order: ListedOrder; className: string }) {
   return (
     <Link
-      to={{ pathname: `/admin/orders/${order.id}`, search: parameters.toString() }}
-      state={{ isFromList: true }}
+      {...useOrderAddress(order)}
+      data-row-link
       preventScrollReset
       aria-haspopup="dialog"
       onPointerEnter={prepareOrderDialog}
       onFocus={prepareOrderDialog}
       className={className}
     >
-      {isNumber ? <span className="sr-only">View </span> : 'View'}
-      <span className={isNumber ? '' : 'sr-only'}>
-        {isNumber ? '' : ' '}
-        {order.order_number}
-      </span>
+      <span className="sr-only">View </span>
+      {order.order_number}
     </Link>
   );
 }
