@@ -160,6 +160,9 @@ function Actions({ delivery, steps }: { delivery: ListedDelivery; steps: NextSte
       ? [{ label: 'Ready', run: () => steps.set(delivery, 'ready') }]
       : []),
     ...(step === 'preparing' ? [{ label: 'Give back', run: () => steps.set(delivery, 'prepare') }] : []),
+    ...(delivery.delivery_phone
+      ? [{ label: `Call ${delivery_person ?? 'the rider'}`, href: callTo(delivery.delivery_phone) }]
+      : []),
     ...(order.anonymised_at
       ? []
       : [
@@ -221,11 +224,10 @@ function Rider({ delivery }: { delivery: ListedDelivery }) {
   if (!delivery_person) return <span className="text-ink-soft">Not assigned</span>;
   return (
     <>
-      {/* Next to a long name the phone stays visible. */}
-      <bdi className="truncate table:block rows:max-w-2/5 rows:shrink-0" title={delivery_person}>
+      <bdi className="truncate table:block" title={delivery_person}>
         {delivery_person}
       </bdi>
-      <span className="flex gap-2 text-xs leading-6 rows:ml-2 rows:min-w-0 rows:text-sm rows:leading-5">
+      <span className="flex gap-2 text-xs leading-5 rows:ml-2 rows:min-w-0 rows:text-sm max-sm:hidden">
         {delivery_phone ? (
           <a href={callTo(delivery_phone)} className="whitespace-nowrap underline rows:-my-1 rows:py-1">
             {delivery_phone}

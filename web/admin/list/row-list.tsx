@@ -452,7 +452,7 @@ export function ListFrame({
       </div>
       <section
         aria-labelledby={card ? id : undefined}
-        className="min-w-0 rounded-lg border border-line bg-card shadow-sm max-sm:-mx-3 max-sm:rounded-none max-sm:border-x-0"
+        className="min-w-0 overflow-clip rounded-lg border border-line bg-card shadow-sm max-sm:-mx-3 max-sm:rounded-none max-sm:border-x-0"
       >
         {card || chips ? (
           <div

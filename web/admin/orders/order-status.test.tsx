@@ -15,8 +15,9 @@ import { interceptNext, type OpenScreen, openScreen, readRows, shop } from '../.
 const statusButton = ({ order_number }: Order, status: string) =>
   screen.findByRole('button', { name: `Status of ${order_number}: ${status}` });
 const messages = async () => within(await screen.findByRole('region', { name: /Messages/ }));
+const undoBar = async () => within(await screen.findByRole('region', { name: 'Undo' }));
 const undoButton = async ({ order_number }: Order) =>
-  (await messages()).findByRole('button', { name: new RegExp(`^Undo ${order_number}`) });
+  (await undoBar()).findByRole('button', { name: new RegExp(`^Undo ${order_number}`) });
 const dialog = async () => within(await screen.findByRole('dialog'));
 const waitUntilGone = (role: string) => waitFor(() => expect(screen.queryByRole(role)).toBeNull());
 const hasFocus = (element: Element) => waitFor(() => expect(document.activeElement).toBe(element));
@@ -59,13 +60,13 @@ test.each(['phone', 'desktop'] as const)(
     await hasFocus(shipped);
     await user.keyboard('{Enter}');
     await statusButton(order, 'Shipped');
-    await (await messages()).findByText('Order status updated successfully');
+    await (await undoBar()).findByText('Order status updated successfully');
     await isSaved(order.id, { status: 'shipped' });
     await hasFocus(await statusButton(order, 'Shipped'));
   },
 );
 
-test('each change can be undone by its own button, and the customer gets no message about it', async () => {
+test('each of several changes can be undone by its own button, and the customer gets no message about it', async () => {
   const [one, other] = [
     await placeAssignedOrder(shop, 'Undo one'),
     await placeAssignedOrder(shop, 'Undo two'),
@@ -74,9 +75,11 @@ test('each change can be undone by its own button, and the customer gets no mess
   await choose(opened, one, 'Processing', 'Delivered');
   await undoButton(one);
   await choose(opened, other, 'Processing', 'Shipped');
-  // Each change has its own line in one toast.
+  // One bar collects them, and shows each on a line of its own.
+  await (await undoBar()).findByText('2 changed');
+  await opened.press(await (await undoBar()).findByRole('button', { name: 'Show' }));
   await undoButton(other);
-  await (await messages()).findAllByText('Then the customer is notified');
+  await (await undoBar()).findAllByText('Then the customer is notified');
   const undo = await undoButton(one);
   expect(undo.textContent).toMatch(/\d+ s$/);
   undo.focus();
@@ -90,6 +93,20 @@ test('each change can be undone by its own button, and the customer gets no mess
     `outbox_messages?order_id=in.(${one.id},${other.id})&channel=eq.text&status=eq.waiting&kind=in.(order_delivered,order_on_its_way)`,
   );
   expect(waiting).toMatchObject([{ order_id: other.id, kind: 'order_on_its_way' }]);
+});
+
+test('all changes are undone at once', async () => {
+  const [one, other] = [await placeAssignedOrder(shop, 'All one'), await placeAssignedOrder(shop, 'All two')];
+  const opened = await openScreen('/admin/orders?search=All', { on: 'phone' });
+  await choose(opened, one, 'Processing', 'Delivered');
+  await undoButton(one);
+  await choose(opened, other, 'Processing', 'Shipped');
+  await opened.press(await (await undoBar()).findByRole('button', { name: 'Undo all' }));
+  await (await messages()).findByText('2 changes are undone.');
+  await statusButton(one, 'Processing');
+  await statusButton(other, 'Processing');
+  await isSaved(one.id, { status: 'processing' });
+  await isSaved(other.id, { status: 'processing' });
 });
 
 test('Ctrl+Z undoes the last change', async () => {
@@ -127,7 +144,7 @@ test('only the last change of an order can be undone', async () => {
   await undoButton(order);
   await choose(opened, order, 'Shipped', 'Delivered');
   const undo = { name: new RegExp(`^Undo ${order.order_number}: Delivered`) };
-  await (await messages()).findByRole('button', undo);
+  await (await undoBar()).findByRole('button', undo);
   expect(screen.getAllByRole('button', { name: /^Undo/ })).toHaveLength(1);
   await opened.press(await undoButton(order));
   await isSaved(order.id, { status: 'shipped' });

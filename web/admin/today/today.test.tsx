@@ -60,7 +60,7 @@ test('a step is undone by the offer beside it', async () => {
   await press(opened, await cardIn(/^To prepare/, order), 'Ready', order);
   await cardIn(/^Ready/, order);
   await opened.press(
-    await (await messages()).findByRole('button', { name: new RegExp(`^Undo ${order.order_number}: Ready`) }),
+    await screen.findByRole('button', { name: new RegExp(`^Undo ${order.order_number}: Ready`) }),
   );
   await (await messages()).findByText(`${order.order_number} is Being prepared again.`);
   const card = await cardIn(/^To prepare/, order);

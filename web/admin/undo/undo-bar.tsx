@@ -58,6 +58,10 @@ function Bar({ changes, last }: { changes: readonly OfferedChange[]; last: Offer
     <div
       data-bar
       style={place}
+      onFocus={({ relatedTarget }) => {
+        if (relatedTarget instanceof Element && !relatedTarget.closest('[data-bar]'))
+          focusedBefore = relatedTarget;
+      }}
       onKeyDown={(event) => {
         if (event.key !== 'Escape' || !isOpen) return;
         event.stopPropagation();
@@ -138,10 +142,12 @@ function UndoButton({ change }: { change: OfferedChange }) {
   );
 }
 
+/** The element that had the focus before it came to the bar, whose buttons disappear. */
+let focusedBefore: Element | null = null;
+
 function undo(changes: readonly OfferedChange[]): void {
-  // The button disappears: the screen takes the focus back.
-  const focused = document.activeElement;
-  if (focused instanceof HTMLElement && focused.closest('[data-bar]')) focused.blur();
+  const isInBar = document.activeElement?.closest('[data-bar]');
+  if (isInBar && focusedBefore instanceof HTMLElement) focusedBefore.focus({ preventScroll: true });
   void undoAll(changes);
 }
 

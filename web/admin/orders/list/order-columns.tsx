@@ -46,7 +46,7 @@ export function orderColumns({ status, steps }: RowControls): Column<ListedOrder
     },
     {
       title: 'Customer',
-      width: '17%',
+      width: '15%',
       sort: 'customer',
       show: (order) => (
         <>
@@ -69,7 +69,7 @@ export function orderColumns({ status, steps }: RowControls): Column<ListedOrder
     },
     {
       title: 'Area',
-      width: '12%',
+      width: '9%',
       show: (order) => (
         <span className="line-clamp-3 leading-5 wrap-anywhere" title={order.shipping_address}>
           {areaOf(order)}
