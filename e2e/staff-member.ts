@@ -157,7 +157,7 @@ export async function chooseStatus(button: Locator, status: string, confirm?: st
 
 /** The messages that appear for some seconds. */
 export const toast = (page: Page, text: string | RegExp): Locator =>
-  page.locator('[data-sonner-toast]').filter({ hasText: text });
+  page.locator('[data-sonner-toast], [data-bar]').filter({ hasText: text });
 
 /** Waits until the panel receives live updates. */
 export const waitForLive = (page: Page) =>

@@ -63,6 +63,7 @@ async function newest(shop: StaffShop, table: string, column: string, filter: Pa
 const points: Point[] = [
   // Today and the lists
   staffCall('orders, first page', 'search_orders'),
+  staffCall('orders by total', 'search_orders', { sort: '-total' }),
   staffCall('orders, 1,000 rows for an export', 'search_orders', { page_size: '1000' }),
   staffCall('orders, a rare text', 'search_orders', { search: 'customer.500@' }),
   staffCall('orders, a first name', 'search_orders', { search: 'wanjiku' }),

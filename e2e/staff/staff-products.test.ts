@@ -173,6 +173,7 @@ describe.each(
     await page.waitForURL('**/admin/products?category=Hibiscus');
     await rowOf(page, 'Meru Gold Hibiscus').waitFor();
     await rowOf(page, 'Embu Fresh Mango').waitFor({ state: 'detached' });
+    await page.getByRole('main').getByRole('button', { name: 'More', exact: true }).click();
     const [file] = await Promise.all([
       page.waitForEvent('download'),
       page.getByRole('button', { name: 'Export CSV' }).click(),
@@ -684,6 +685,7 @@ describe.each(
     const { page } = await newVisitor({ expectedFailures: /409 \(Conflict\)|Failed to create category/ });
     await enterAsStaff(shop, page);
     await openProducts(page);
+    await page.getByRole('main').getByRole('button', { name: 'More', exact: true }).click();
     await page.getByRole('button', { name: 'Manage Categories' }).click();
     await dialogOf(page).getByRole('heading', { name: 'Categories' }).waitFor();
     const add = async (name: string) => {

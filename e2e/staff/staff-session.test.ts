@@ -111,7 +111,7 @@ describe.each(
       await ended(page).waitFor();
       await signInAgain(page, account);
       await page
-        .getByRole('region', { name: /Messages/ })
+        .getByRole('region', { name: 'Undo' })
         .getByText('Order status updated successfully')
         .waitFor();
       await until(async () => (await status.textContent()) === 'Shipped', 'the change is shown');

@@ -130,16 +130,16 @@ story.for(sizes)('%s: leaving with unsaved changes asks first', async ([where, v
   const { page } = await newVisitor({ viewport });
   await openSettings(page);
   await field(page, 'Delivery fee (KES)').fill('77');
-  await page.getByRole('link', { name: 'Your account' }).click();
+  await page.getByRole('link', { name: /^Orders/ }).click();
   const dialog = page.getByRole('dialog', { name: 'Leave without saving?' });
   await dialog.getByText('Delivery fee').waitFor();
   await expectAccessible(page, `the question ${where}`);
   await dialog.getByRole('button', { name: 'Cancel' }).click();
   await dialog.waitFor({ state: 'hidden' });
   expect(await field(page, 'Delivery fee (KES)').inputValue()).toBe('77');
-  await page.getByRole('link', { name: 'Your account' }).click();
+  await page.getByRole('link', { name: /^Orders/ }).click();
   await dialog.getByRole('button', { name: 'Leave without saving' }).click();
-  await page.waitForURL('**/admin/account');
+  await page.waitForURL('**/admin/orders');
   expect(await settings()).toMatchObject({ delivery_fee: 100 });
 });
 

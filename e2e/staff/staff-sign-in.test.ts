@@ -126,7 +126,10 @@ inLongRun(describe)('the panel', () => {
   story('on a phone the sidebar is a drawer', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
     await signIn(shop, page, await makeAccount(shop, 'staff'));
-    await page.getByRole('button', { name: 'Toggle sidebar' }).click();
+    const bar = page.getByRole('navigation', { name: 'Screens of the day' });
+    await bar.getByRole('link', { name: 'Deliveries' }).click();
+    await page.getByRole('heading', { name: 'Delivery Management', level: 1 }).waitFor();
+    await bar.getByRole('button', { name: 'More' }).click();
     const drawer = page.getByRole('dialog', { name: 'Menu' });
     await until(async () => (await drawer.boundingBox())?.width === 288, 'the drawer is 288 pixels wide');
     await page.keyboard.press('Escape');

@@ -18,7 +18,27 @@ const openOrders = async (page: Page, search: string): Promise<void> => {
 const statusOf = (page: Page, { order_number }: Order) => statusButton(page, `Status of ${order_number}`);
 const messages = (page: Page) => page.getByRole('region', { name: /Messages/ });
 const undoButton = (page: Page, { order_number }: Order) =>
-  messages(page).getByRole('button', { name: `Undo ${order_number}` });
+  page.getByRole('region', { name: 'Undo' }).getByRole('button', { name: `Undo ${order_number}` });
+/** The controls that the bar lies over. */
+const underBar = (page: Page): Promise<string[]> =>
+  page.evaluate(() => {
+    const bar = document.querySelector('[data-bar]')?.getBoundingClientRect();
+    if (!bar) return ['there is no bar'];
+    return [...document.querySelectorAll('a, button, input, select')]
+      .filter((control) => !control.closest('[data-bar], [hidden]'))
+      .filter((control) => {
+        const { top, bottom, left, right, width, height } = control.getBoundingClientRect();
+        return (
+          width > 1 &&
+          height > 1 &&
+          bottom > bar.top &&
+          top < bar.bottom &&
+          right > bar.left &&
+          left < bar.right
+        );
+      })
+      .map((control) => control.outerHTML.slice(0, 200));
+  });
 const textsOf = async (customerPhone: string): Promise<string[]> =>
   (await textsTo(shop.outbox, `254${customerPhone.slice(1)}`)).map(({ text }) => text);
 const isShown = (page: Page, order: Order, words: string) =>
@@ -58,6 +78,7 @@ describe.each([
     await undoButton(page, order).waitFor();
     await waitForAnimations(page);
     await expectAccessible(page, 'a change that can be undone');
+    expect(await underBar(page)).toEqual([]);
     await undoButton(page, order).focus();
     await page.keyboard.press('Enter');
     await messages(page).getByText(`${order.order_number} is Processing again.`).waitFor();

@@ -18,17 +18,19 @@ import { useSavedViews } from '../list/saved-views.ts';
 import { useListFilters } from '../list/use-list-filters.ts';
 import { useRowKeys } from '../list/use-row-keys.ts';
 import { useSelection } from '../list/use-selection.ts';
-import { BulkBar } from '../orders/bulk/bulk-bar.tsx';
 import { PrintList } from '../print/print-list.tsx';
 import { statusLabel } from '../status/status-badge.tsx';
 import { useNextSteps } from '../today/next-step-button.tsx';
 import { useNow } from '../ui/age.tsx';
+import { usePart } from '../ui/use-part.ts';
 import type { Route } from './+types/deliveries-page.ts';
 import { AssignDialog } from './assign-dialog.tsx';
 import { DeliveryRow, deliveryColumns, exportColumns, printColumns } from './delivery-columns.tsx';
 import { type DeliveryFilters, readDeliveries, useDeliveries, useDeliveryCount } from './delivery-queries.ts';
 import { useRecentRiders, useWork } from './rider-queries.ts';
 import { useDeliveryStatus } from './use-delivery-status.ts';
+
+const loadBulk = () => import('../orders/bulk/bulk-bar.tsx');
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Deliveries');
 
@@ -56,6 +58,7 @@ export default function DeliveriesPage() {
   const controls = { status: useDeliveryStatus(), steps: useNextSteps() };
   const selection = useSelection(deliveries);
   const views = useSavedViews('deliveries', Object.keys(noFilters));
+  const bulk = usePart(loadBulk, selection.isSelecting, selection.clear);
   useRowKeys(deliveries.rows, selection);
 
   return (
@@ -112,10 +115,10 @@ export default function DeliveriesPage() {
             </MoreFilters>
           </>
         }
-        isChoosing={selection.isSelecting}
+        isChoosing={selection.isSelecting && bulk !== null}
         chips={
-          selection.isSelecting ? (
-            <BulkBar
+          selection.isSelecting && bulk ? (
+            <bulk.BulkBar
               selection={selection}
               queuedOf={(delivery) => delivery}
               orderIdOf={({ order_id }) => order_id}

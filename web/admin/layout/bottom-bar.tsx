@@ -22,7 +22,7 @@ interface BottomBarProps {
 
 const others = [...screens, ...rarelyNeeded].filter((entry) => !atTheThumb.includes(entry));
 const place =
-  'relative flex min-h-14 min-w-0 flex-1 flex-col items-center justify-center gap-0.5 rounded-md px-0.5 text-[0.6875rem] leading-tight font-semibold text-ink-soft aria-[current=page]:text-dusk-800';
+  'relative flex min-h-14 min-w-0 flex-1 flex-col items-center justify-center gap-0.5 rounded-md px-0.5 text-xs leading-tight font-semibold text-ink-soft aria-[current=page]:text-dusk-800';
 
 export function BottomBar({ waiting, isMenuOpen, onMenu }: BottomBarProps) {
   return (
@@ -60,7 +60,7 @@ function Mark({ icon, waits, children }: { icon: ReactNode; waits: readonly Wait
       {icon}
       <span className="max-w-full truncate">{children}</span>
       {number > 0 ? (
-        <span className="absolute top-1 left-1/2 ml-2 min-w-4.5 rounded-pill bg-danger px-1 text-center text-[0.625rem] leading-4.5 font-bold text-white tabular-nums">
+        <span className="absolute top-1 left-1/2 ml-2 min-w-4.5 rounded-pill bg-danger px-1 text-center text-xs leading-4.5 font-bold text-white tabular-nums">
           {badgeText(number)}
           <span className="sr-only"> {words}</span>
         </span>

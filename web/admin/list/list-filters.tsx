@@ -31,13 +31,13 @@ export function MoreFilters({ label = 'Filters', setCount = 0, children }: MoreF
         className="shrink-0 px-3! sm:px-4!"
       >
         <StaffIcon name="settings" className="size-4.5 sm:hidden" />
-        <span className="max-sm:sr-only">{label}</span>
+        <span className="max-sm:sr-only">{label} </span>
         {setCount > 0 ? <span>({setCount})</span> : null}
         <Icon name="chevron" className={`size-4 max-sm:hidden ${isOpen ? 'rotate-180' : ''}`} />
       </Button>
       <div
         id={id}
-        className={`${isOpen ? 'grid grid-cols-2 md:flex md:flex-wrap md:items-center md:justify-end' : 'hidden'} order-last basis-full gap-2`}
+        className={`${isOpen ? 'grid grid-cols-2 md:flex md:flex-wrap md:items-center md:justify-end' : 'hidden'} order-last min-w-0 basis-full gap-2`}
       >
         {children}
       </div>

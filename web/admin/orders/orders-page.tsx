@@ -27,7 +27,6 @@ import { useNextSteps } from '../today/next-step-button.tsx';
 import { useNow } from '../ui/age.tsx';
 import { usePart } from '../ui/use-part.ts';
 import type { Route } from './+types/orders-page.ts';
-import { BulkBar } from './bulk/bulk-bar.tsx';
 import { OrderRow, orderColumns, queuedOf } from './list/order-columns.tsx';
 import { exportColumns, printColumns } from './list/order-export.ts';
 import { OrderDetails } from './order-details.tsx';
@@ -47,6 +46,7 @@ import { paymentFilters } from './payments/payment-badge.tsx';
 import { useRefundsNeedingAction } from './refunds/refund-queries.ts';
 import { useOrderStatus } from './use-order-status.ts';
 
+const loadBulk = () => import('./bulk/bulk-bar.tsx');
 const loadAssignDialog = () => import('../deliveries/assign-dialog.tsx');
 const loadRefunds = () => import('./refunds/refunds-needing-action.tsx');
 
@@ -79,6 +79,7 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
   const views = useSavedViews('orders', Object.keys(noFilters));
   const [parameters] = useSearchParams();
   const assigning = usePart(loadAssignDialog, parameters.has('assign'));
+  const bulk = usePart(loadBulk, selection.isSelecting, selection.clear);
   useRowKeys(orders.rows, selection);
 
   const quick = <Name extends 'due' | 'payment'>(
@@ -148,10 +149,10 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
             </MoreFilters>
           </>
         }
-        isChoosing={selection.isSelecting}
+        isChoosing={selection.isSelecting && bulk !== null}
         chips={
-          selection.isSelecting ? (
-            <BulkBar
+          selection.isSelecting && bulk ? (
+            <bulk.BulkBar
               selection={selection}
               queuedOf={queuedOf}
               orderIdOf={({ id }) => id}

@@ -18,7 +18,7 @@ export function UndoBar() {
     let isGone = false;
     import('../../ui/toasts/toaster.tsx')
       .then((toaster) => {
-        if (!isGone) setHost(toaster.host);
+        if (!isGone) setHost(toaster.ownMessages);
       })
       .catch(() => {});
     return () => {

@@ -19,8 +19,12 @@ export interface Toast {
 }
 
 /** Holds all messages. Outside of the page, so that no dialog covers or disables it. */
-export const host = document.createElement('div');
+const host = document.createElement('div');
 host.dataset.messages = '';
+const toasts = document.createElement('div');
+/** For messages of a screen that stay as long as it wants. */
+export const ownMessages = document.createElement('div');
+host.append(toasts, ownMessages);
 document.body.append(host);
 
 /** Gap between toasts, and to the edges, in px. */
@@ -43,10 +47,11 @@ function choosePosition(): Position {
   return beside >= width + 2 * edgeGap.wide ? 'bottom-right' : 'top-center';
 }
 
-/** Sets where toasts at the top begin, for the style sheet. */
+/** Sets where toasts at the top begin, for the style sheet: below a header, or over one that is free for messages. */
 function setToastTop(): void {
-  const header = openDialog() ? null : document.querySelector('header');
-  const top = Math.max(edgeGap.narrow, (header?.getBoundingClientRect().bottom ?? 0) + gap);
+  const isFree = document.querySelector('[data-undo-place]') && !host.querySelector('[data-bar]');
+  const header = openDialog() || isFree ? null : document.querySelector('header');
+  const top = Math.max(isFree ? 4 : edgeGap.narrow, (header?.getBoundingClientRect().bottom ?? 0) + gap);
   document.documentElement.style.setProperty('--toast-top', `${top}px`);
 }
 
@@ -180,7 +185,7 @@ function Messages() {
 }
 
 const ready = new Promise<void>((resolve) => {
-  createRoot(host).render(
+  createRoot(toasts).render(
     <div ref={() => resolve()}>
       <Messages />
     </div>,

@@ -76,7 +76,7 @@ export function orderColumns({ status, steps }: RowControls): Column<ListedOrder
         </span>
       ),
     },
-    { title: 'Total', width: '5.75rem', sort: 'total', isNumber: true, show: amountOf },
+    { title: 'Total', width: '6.25rem', sort: 'total', isNumber: true, show: amountOf },
     { title: 'Payment', width: '6.75rem', show: (order) => <PaymentBadge order={order} /> },
     {
       title: 'Status',
@@ -212,10 +212,10 @@ function ViewLink({ order, className }: { order: ListedOrder; className: string 
       aria-haspopup="dialog"
       onPointerEnter={prepareOrderDialog}
       onFocus={prepareOrderDialog}
-      className={className}
+      className={`relative inline-block ${className}`}
     >
       <span className="sr-only">View </span>
-      {order.order_number}
+      <span>{order.order_number}</span>
     </Link>
   );
 }
