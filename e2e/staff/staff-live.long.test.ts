@@ -90,10 +90,7 @@ describe.each(
       await waitForLive(page);
     }
     await chooseStatus(status(first), 'Processing');
-    await first
-      .getByRole('region', { name: 'Undo' })
-      .getByText(/: Processing$/)
-      .waitFor();
+    await first.getByRole('button', { name: /^Undo .*: Processing/ }).waitFor();
     await until(async () => (await status(second).textContent()) === 'Processing', 'the other one sees it');
   });
 });

@@ -253,6 +253,7 @@ describe.each(
         (await (await fetch(`${shop.url}/shop?search=${word}`)).text()).includes(text);
       expect(await found('No products found')).toBe(true);
       await enterAsStaff(shop, page, '/admin/products');
+      await page.getByRole('main').getByRole('button', { name: 'More', exact: true }).click();
       await page.getByRole('button', { name: 'Search Words' }).click();
       const dialog = page.getByRole('dialog');
       const listed = dialog

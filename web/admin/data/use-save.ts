@@ -72,7 +72,8 @@ export function useSave<Input = void, Output = unknown>({
             ? success(saved.output as Output, input)
             : success
           : savedAnyway;
-      if (text) showToast({ title: 'Success', text });
+      // A newer one replaces it.
+      if (text) showToast({ title: 'Success', text, topic: 'saved' });
       onSuccess?.(output, input);
       return refetch();
     },

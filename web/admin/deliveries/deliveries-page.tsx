@@ -11,7 +11,6 @@ import {
   RiderFilterSelect,
   RowCount,
 } from '../list/list-filters.tsx';
-import { ListOptions } from '../list/list-options.tsx';
 import { FilterSelect, SearchBox, SortSelect } from '../list/list-toolbar.tsx';
 import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';
 import { useSavedViews } from '../list/saved-views.ts';
@@ -91,7 +90,7 @@ export default function DeliveriesPage() {
               ]}
               onChoose={(value) => filters.set('status', value)}
             />
-            <MoreFilters setCount={[filters.values.day, rider].filter(Boolean).length}>
+            <MoreFilters setCount={[filters.values.day, rider].filter(Boolean).length} views={views}>
               <DayFilterSelect filters={filters} />
               <RiderFilterSelect filters={filters} riders={riders} />
               <SortSelect
@@ -111,7 +110,6 @@ export default function DeliveriesPage() {
                 read={readDeliveries(tables, query, order)}
                 columns={printColumns}
               />
-              <ListOptions views={views} />
             </MoreFilters>
           </>
         }

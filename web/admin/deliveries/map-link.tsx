@@ -12,7 +12,7 @@ export function MapLink({ order, className = 'tap underline' }: { order: Place; 
       target="_blank"
       rel="noreferrer"
       title={order.shipping_address}
-      className={className}
+      className={`relative ${className}`}
     >
       {order.shipping_address}
       <span className="sr-only"> (opens a map in a new tab)</span>

@@ -3,6 +3,7 @@ import { type ReactNode, useId, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { StaffIcon } from '../layout/staff-icons.tsx';
+import { usePart } from '../ui/use-part.ts';
 import { type DayFilter, dayChoices } from './days.ts';
 import { box, FilterSelect } from './list-toolbar.tsx';
 import type { SavedViews } from './saved-views.ts';
@@ -14,20 +15,30 @@ interface MoreFiltersProps {
   label?: string;
   /** Number of active filters behind the button. */
   setCount?: number;
+  /** The member's views of the list, where it has some. */
+  views?: SavedViews;
+  /** Called when it opens, for what is loaded then. */
+  onOpen?(): void;
   children: ReactNode;
 }
 
+const loadOptions = () => import('./list-options.tsx');
+
 /** Rarely used filters and actions behind one button, in a line of their own below the search. */
-export function MoreFilters({ label = 'Filters', setCount = 0, children }: MoreFiltersProps) {
+export function MoreFilters({ label = 'Filters', setCount = 0, views, onOpen, children }: MoreFiltersProps) {
   const id = useId();
   const [isOpen, setOpen] = useState(false);
+  const options = usePart(loadOptions, isOpen && views !== undefined);
   return (
     <>
       <Button
         tone="quiet"
         aria-expanded={isOpen}
         aria-controls={id}
-        onClick={() => setOpen(!isOpen)}
+        onClick={() => {
+          if (!isOpen) onOpen?.();
+          setOpen(!isOpen);
+        }}
         className="shrink-0 px-3! sm:px-4!"
       >
         <StaffIcon name="settings" className="size-4.5 sm:hidden" />
@@ -40,6 +51,7 @@ export function MoreFilters({ label = 'Filters', setCount = 0, children }: MoreF
         className={`${isOpen ? 'grid grid-cols-2 md:flex md:flex-wrap md:items-center md:justify-end' : 'hidden'} order-last min-w-0 basis-full gap-2`}
       >
         {children}
+        {options && views ? <options.ListOptions views={views} /> : null}
       </div>
     </>
   );

@@ -6,7 +6,7 @@ import type { Staff } from '../../lib/staff.ts';
 import { dataOf, rowOrNull } from '../data/table-answer.ts';
 import { isUuid } from '../dialogs/uuid.ts';
 import { useMember } from '../layout/use-member.tsx';
-import type { Days } from '../list/days.ts';
+import type { Days, FilterParameters } from '../list/days.ts';
 import { inOrder, type PageWanted, type ReadPage, useRows } from '../list/use-rows.ts';
 import { isGoingBack } from './refunds/refund-status.ts';
 
@@ -27,6 +27,9 @@ export interface OrderFilters extends Days {
   rider: string;
   due: 'prepare' | 'ready' | 'on_the_way' | 'failed' | 'late' | '';
 }
+
+/** The parameters of the address. */
+export type OrderParameters = FilterParameters<OrderFilters> & { sort: string };
 
 /** Open work is done in the order in which it came; everything else is looked up, the newest first. */
 export const orderOf = ({ due }: { due: string }, sort: string): string => sort || (due ? 'date' : '');

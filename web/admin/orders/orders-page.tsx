@@ -1,26 +1,17 @@
 // The orders: search, filters, export, status changes and details.
+import { useState } from 'react';
 import { Link, useSearchParams } from 'react-router';
-import { useRecentRiders, useWork } from '../deliveries/rider-queries.ts';
+import { useWork } from '../deliveries/rider-queries.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMember } from '../layout/use-member.tsx';
-import { type FilterParameters, noDays, readDays } from '../list/days.ts';
-import { ExportButton, exportRows } from '../list/export-button.tsx';
-import {
-  DayFilterSelect,
-  MoreFilters,
-  type QuickFilter,
-  QuickFilters,
-  RiderFilterSelect,
-  RowCount,
-} from '../list/list-filters.tsx';
-import { ListOptions } from '../list/list-options.tsx';
-import { FilterSelect, SearchBox, SortSelect } from '../list/list-toolbar.tsx';
+import { noDays, readDays } from '../list/days.ts';
+import { MoreFilters, type QuickFilter, QuickFilters, RowCount } from '../list/list-filters.tsx';
+import { FilterSelect, SearchBox } from '../list/list-toolbar.tsx';
 import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';
 import { useSavedViews } from '../list/saved-views.ts';
 import { type ListFilters, useListFilters } from '../list/use-list-filters.ts';
 import { useRowKeys } from '../list/use-row-keys.ts';
 import { useSelection } from '../list/use-selection.ts';
-import { PrintList } from '../print/print-list.tsx';
 import { hasPaymentInReview } from '../status/states.ts';
 import { statusLabel } from '../status/status-badge.tsx';
 import { useNextSteps } from '../today/next-step-button.tsx';
@@ -28,31 +19,26 @@ import { useNow } from '../ui/age.tsx';
 import { usePart } from '../ui/use-part.ts';
 import type { Route } from './+types/orders-page.ts';
 import { OrderRow, orderColumns, queuedOf } from './list/order-columns.tsx';
-import { exportColumns, printColumns } from './list/order-export.ts';
 import { OrderDetails } from './order-details.tsx';
 import {
   decisionOf,
-  type OrderFilters,
+  type OrderParameters,
   orderOf,
   orderStatuses,
-  readChosenOrders,
-  readOrders,
-  readOrdersToExport,
   useOrderCount,
   useOrders,
   useOrdersNeedingReview,
 } from './order-queries.ts';
-import { paymentFilters } from './payments/payment-badge.tsx';
 import { useRefundsNeedingAction } from './refunds/refund-queries.ts';
 import { useOrderStatus } from './use-order-status.ts';
 
+const loadPanel = () => import('./list/order-filters.tsx');
 const loadBulk = () => import('./bulk/bulk-bar.tsx');
 const loadAssignDialog = () => import('../deliveries/assign-dialog.tsx');
 const loadRefunds = () => import('./refunds/refunds-needing-action.tsx');
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Orders');
 
-type OrderParameters = FilterParameters<OrderFilters> & { sort: string };
 const noFilters: OrderParameters = {
   search: '',
   status: '',
@@ -72,13 +58,14 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
   const order = orderOf(query, sort);
   const orders = useOrders(query, order);
   const count = useOrderCount(query);
-  const riders = useRecentRiders() ?? [];
   const work = useWork();
   const controls = { status: useOrderStatus(), steps: useNextSteps() };
   const selection = useSelection(orders);
   const views = useSavedViews('orders', Object.keys(noFilters));
   const [parameters] = useSearchParams();
   const assigning = usePart(loadAssignDialog, parameters.has('assign'));
+  const [isFiltering, setFiltering] = useState(false);
+  const panel = usePart(loadPanel, isFiltering, () => setFiltering(false));
   const bulk = usePart(loadBulk, selection.isSelecting, selection.clear);
   useRowKeys(orders.rows, selection);
 
@@ -123,29 +110,12 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
               ]}
               onChoose={(value) => filters.set('status', value)}
             />
-            <MoreFilters setCount={[payment, filters.values.day, rider].filter(Boolean).length}>
-              <FilterSelect
-                label="Payment"
-                value={payment}
-                options={paymentFilters}
-                onChoose={(value) => filters.set('payment', value)}
-              />
-              <DayFilterSelect filters={filters} />
-              <RiderFilterSelect filters={filters} riders={riders} />
-              <SortSelect
-                value={sort}
-                choices={[
-                  ['date', 'Oldest first'],
-                  ['-date', 'Newest first'],
-                  ['customer', 'By customer'],
-                  ['-total', 'Highest total first'],
-                  ['status', 'By status'],
-                ]}
-                onChoose={(value) => filters.set('sort', value)}
-              />
-              <ExportButton name="orders" read={readOrdersToExport(tables, query)} columns={exportColumns} />
-              <PrintList heading="Orders" read={readOrders(tables, query, order)} columns={printColumns} />
-              <ListOptions views={views} />
+            <MoreFilters
+              setCount={[payment, filters.values.day, rider].filter(Boolean).length}
+              views={views}
+              onOpen={() => setFiltering(true)}
+            >
+              {panel ? <panel.OrderFilters filters={filters} query={query} order={order} /> : null}
             </MoreFilters>
           </>
         }
@@ -158,11 +128,8 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
               orderIdOf={({ id }) => id}
               steps={controls.steps}
               onExport={async (rows) => {
-                const chosen = await readChosenOrders(
-                  tables,
-                  rows.map(({ id }) => id),
-                );
-                await exportRows('orders', exportColumns, chosen);
+                const { exportChosen } = await loadPanel();
+                await exportChosen(tables, rows);
               }}
             />
           ) : (

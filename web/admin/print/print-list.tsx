@@ -6,13 +6,11 @@ import { useAction } from '../../ui/use-action.ts';
 import { dataOf } from '../data/table-answer.ts';
 import type { CsvColumn } from '../list/csv.ts';
 import type { Cursor, ReadPage } from '../list/use-rows.ts';
-import { formatDateTime } from '../ui/dates.ts';
-import { PrintSheet } from './print-sheet.tsx';
+import { usePart } from '../ui/use-part.ts';
 
 /** About thirty pages, and as many as the table service returns at once; larger lists are exported. */
 const printLimit = 1000;
-/** Numbers, phones, dates: text without line breaks. */
-const shortLength = 16;
+const loadSheet = () => import('./printed-list.tsx');
 
 interface PrintListProps<Row> {
   /** Such as 'Orders'. */
@@ -26,6 +24,7 @@ interface PrintListProps<Row> {
 export function PrintList<Row extends Cursor>({ heading, columns, read, summary }: PrintListProps<Row>) {
   const [rows, setRows] = useState<readonly Row[] | null>(null);
   const { isRunning, run } = useAction();
+  const sheet = usePart(loadSheet, isRunning || rows !== null, () => setRows(null));
   const start = () =>
     run(
       async () =>
@@ -40,41 +39,15 @@ export function PrintList<Row extends Cursor>({ heading, columns, read, summary 
       <Button tone="quiet" isBusy={isRunning} onClick={() => void start()} className="px-4!">
         Print
       </Button>
-      {rows ? (
-        <PrintSheet paper="page" onPrinted={() => setRows(null)}>
-          <h1 className="text-xl">{heading}</h1>
-          <p className="mb-2">
-            {formatDateTime(new Date().toISOString())}, {rows.length.toLocaleString('en-KE')} rows
-            {rows.length >= printLimit ? ' (the newest)' : ''}
-          </p>
-          {summary ? <p className="mb-2 font-semibold">{summary}</p> : null}
-          <table className="w-full text-left text-xs">
-            <thead>
-              <tr className="border-b-2 border-black">
-                {columns.map(({ title }) => (
-                  <th key={title} scope="col" className="py-1 pr-2">
-                    {title}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {rows.map((row) => (
-                <tr key={row.id} className="break-inside-avoid border-b border-black/40 align-top">
-                  {columns.map(({ title, value }) => {
-                    const text = String(value(row) ?? '');
-                    const wrap = text.length <= shortLength ? 'whitespace-nowrap' : 'wrap-anywhere';
-                    return (
-                      <td key={title} className={`py-1 pr-2 ${wrap}`}>
-                        {text}
-                      </td>
-                    );
-                  })}
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </PrintSheet>
+      {rows && sheet ? (
+        <sheet.PrintedList
+          heading={heading}
+          columns={columns}
+          rows={rows}
+          isPart={rows.length >= printLimit}
+          summary={summary}
+          onPrinted={() => setRows(null)}
+        />
       ) : null}
     </>
   );
