@@ -73,16 +73,21 @@ export const scriptGroups: ScriptGroup[] = [
   // Every screen of the panel: the layout, and what the lists share.
   group('panel', 3, {
     'web/admin/layout': 'staff-layout.tsx',
-    'web/admin/list': `export-button.tsx list-filters.tsx list-toolbar.tsx phone-cell.ts row-list.tsx use-list-filters.ts
-      use-rows.ts`,
-    'web/admin/undo': 'use-status-change.ts',
-    'web/admin/print': 'print-list.tsx',
+    'web/admin/list': `list-filters.tsx list-toolbar.tsx row-list.tsx row-menu.tsx saved-views.ts use-list-filters.ts
+      use-row-keys.ts use-rows.ts use-selection.ts`,
+    'web/admin/undo': 'undo-bar.tsx use-status-change.ts',
     'web/admin/status': 'status-badge.tsx status-select.tsx status-change.ts',
     'web/admin/ui': 'age.tsx contact-link.tsx use-last-value.ts use-part.ts',
     'web/admin/dialogs': 'use-dialog-url-close.ts uuid.ts',
     'web/admin/deliveries': 'rider-queries.ts',
   }),
+  // What is done with a whole list.
+  group('whole-lists', 2, {
+    'web/admin/list': 'export-button.tsx phone-cell.ts',
+    'web/admin/print': 'print-list.tsx',
+  }),
   group('orders', 2, {
+    'web/admin/today': 'next-step-button.tsx use-next-rider.ts use-next-step.ts',
     'web/admin/orders': 'place.ts order-queries.ts use-order-status.ts',
     'web/admin/orders/payments': 'payment-badge.tsx',
     'web/admin/orders/refunds': 'refund-queries.ts refund-status.ts',
