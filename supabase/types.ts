@@ -20,6 +20,8 @@ export type MessageToCheckProblem = 'unreadable' | 'unknown_kind' | 'reversed';
 export type MessageToCheckResolution = 'entered' | 'not_a_payment' | 'read_later';
 /** Values of `mpesa_transactions.resolution`. */
 export type MpesaTransactionResolution = 'given' | 'not_an_order' | 'refund' | 'accepted';
+/** Values of `notices.kind`. */
+export type NoticeKind = 'paid_order' | 'late_order' | 'failed_delivery' | 'refund_to_approve' | 'inquiry';
 /** Values of `order_events.actor`. */
 export type OrderEventActor = 'staff' | 'customer' | 'mpesa' | 'shop';
 /** Values of `order_events.kind`. */
@@ -143,6 +145,14 @@ export type Database = {
         Relationships: [
         ];
       };
+      notices: {
+        Row: { caused_by: string | null; created_at: string; event_key: string; id: string; kind: NoticeKind; order_id: string | null; };
+        Insert: { caused_by?: string | null; created_at?: string; event_key: string; id?: string; kind: NoticeKind; order_id?: string | null; };
+        Update: { caused_by?: string | null; created_at?: string; event_key?: string; id?: string; kind?: NoticeKind; order_id?: string | null; };
+        Relationships: [
+          { foreignKeyName: "notices_order_id_fkey"; columns: ['order_id']; isOneToOne: false; referencedRelation: 'orders'; referencedColumns: ['id'] },
+        ];
+      };
       order_events: {
         Row: { actor: OrderEventActor; actor_email: string | null; actor_id: string | null; details: Json; happened_at: string; id: number; kind: OrderEventKind; order_id: string; };
         Insert: { actor: OrderEventActor; actor_email?: string | null; actor_id?: string | null; details?: Json; happened_at?: string; id?: never; kind: OrderEventKind; order_id: string; };
@@ -217,6 +227,13 @@ export type Database = {
         Update: { brand?: string | null; category?: string | null; created_at?: string; description?: string | null; home_position?: number | null; home_section?: ProductHomeSection | null; id?: string; image_url?: string | null; is_active?: boolean; name?: string; previous_price?: number | null; price?: number; slug?: string; stock_quantity?: number; tagline?: string | null; updated_at?: string; };
         Relationships: [
           { foreignKeyName: "a product's category exists"; columns: ['category']; isOneToOne: false; referencedRelation: 'categories'; referencedColumns: ['name'] },
+        ];
+      };
+      push_subscriptions: {
+        Row: { auth_secret: string; created_at: string; device: string; endpoint: string; failures: number; id: string; kinds: string[]; last_sent_at: string | null; p256dh: string; session_id: string | null; user_id: string; };
+        Insert: { auth_secret: string; created_at?: string; device: string; endpoint: string; failures?: number; id?: string; kinds: string[]; last_sent_at?: string | null; p256dh: string; session_id?: string | null; user_id: string; };
+        Update: { auth_secret?: string; created_at?: string; device?: string; endpoint?: string; failures?: number; id?: string; kinds?: string[]; last_sent_at?: string | null; p256dh?: string; session_id?: string | null; user_id?: string; };
+        Relationships: [
         ];
       };
       reconciliation_events: {
@@ -300,6 +317,7 @@ export type Database = {
       find_products: { Args: { search?: string | null; category?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       find_refund_by_secret: { Args: { result_secret: string; }; Returns: string };
       finish_message: { Args: { message_id: string; attempt: number; outcome: string; problem?: string | null; gateway_reference?: string | null; }; Returns: string };
+      finish_push: { Args: { push_id: number; lease: string; outcome: string; retry_after_seconds?: number | null; }; Returns: undefined };
       finish_statement_pull: { Args: { pull_id: number; payments?: number | null; new_payments?: number | null; unreadable?: number | null; problem?: string | null; }; Returns: undefined };
       forget_old_rows: { Args: Record<PropertyKey, never>; Returns: number };
       home_products: { Args: { newest?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
@@ -308,6 +326,7 @@ export type Database = {
       lease_daraja_token: { Args: { account: string; stale_token?: string | null; }; Returns: Database['public']['CompositeTypes']['daraja_token_lease'] };
       lease_messages: { Args: { at_most?: number | null; channel?: string | null; }; Returns: Database['public']['CompositeTypes']['leased_message'][] };
       lease_payment_queries: { Args: { at_most?: number | null; per_minute?: number | null; }; Returns: Database['public']['Tables']['payments']['Row'][]; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: false; isSetofReturn: true }; };
+      lease_pushes: { Args: { at_most?: number | null; }; Returns: { id: number; lease: string; endpoint: string; p256dh: string; auth_secret: string; notice_id: string; kind: string; event_key: string; order_id: string; seconds_to_live: number; facts: Json; }[] };
       lease_refunds: { Args: { at_most?: number | null; }; Returns: { work: string; refund: Database['public']['Tables']['refunds']['Row']; secret: string; }[] };
       lease_statement_pull: { Args: { every?: string | null; }; Returns: Database['public']['Tables']['statement_pulls']['Row'][]; SetofOptions: { from: '*'; to: 'statement_pulls'; isOneToOne: false; isSetofReturn: true }; };
       list_categories: { Args: Record<PropertyKey, never>; Returns: { id: string; name: string; is_active: boolean; products: number; }[] };
@@ -326,6 +345,8 @@ export type Database = {
       payment_health: { Args: Record<PropertyKey, never>; Returns: Database['public']['CompositeTypes']['payment_health'] };
       place_order: { Args: { idempotency_key: string; product_id: string; quantity: number; customer_name: string; customer_email: string; customer_phone: string; delivery_location: string; expected_total: number; building?: string | null; unit?: string | null; delivery_notes?: string | null; accepts_terms?: boolean | null; }; Returns: Json };
       product_and_related: { Args: { product_slug: string; related_limit?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
+      push_public_key: { Args: Record<PropertyKey, never>; Returns: string };
+      read_push_keys: { Args: Record<PropertyKey, never>; Returns: { public_key: string; private_key: string; }[] };
       read_till_secret: { Args: Record<PropertyKey, never>; Returns: string };
       receipts_not_in_statement: { Args: { receipts: string[]; }; Returns: string[] };
       receive_mpesa_transaction: { Args: { source: PaymentMessageSource; receipt: string; received_cents: number; reference?: string | null; transacted_at?: string | null; payer_phone?: string | null; payer_name?: string | null; body?: string | null; message_id?: number | null; kind?: string | null; unreadable?: string[] | null; reversed_receipt?: string | null; }; Returns: Database['public']['CompositeTypes']['settled_payment'] };
@@ -345,6 +366,7 @@ export type Database = {
       resolve_paid_order: { Args: { order_id: string; resolution: string; }; Returns: undefined };
       resolve_review: { Args: { order_id: string; decision: string; seen_cents: number; receipt?: string | null; note?: string | null; }; Returns: string };
       resume_prompts: { Args: Record<PropertyKey, never>; Returns: undefined };
+      save_push_subscription: { Args: { endpoint: string; p256dh: string; auth_secret: string; device: string; kinds: string[]; }; Returns: string };
       search_deliveries: { Args: { search?: string | null; status?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; sort?: string | null; }; Returns: Database['public']['Tables']['deliveries']['Row'][]; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: false; isSetofReturn: true }; };
       search_inquiries: { Args: { search?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['inquiries']['Row'][]; SetofOptions: { from: '*'; to: 'inquiries'; isOneToOne: false; isSetofReturn: true }; };
       search_messages: { Args: { search?: string | null; status?: string | null; channel?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['outbox_messages']['Row'][]; SetofOptions: { from: '*'; to: 'outbox_messages'; isOneToOne: false; isSetofReturn: true }; };
@@ -364,6 +386,7 @@ export type Database = {
       store_callback: { Args: { callback_secret: string; body: string; source_address?: string | null; }; Returns: { message_id: number; payment_id: string; }[] };
       store_confirmation: { Args: { body: string; source_address?: string | null; }; Returns: number };
       store_daraja_token: { Args: { account: string; lease: string; token: string; fresh_for_ms: number; }; Returns: boolean };
+      store_push_keys: { Args: { public_key: string; private_key: string; }; Returns: undefined };
       subscribe_to_newsletter: { Args: { email: string; }; Returns: Json };
       suggest_orders: { Args: { receipt: string; search?: string | null; }; Returns: Database['public']['CompositeTypes']['suggested_order'][] };
       system_status: { Args: Record<PropertyKey, never>; Returns: { checked_at: string; last_backup_at: string; last_backup_outcome: BackupOutcome; last_attempt_at: string; last_attempt_outcome: BackupOutcome; last_attempt_problem: string; last_payment_answer_at: string; overdue_payments: number; opened_at: string; prompts_paused_since: string; }[] };
@@ -374,6 +397,7 @@ export type Database = {
       undo_status_change: { Args: { change_id: string; }; Returns: undefined };
       unsubscribe_from_newsletter: { Args: { token: string; }; Returns: boolean };
       validate_till_payment: { Args: { reference: string; offered_cents: number; }; Returns: string };
+      waiting_notices: { Args: Record<PropertyKey, never>; Returns: { id: string; kind: string; event_key: string; order_id: string; created_at: string; facts: Json; }[] };
       withdraw_refund: { Args: { refund_id: string; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       work_queue: { Args: Record<PropertyKey, never>; Returns: Database['public']['Tables']['deliveries']['Row'][]; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: false; isSetofReturn: true }; };
     };

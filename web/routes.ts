@@ -21,6 +21,7 @@ export default [
   route('sitemap.xml', 'storefront/discovery/sitemap.ts'),
   route('robots.txt', 'storefront/discovery/robots.ts'),
   route('manifest.webmanifest', 'storefront/discovery/web-manifest.ts'),
+  route('admin/app.webmanifest', 'admin/layout/app-manifest.ts'),
   route('admin/login', 'admin/sign-in/sign-in-page.tsx'),
   route('admin/reset-password', 'admin/sign-in/reset-password-page.tsx'),
   route('admin/confirm', 'admin/sign-in/confirm-link-page.tsx'),

@@ -1,11 +1,13 @@
 // All background jobs of a shop.
 import { createHash } from 'node:crypto';
 import type { Database } from '@jani-juice/backend/database';
+import { publicFetch } from '@jani-juice/backend/http';
 import type { Store } from '../../supabase/store.ts';
 import { backUpNightly } from '../backups/nightly-backup.ts';
 import type { OutgoingMessages } from '../messages/messages.ts';
 import { sendDueMessages } from '../messages/outbox.ts';
 import { emptyOutboxFolder } from '../messages/outbox-folder.ts';
+import { sendDuePushes } from '../messages/push.ts';
 import type { Log } from '../monitoring/log.ts';
 import { type BuildFiles, storeBuildFiles } from '../pages/build-files/build-files.ts';
 import type { Config } from '../start/settings/config.ts';
@@ -45,6 +47,7 @@ export async function shopJobs(dependencies: JobDependencies): Promise<Job[]> {
     ...paymentJobs(store, dueJobs),
     whenDue(dueJobs, 'expire-reservations', expireReservations(store.tables)),
     whenDue(dueJobs, 'send-messages', sendMessages(dependencies)),
+    whenDue(dueJobs, 'send-notices', sendNotices(dependencies)),
     {
       name: 'delete personal data after its retention period',
       everyMs: hourMs,
@@ -102,6 +105,24 @@ function sendMessages({ config, store, messages, log }: JobDependencies): Omit<J
         tables: store.tables,
         messages,
         publicUrl: config.publicUrl,
+        log,
+        signal: stopping.signal,
+      }),
+    async stop() {
+      stopping.abort();
+    },
+  };
+}
+
+function sendNotices({ config, store, log }: JobDependencies): Omit<Job, 'everyMs'> {
+  const stopping = new AbortController();
+  return {
+    name: 'send notices to devices of staff',
+    run: () =>
+      sendDuePushes({
+        tables: store.tables,
+        publicUrl: config.publicUrl,
+        send: publicFetch,
         log,
         signal: stopping.signal,
       }),

@@ -185,6 +185,7 @@ begin
   -- The promise of the delivery time counts from the payment, also where staff assigned a rider before it.
   insert into public.deliveries (order_id) values (paid_order.id)
   on conflict on constraint "an order is delivered once" do update set created_at = excluded.created_at;
+  perform private.note_paid_order(paid_order.id);
   return 'paid';
 end
 $$;

@@ -274,6 +274,7 @@ begin
   returning * into opened;
   if opened.status = 'requested' then
     perform private.queue_staff_message('refund_to_approve', opened.id::text, except_member => member);
+    perform private.add_notice('refund_to_approve', opened.id::text, caused_by => member);
   end if;
   return opened;
 end

@@ -42,6 +42,7 @@ begin
   delete from private.network_paid_orders as known where known.window_end < now();
   delete from private.order_networks as k where not k.is_open and k.ended_at < now() - interval '1 hour';
   delete from private.hold_time as t where t.counts_until < now();
+  delete from public.notices as n where n.created_at < now() - interval '7 days';
   delete from private.newsletter_mailed as m where m.mailed_at < now() - interval '30 days';
   perform private.anonymise_messages(old_messages);
   perform private.clear_old_payment_messages();
@@ -65,7 +66,7 @@ begin
 end
 $$;
 comment on function public.forget_old_rows is
-  'Deletes or anonymises old rows, a bounded number of each kind: counters of limits whose window ended, networks of orders that ended; messages to customers after 90 days; M-PESA''s messages, orders and inquiries after the periods of store_settings; cancelled orders that no money came for after 30 days; newsletter addresses not confirmed within 7 days. Returns the number of messages.';
+  'Deletes or anonymises old rows, a bounded number of each kind: counters of limits whose window ended, networks of orders that ended; notices to staff after a week; messages to customers after 90 days; M-PESA''s messages, orders and inquiries after the periods of store_settings; cancelled orders that no money came for after 30 days; newsletter addresses not confirmed within 7 days. Returns the number of messages.';
 
 create function private.unsettled_money_reason(order_id uuid) returns text
 language plpgsql stable set search_path = '' as $$

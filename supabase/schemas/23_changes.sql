@@ -44,13 +44,14 @@ begin
       return null;
     end if;
   end if;
+  perform private.end_push_subscriptions(old.user_id, case when tg_table_schema = 'auth' then (to_jsonb(old) ->> 'id')::uuid end);
   -- No details: screens query the services then. Only the account has its id, which names the topic.
   perform realtime.send('{}'::jsonb, 'access_changed', 'staff-' || old.user_id, false);
   return null;
 end
 $$;
 comment on function private.announce_access_change is
-  'Broadcasts access_changed on the live channel staff-{user_id} when a session of the account ended or it is no longer active staff.';
+  'Broadcasts access_changed on the live channel staff-{user_id} when a session of the account ended or it is no longer active staff, and ends the push subscriptions of the session or the account.';
 
 create trigger products_after_truncate after truncate on public.products
   for each statement execute function private.announce_page_change();
@@ -392,6 +393,7 @@ begin
   if old.delivery_status is distinct from new.delivery_status and not private.is_stated('undoes') then
     perform private.move_order_with_delivery(old, new);
     perform private.queue_messages_of_delivery(old, new);
+    perform private.note_failed_delivery(old, new);
   end if;
   return null;
 end
@@ -399,6 +401,19 @@ $$;
 
 create trigger deliveries_after_change after insert or update on public.deliveries
   for each row execute function private.after_delivery_change();
+
+-- Inquiries
+
+create function private.after_inquiry_insert() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.add_notice('inquiry', new.id::text);
+  return null;
+end
+$$;
+
+create trigger inquiries_after_insert after insert on public.inquiries
+  for each row execute function private.after_inquiry_insert();
 
 -- Message templates
 

@@ -91,6 +91,8 @@ create trigger outbox_messages_by_staff before insert or update or delete on pub
   when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
 create trigger inquiries_by_staff before insert or update or delete on public.inquiries for each statement
   when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
+create trigger push_subscriptions_by_staff before insert or update or delete on public.push_subscriptions for each statement
+  when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
 create trigger prompt_pause_by_staff before insert or update or delete on private.prompt_pause for each statement
   when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
 

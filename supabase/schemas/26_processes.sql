@@ -48,6 +48,9 @@ begin
     ) or exists (
       select from public.outbox_messages as m where m.status = 'sending' and m.sending_since < now() - interval '5 minutes'
     )
+    when 'send-notices' then exists (select from private.push_queue as q where q.due_at <= now())
+      or exists (select from private.newly_late_orders())
+      or not exists (select from private.push_keys)
     else false
   end;
 end
@@ -62,7 +65,7 @@ declare
     when claim_job.job in ('take-up-till', 'expire-reservations') then interval '30 seconds'
     when claim_job.job = 'pull-statement' then interval '1 minute'
     -- All processes send: each leases messages of its own.
-    when claim_job.job = 'send-messages' then interval '0'
+    when claim_job.job in ('send-messages', 'send-notices') then interval '0'
   end;
 begin
   if every is null then
@@ -84,7 +87,9 @@ language sql volatile security definer set search_path = '' as $$
   -- Always in this order, so that two processes cannot deadlock.
   select array(
     select wanted.job
-    from unnest(array['query-open', 'send-refunds', 'take-up-till', 'pull-statement', 'expire-reservations', 'send-messages'])
+    from unnest(array[
+      'query-open', 'send-refunds', 'take-up-till', 'pull-statement', 'expire-reservations', 'send-messages', 'send-notices'
+    ])
       with ordinality as wanted (job, position)
     where case when wanted.job = any(busy) then false else private.claim_job(wanted.job) end
     order by wanted.position

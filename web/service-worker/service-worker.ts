@@ -14,6 +14,7 @@ import {
   otherRenderingsOf,
   smallImagesIn,
 } from './cacheable-urls.ts';
+import { closeNotices, type NotifyingScope, openNotice, readNotice, showNotice } from './staff-notices.ts';
 
 interface ExtendableEvent extends Event {
   waitUntil(work: Promise<unknown>): void;
@@ -27,12 +28,20 @@ interface ClientMessage extends ExtendableEvent {
   source: { id: string } | null;
   ports: readonly MessagePort[];
 }
+interface PushEvent extends ExtendableEvent {
+  data: { json(): unknown } | null;
+}
+interface NotificationEvent extends ExtendableEvent {
+  notification: Parameters<typeof openNotice>[1];
+}
 /** The used part of the worker's global scope; the project's types are those of windows. */
-interface WorkerScope {
+interface WorkerScope extends NotifyingScope {
   skipWaiting(): Promise<void>;
-  clients: { get(id: string): Promise<{ url: string } | undefined> };
+  clients: NotifyingScope['clients'] & { get(id: string): Promise<{ url: string } | undefined> };
   addEventListener(type: 'install' | 'activate', listener: (event: ExtendableEvent) => void): void;
   addEventListener(type: 'message', listener: (event: ClientMessage) => void): void;
+  addEventListener(type: 'push', listener: (event: PushEvent) => void): void;
+  addEventListener(type: 'notificationclick', listener: (event: NotificationEvent) => void): void;
 }
 const worker = self as unknown as WorkerScope;
 const { origin } = self.location;
@@ -214,6 +223,8 @@ worker.addEventListener('message', (event) => {
     pages?: unknown;
     files?: unknown;
     withPictures?: unknown;
+    notice?: unknown;
+    ids?: unknown;
   } | null;
   if (message?.type === 'since') {
     event.ports[0]?.postMessage((event.source && cachedAtByClient.get(event.source.id)) ?? null);
@@ -223,7 +234,29 @@ worker.addEventListener('message', (event) => {
       cacheUrls(event, paths(message.pages), paths(message.files), message.withPictures === true),
     );
   }
+  if (message?.type === 'notice') {
+    const notice = readNotice(message.notice);
+    if (notice) event.waitUntil(showNotice(worker, notice));
+  }
+  if (message?.type === 'notices-ended') event.waitUntil(closeNotices(worker, paths(message.ids)));
 });
+
+// Of staff only: notices by Web Push, and those that the open panel reports.
+worker.addEventListener('push', (event) => {
+  const notice = readNotice(readJson(event.data));
+  if (notice) event.waitUntil(showNotice(worker, notice));
+});
+worker.addEventListener('notificationclick', (event) => {
+  event.waitUntil(openNotice(worker, event.notification));
+});
+
+function readJson(data: PushEvent['data']): unknown {
+  try {
+    return data?.json();
+  } catch {
+    return null;
+  }
+}
 
 const paths = (value: unknown): string[] =>
   Array.isArray(value) ? value.filter((path): path is string => typeof path === 'string').slice(0, 100) : [];

@@ -1,5 +1,6 @@
 // Parts of an HTTP server that answers for the services.
 
+export { createPublicFetch, type Fetch, PrivateAddress, publicFetch } from '../auth/external/public-fetch.ts';
 export { clientAddressOf, establishClientAddress } from '../http/client-address.ts';
 export { isClientDisconnect } from '../http/client-disconnect.ts';
 export {

@@ -111,6 +111,8 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('sends messages when one is due, from every process', async () => {
+    // Without keys, notices are due.
+    await asService('store_push_keys', { public_key: 'public', private_key: 'private' });
     await database.query('delete from private.outbox_queue');
     await claimDueJobs();
     expect(await claimDueJobs()).not.toContain('send-messages');

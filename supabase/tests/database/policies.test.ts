@@ -275,6 +275,41 @@ const matrix: MatrixRow[] = [
     deletes: service,
   },
   {
+    table: 'notices',
+    row: 'of an inquiry',
+    where: `event_key = 'any'`,
+    set: `event_key = 'other'`,
+    insert: `(kind, event_key) values ('inquiry', 'new')`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'push_subscriptions',
+    row: 'of staff',
+    where: `endpoint = 'https://push.example/staff'`,
+    set: `device = 'Phone'`,
+    insert: `(user_id, endpoint, p256dh, auth_secret, device, kinds)
+      values ('${personIds.staff}', 'https://push.example/new', 'B' || repeat('a', 86), repeat('b', 22), 'Tablet', '{}')`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: staff,
+  },
+  {
+    table: 'push_subscriptions',
+    row: 'of former staff',
+    where: `endpoint = 'https://push.example/former'`,
+    set: `device = 'Phone'`,
+    insert: `(user_id, endpoint, p256dh, auth_secret, device, kinds)
+      values ('${personIds['former staff']}', 'https://push.example/new', 'B' || repeat('a', 86), repeat('b', 22), 'Tablet', '{}')`,
+    select: service,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
     table: 'newsletter_subscriptions',
     row: 'any',
     where: `id = '${id(1)}'`,
@@ -524,6 +559,13 @@ const procedures: Record<string, Person[]> = {
   system_status: signedIn,
   record_backup: service,
   request_backup: signedIn,
+  waiting_notices: signedIn,
+  push_public_key: signedIn,
+  save_push_subscription: signedIn,
+  read_push_keys: service,
+  store_push_keys: service,
+  lease_pushes: service,
+  finish_push: service,
 };
 
 // Columns that requests of signed-in users may write; row level security additionally requires staff.
@@ -613,6 +655,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.payment_messages (payment_id, source, body) values ('${id(1)}', 'push', '{}');
       insert into private.storefront_tokens (token_hash) values (repeat('a', 64));
       insert into private.till_secret default values;
+      insert into public.notices (id, kind, event_key) values ('${id(1)}', 'inquiry', 'any');
+      insert into public.push_subscriptions (id, user_id, endpoint, p256dh, auth_secret, device, kinds)
+        select case name when 'staff' then '${id(1)}'::uuid else '${id(2)}' end, user_id, 'https://push.example/' || name,
+          'B' || repeat('a', 86), repeat('b', 22), 'Tablet', '{}'
+        from (values ('staff', '${personIds.staff}'::uuid), ('former', '${personIds['former staff']}')) as device (name, user_id);
+      insert into private.push_keys (public_key, private_key) values ('public', 'private');
+      insert into private.push_queue (notice_id, subscription_id, due_at) values ('${id(1)}', '${id(1)}', now());
       insert into private.mpesa_registrations (kind) values ('till');
       insert into public.statement_pulls (window_from, window_to, leased_until, outcome, finished_at, payments)
         values (now() - interval '1 day', now(), now(), 'complete', now(), 7);

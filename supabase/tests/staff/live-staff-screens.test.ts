@@ -18,6 +18,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         'message_templates',
         'messages_to_check',
         'mpesa_transactions',
+        'notices',
         'orders',
         'outbox_messages',
         'payments',

@@ -30,11 +30,12 @@ const storedArguments = {
   'request_refund.reason': 'reason',
   'resolve_difference.note': 'reason',
   'resolve_review.note': 'reason',
+  'save_push_subscription.device': 'optional',
   'take_back_payment.note': 'reason',
 } as const;
 /** Arguments that are compared, or of which only known values are stored. */
 const comparedArguments = new Set(
-  `access_key access_keys brand category channel decision due expected_payment_status expected_status expected_step failure_reason identifier kind payment
+  `access_key access_keys auth_secret brand category channel decision due endpoint expected_payment_status expected_status expected_step failure_reason identifier kind kinds p256dh payment
    phone_last_four product_slug receipt refund_receipt resolution rider search seen_receipt sort status step token tracking_number`.split(
     /\s+/,
   ),

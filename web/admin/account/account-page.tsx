@@ -1,7 +1,9 @@
 // A staff member's own account: password, second factor, passkeys and other sessions.
 import { useRevalidator } from 'react-router';
+import { Card } from '../../ui/card.tsx';
 import { memberContext } from '../layout/member.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
+import { NoticesSection } from '../notices/notices-section.tsx';
 import { CardColumns } from '../ui/card-columns.tsx';
 import type { Route } from './+types/account-page.ts';
 import { AuthenticatorApps } from './authenticator-apps.tsx';
@@ -46,6 +48,12 @@ export default function AccountPage({ loaderData }: Route.ComponentProps) {
         <ChangePassword staff={staff} email={email} onChanged={refresh} />
         <AuthenticatorApps staff={staff} apps={apps} onChanged={refresh} />
         {passkeys ? <Passkeys staff={staff} passkeys={passkeys} onChanged={refresh} /> : null}
+        <Card
+          title="Notices on this device"
+          description="How this device reports what waits. Each device has its own choice."
+        >
+          <NoticesSection />
+        </Card>
         <OtherSessions staff={staff} sessions={sessions} onChanged={refresh} />
       </CardColumns>
     </div>

@@ -18,10 +18,11 @@ export type Carrier = Pick<Rider, 'name' | 'phone' | 'vehicle'>;
 export type Work = NonNullable<ReturnType<typeof useWork>>;
 
 /** Number of orders and deliveries that wait for staff. */
-export function useWork() {
+export function useWork(isActive = true) {
   const { tables } = useMember().staff;
   return useQuery({
     queryKey: ['orders', 'work'],
+    enabled: isActive,
     queryFn: async ({ signal }) => dataOf(await tables.rpc('count_work').abortSignal(signal))[0] ?? null,
     // Polled, because an order becomes late without a change of its row.
     refetchInterval: 60_000,

@@ -15,6 +15,10 @@ import { useEventToasts } from '../live/use-event-toasts.ts';
 import { useFailedQueries } from '../live/use-failed-queries.ts';
 import { type LiveState, useLiveChanges } from '../live/use-live-changes.ts';
 import { useWaiting } from '../live/use-waiting.ts';
+import { unsubscribeDevice } from '../notices/device-notifications.ts';
+import { NoticesButton } from '../notices/notices-button.tsx';
+import { useCounts } from '../notices/use-counts.ts';
+import { useNotices } from '../notices/use-notices.ts';
 import { firstOrdersRequest } from '../orders/list/first-orders-request.ts';
 import { PanelLoading } from '../ui/panel-loading.tsx';
 import { ProgressBar } from '../ui/progress-bar.tsx';
@@ -174,6 +178,8 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
   const hasShown = useHasShownData();
   const channelState = useLiveChanges(useEventToasts(), hasShown && !isSignedOut);
   const live = isOnline ? channelState : 'lost';
+  useNotices(hasShown && !isSignedOut);
+  useCounts(waiting, hasShown && !isSignedOut);
   useFailedQueries();
 
   const shownPath = useRef(pathname);
@@ -220,6 +226,7 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
             </p>
             <p className="truncate text-xs text-ink-soft lg:text-sm">Welcome, {email}</p>
           </div>
+          <NoticesButton />
           <Link
             to="/admin/account"
             title="Your account"
@@ -292,6 +299,8 @@ function SignOut({ staff }: { staff: Staff }) {
     run(
       async () => {
         isSigningOut = true;
+        // The shop ends the subscription with the session, if it can be reached.
+        void unsubscribeDevice();
         // Only this session; the account page ends the others.
         await staff.signOut();
       },

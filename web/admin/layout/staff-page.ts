@@ -19,6 +19,8 @@ export function describeStaffPage(matches: readonly unknown[], title: string) {
   return [
     { title: `${title} · ${facts?.settings.store_name ?? 'Jani Juice'} Admin` },
     { name: 'robots', content: 'noindex, nofollow' },
+    // Before the storefront's: browsers take the first.
+    { tagName: 'link', rel: 'manifest', href: '/admin/app.webmanifest' },
     ...(facts
       ? [{ name: services, content: JSON.stringify({ url: facts.config.url, key: facts.config.key }) }]
       : []),

@@ -1,4 +1,4 @@
-// Toasts for new events: a paid order, a new inquiry, a message of M-PESA to check.
+// Toasts for what M-PESA reports and is no notice (`web/admin/notices/`): money that is not a new order's, messages to check.
 import { useCallback, useRef } from 'react';
 import { useNavigate } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
@@ -22,7 +22,7 @@ export function useEventToasts(): (change: RowChange) => void {
   return useCallback(
     (change) => {
       withdrawOvertaken(change);
-      const { table, type, row, at } = change;
+      const { table, type, row } = change;
       const id = String(row.id);
       const isNewEvent =
         (table === 'payments' &&
@@ -32,7 +32,7 @@ export function useEventToasts(): (change: RowChange) => void {
           // Staff who assign a payment see the outcome where they do it.
           row.confirmed_by !== memberId &&
           row.refunded_at === null) ||
-        ((table === 'inquiries' || table === 'messages_to_check') && type === 'INSERT');
+        (table === 'messages_to_check' && type === 'INSERT');
       if (!isNewEvent || announced.current.has(`${table} ${id}`)) return;
       announced.current.add(`${table} ${id}`);
       if (table === 'messages_to_check') {
@@ -45,16 +45,6 @@ export function useEventToasts(): (change: RowChange) => void {
         });
         return;
       }
-      if (table === 'inquiries') {
-        showToast({
-          kind: 'info',
-          title: 'New inquiry',
-          text: `From ${String(row.name)}`,
-          topic: 'inquiry',
-          action: { label: 'Read', run: () => void go.current(`/admin/inquiries?view=${id}`) },
-        });
-        return;
-      }
       const orderId = String(row.order_id);
       void Promise.all([
         tables
@@ -62,24 +52,18 @@ export function useEventToasts(): (change: RowChange) => void {
           .select('order_number, customer_name, payment_status')
           .eq('id', orderId)
           .maybeSingle(),
-        // A statement brings old money: only M-PESA's time shows it. A prompt is answered within two minutes.
-        tables
-          .from('mpesa_transactions')
-          .select('transacted_at')
-          .eq('receipt', String(row.receipt))
-          .maybeSingle(),
-      ]).then(([{ data }, transaction]) => {
+        tables.from('notices').select('id').eq('kind', 'paid_order').eq('event_key', orderId).maybeSingle(),
+      ]).then(([{ data }, notice]) => {
         if (!data) return;
+        const title = titleOfPayment({
+          needsRefund: row.needs_refund === true,
+          paymentStatus: data.payment_status,
+          isNotice: notice.data !== null,
+        });
+        if (title === null) return;
         showToast({
           kind: 'info',
-          title: titleOfPayment({
-            needsRefund: row.needs_refund === true,
-            paymentStatus: data.payment_status,
-            paidAt:
-              transaction.data?.transacted_at ??
-              String(row.method === 'prompt' ? row.created_at : row.completed_at),
-            knownAt: at,
-          }),
+          title,
           // The amount does not break at the space after the currency.
           text: `${data.order_number}, ${formatKes(Number(row.charge_cents)).replace(' ', '\u00a0')}, ${data.customer_name}`,
           topic: 'paid order',

@@ -8,15 +8,16 @@ import { useMember } from '../layout/use-member.tsx';
 
 /** Queries, by the first part of their key, that show data of a table. */
 const shownIn = {
-  orders: ['orders', 'deliveries', 'dashboard', 'reconciliation'],
+  orders: ['orders', 'deliveries', 'dashboard', 'reconciliation', 'notices'],
   payments: ['orders', 'dashboard', 'reconciliation', 'payment-tests', 'payment-health'],
-  deliveries: ['deliveries', 'orders'],
-  inquiries: ['inquiries', 'dashboard'],
+  deliveries: ['deliveries', 'orders', 'notices'],
+  inquiries: ['inquiries', 'dashboard', 'notices'],
   products: ['products', 'categories', 'dashboard'],
   categories: ['categories', 'products'],
   store_settings: ['settings', 'messages'],
   shop_texts: ['texts'],
-  refunds: ['orders', 'refunds', 'payment-tests', 'dashboard', 'payment-health'],
+  refunds: ['orders', 'refunds', 'payment-tests', 'dashboard', 'payment-health', 'notices'],
+  notices: ['notices'],
   outbox_messages: ['messages'],
   message_templates: ['templates'],
   mpesa_transactions: ['reconciliation', 'orders'],

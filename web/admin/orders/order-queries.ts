@@ -125,10 +125,11 @@ export function decisionOf(order: {
 const mostToDecide = 50;
 
 /** The newest orders that need review, without those whose money goes back already, and their number. */
-export function useOrdersNeedingReview() {
+export function useOrdersNeedingReview(isActive = true) {
   const { tables } = useMember().staff;
   return useQuery({
     queryKey: ['orders', 'to decide'],
+    enabled: isActive,
     queryFn: async ({ signal }) => {
       const answer = await tables
         .from('orders')

@@ -16,7 +16,7 @@ const raw =
 /** Values outside style sheets, where tokens do not apply; each equals a token. */
 const exceptions: Record<string, Record<string, string>> = {
   'root.tsx': { '#201135': '--color-dusk-900' },
-  'storefront/discovery/web-manifest.ts': { '#201135': '--color-dusk-900', '#fdf8ef': '--color-paper' },
+  'lib/web-app-manifest.ts': { '#201135': '--color-dusk-900', '#fdf8ef': '--color-paper' },
 };
 
 test('colours, sizes of type and durations come from the tokens', () => {
