@@ -23,6 +23,7 @@ export const messageKinds: Record<OutboxMessageKind, { label: string; reader: Re
   order_cancelled: { label: 'Cancelled', reader: 'customer' },
   order_expired: { label: 'Not paid in time', reader: 'customer' },
   newsletter_confirmation: { label: 'Newsletter confirmation', reader: 'subscriber' },
+  inquiry_reply: { label: 'Reply to an inquiry', reader: 'customer' },
   prompts_paused: { label: 'To staff: no M-PESA prompts', reader: 'staff' },
   prompts_resumed: { label: 'To staff: prompts work again', reader: 'staff' },
   refund_to_approve: { label: 'To staff: refund to approve', reader: 'staff' },
@@ -78,7 +79,7 @@ export interface MessageTemplate {
   body: string;
 }
 
-const shopPlaceholders = {
+export const shopPlaceholders = {
   shop: 'the name of the shop',
   shop_phone: 'the phone of the shop',
   shop_email: 'the mail address of the shop',
@@ -199,16 +200,17 @@ export function writeMessage(
       : 'incident' in facts || 'refund' in facts
         ? staffValues(facts, publicUrl)
         : orderValues(facts, channel, publicUrl);
-  if (channel === 'text') return { subject: null, body: plainText(filled(template.body, values).trim()) };
+  if (channel === 'text')
+    return { subject: null, body: plainText(fillTemplate(template.body, values).trim()) };
   return {
-    subject: filled(template.subject ?? '', values)
+    subject: fillTemplate(template.subject ?? '', values)
       .replace(/\s+/g, ' ')
       .trim(),
-    body: filled(template.body, values).trim(),
+    body: fillTemplate(template.body, values).trim(),
   };
 }
 
-const shopValues = ({ name, phone, email }: MessageFacts['shop']) => ({
+export const shopValues = ({ name, phone, email }: MessageFacts['shop']) => ({
   shop: name,
   shop_phone: formatPhone(phone),
   shop_email: email,
@@ -306,7 +308,7 @@ const harmless = (written: string): string =>
     .trim();
 
 /** Text in `[ ]` is omitted if one of its placeholders is empty. Inserted values are not parsed as templates. */
-function filled(text: string, values: Record<string, string>): string {
+export function fillTemplate(text: string, values: Record<string, string>): string {
   const fill = (part: string) => part.replace(/\{([a-z_]+)\}/g, (_, name: string) => values[name] ?? '');
   return text
     .split(/(\[[^[\]]*\])/)
@@ -331,9 +333,11 @@ export function checkTemplate(
 ): { subject?: string; body?: string } {
   const allowed = placeholdersOf(kind);
   const subjectProblem =
-    channel === 'text' ? undefined : (problemOf(subject ?? '', 150, allowed) ?? lineProblem(subject ?? ''));
+    channel === 'text'
+      ? undefined
+      : (problemOfTemplate(subject ?? '', 150, allowed) ?? lineProblem(subject ?? ''));
   const bodyProblem =
-    problemOf(body, longest[channel], allowed) ??
+    problemOfTemplate(body, longest[channel], allowed) ??
     (readerOf(kind) === 'subscriber' ? missingLink(body) : undefined);
   return {
     ...(subjectProblem ? { subject: subjectProblem } : {}),
@@ -349,7 +353,8 @@ function missingLink(body: string): string | undefined {
   return missing && `This message needs ${missing}`;
 }
 
-function problemOf(text: string, most: number, known: object): string | undefined {
+/** The problem of a template with at most so many characters and only known placeholders. */
+export function problemOfTemplate(text: string, most: number, known: object): string | undefined {
   if (text.trim() === '') return 'A message needs words';
   if ([...text].length > most) return `At most ${most.toLocaleString('en-KE')} characters`;
   const unknown = [...text.matchAll(/\{([^{}]*)\}/g)].find(([, name = '']) => !Object.hasOwn(known, name));

@@ -3,6 +3,7 @@ import { orderNumberExamples } from './order-number-examples.ts';
 import {
   accountReference,
   describeOtherNumber,
+  findTrackingNumbers,
   normaliseTrackingNumber,
   readOrderNumbers,
 } from './tracking-number.ts';
@@ -61,6 +62,23 @@ test.each([
 ])('%j is recognised as another number: %j', (text, description) =>
   expect(describeOtherNumber(text)).toBe(description),
 );
+
+test.each([
+  ['Where is JJ-20261121-1234?', [['JJ-20261121-1234', 'JJ-20261121-1234']]],
+  [
+    'jj 20261121 1234 and JJ261121-65432.',
+    [
+      ['JJ-20261121-1234', 'jj 20261121 1234'],
+      ['JJ-20261121-65432', 'JJ261121-65432'],
+    ],
+  ],
+  [`${'Long. '.repeat(200)}ẞJJ-20261121-1234`, [['JJ-20261121-1234', 'JJ-20261121-1234']]],
+  ['On 2026-11-21 1400 I paid 20261121 1234, order 1500, XJJ-20261121-1234, JJ-20261321-1234', []],
+])('finds the tracking numbers of %j with their places', (text, expected) => {
+  expect(findTrackingNumbers(text).map(({ number, start, end }) => [number, text.slice(start, end)])).toEqual(
+    expected,
+  );
+});
 
 test('the account reference for M-PESA has at most twelve characters', () => {
   expect(accountReference('JJ-20261121-1234')).toBe('JJ2611211234');

@@ -29,6 +29,9 @@ const inCapitals = (text: string): string =>
   text.replace(invisible, '').replace(/[a-z]+/g, (letters) => letters.toUpperCase());
 const inDigits = (text: string): string => text.replaceAll('O', '0').replace(/[IL]/g, '1');
 
+const trackingNumberOf = (year: string, month: string, day: string, ending: string): string =>
+  `JJ-${inDigits(year.length === 2 ? `20${year}${month}${day}` : year + month + day)}-${inDigits(ending)}`;
+
 /**
  * The numbers of orders that a short text names, such as a payer's reference, a pasted link or a search.
  * @param text any text; only its first 300 characters are read
@@ -40,13 +43,40 @@ export function readOrderNumbers(text: string): string[] {
   const numbers = new Set<string>();
   for (const pattern of [tracking, bare]) {
     for (const [, year = '', month = '', day = '', ending = ''] of written.matchAll(pattern)) {
-      numbers.add(
-        `JJ-${inDigits(year.length === 2 ? `20${year}${month}${day}` : year + month + day)}-${inDigits(ending)}`,
-      );
+      numbers.add(trackingNumberOf(year, month, day, ending));
     }
   }
   for (const [, number = ''] of written.matchAll(order)) numbers.add(`ORD-${inDigits(number)}`);
   return [...numbers];
+}
+
+/** A tracking number in a text, with its place there. */
+export interface FoundNumber {
+  /** As it is stored. */
+  number: string;
+  start: number;
+  end: number;
+}
+
+/**
+ * The tracking numbers that are written with their JJ in a text of any length, with their places, for links. Dates and amounts in
+ * a long text are none.
+ */
+export function findTrackingNumbers(text: string): FoundNumber[] {
+  // Letter for letter, so that places stay.
+  const written = text.replace(/[a-z]+/g, (letters) => letters.toUpperCase());
+  return [...written.matchAll(tracking)].flatMap((match) => {
+    const [whole, year = '', month = '', day = '', ending = ''] = match;
+    // Part of a longer word.
+    if (/[A-Z0-9]/.test(written[match.index - 1] ?? '')) return [];
+    return [
+      {
+        number: trackingNumberOf(year, month, day, ending),
+        start: match.index,
+        end: match.index + whole.length,
+      },
+    ];
+  });
 }
 
 /**

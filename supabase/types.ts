@@ -10,6 +10,8 @@ export type ChangeNoteKind = 'credit' | 'to_return' | 'returned';
 export type DeliveryStatus = 'pending' | 'assigned' | 'picked_up' | 'in_transit' | 'delivered' | 'failed';
 /** Values of `deliveries.failure_reason`. */
 export type DeliveryFailureReason = 'nobody_there' | 'no_answer' | 'address_not_found' | 'not_accepted' | 'damaged' | 'rider_problem' | 'other';
+/** Values of `inquiry_answers.way`. */
+export type InquiryAnswerWay = 'mail' | 'text' | 'elsewhere';
 /** Values of `message_templates.channel`. */
 export type MessageTemplateChannel = 'mail' | 'text';
 /** Values of `message_templates.kind`. */
@@ -35,7 +37,7 @@ export type OrderStatus = 'pending' | 'processing' | 'shipped' | 'out_for_delive
 /** Values of `outbox_messages.channel`. */
 export type OutboxMessageChannel = 'mail' | 'text';
 /** Values of `outbox_messages.kind`. */
-export type OutboxMessageKind = 'order_received' | 'order_paid' | 'order_payment_held' | 'order_payment_corrected' | 'order_on_its_way' | 'delivery_failed' | 'order_delivered' | 'order_refunded' | 'order_cancelled' | 'order_expired' | 'newsletter_confirmation' | 'prompts_paused' | 'prompts_resumed' | 'refund_to_approve';
+export type OutboxMessageKind = 'order_received' | 'order_paid' | 'order_payment_held' | 'order_payment_corrected' | 'order_on_its_way' | 'delivery_failed' | 'order_delivered' | 'order_refunded' | 'order_cancelled' | 'order_expired' | 'newsletter_confirmation' | 'inquiry_reply' | 'prompts_paused' | 'prompts_resumed' | 'refund_to_approve';
 /** Values of `outbox_messages.status`. */
 export type OutboxMessageStatus = 'waiting' | 'sending' | 'sent' | 'failed' | 'unsure' | 'over_budget';
 /** Values of `payment_messages.source`. */
@@ -106,10 +108,18 @@ export type Database = {
         ];
       };
       inquiries: {
-        Row: { created_at: string; email: string; id: string; is_read: boolean; message: string; name: string; phone: string | null; subject: string | null; };
-        Insert: { created_at?: string; email: string; id?: string; is_read?: boolean; message: string; name: string; phone?: string | null; subject?: string | null; };
-        Update: { created_at?: string; email?: string; id?: string; is_read?: boolean; message?: string; name?: string; phone?: string | null; subject?: string | null; };
+        Row: { answered_at: string | null; answered_by: string | null; created_at: string; email: string; id: string; is_read: boolean; message: string; name: string; phone: string | null; subject: string | null; };
+        Insert: { answered_at?: string | null; answered_by?: string | null; created_at?: string; email: string; id?: string; is_read?: boolean; message: string; name: string; phone?: string | null; subject?: string | null; };
+        Update: { answered_at?: string | null; answered_by?: string | null; created_at?: string; email?: string; id?: string; is_read?: boolean; message?: string; name?: string; phone?: string | null; subject?: string | null; };
         Relationships: [
+        ];
+      };
+      inquiry_answers: {
+        Row: { answered_at: string; answered_by: string; body: string | null; id: string; inquiry_id: string; way: InquiryAnswerWay; };
+        Insert: { answered_at?: string; answered_by: string; body?: string | null; id?: string; inquiry_id: string; way: InquiryAnswerWay; };
+        Update: { answered_at?: string; answered_by?: string; body?: string | null; id?: string; inquiry_id?: string; way?: InquiryAnswerWay; };
+        Relationships: [
+          { foreignKeyName: "inquiry_answers_inquiry_id_fkey"; columns: ['inquiry_id']; isOneToOne: false; referencedRelation: 'inquiries'; referencedColumns: ['id'] },
         ];
       };
       message_templates: {
@@ -177,10 +187,11 @@ export type Database = {
         ];
       };
       outbox_messages: {
-        Row: { attempts: number; body: string | null; channel: OutboxMessageChannel; created_at: string; customer_name: string; event_key: string; gateway_reference: string | null; give_up_at: string; has_priority: boolean; id: string; kind: OutboxMessageKind; next_attempt_at: string | null; order_id: string | null; order_number: string; problem: string | null; recipient: string; resent_by: string | null; sending_since: string | null; sent_at: string | null; status: OutboxMessageStatus; subject: string | null; tracking_number: string; updated_at: string; };
-        Insert: { attempts?: number; body?: string | null; channel: OutboxMessageChannel; created_at?: string; customer_name: string; event_key?: string; gateway_reference?: string | null; give_up_at?: string; has_priority?: boolean; id?: string; kind: OutboxMessageKind; next_attempt_at?: string | null; order_id?: string | null; order_number: string; problem?: string | null; recipient: string; resent_by?: string | null; sending_since?: string | null; sent_at?: string | null; status?: OutboxMessageStatus; subject?: string | null; tracking_number: string; updated_at?: string; };
-        Update: { attempts?: number; body?: string | null; channel?: OutboxMessageChannel; created_at?: string; customer_name?: string; event_key?: string; gateway_reference?: string | null; give_up_at?: string; has_priority?: boolean; id?: string; kind?: OutboxMessageKind; next_attempt_at?: string | null; order_id?: string | null; order_number?: string; problem?: string | null; recipient?: string; resent_by?: string | null; sending_since?: string | null; sent_at?: string | null; status?: OutboxMessageStatus; subject?: string | null; tracking_number?: string; updated_at?: string; };
+        Row: { attempts: number; body: string | null; channel: OutboxMessageChannel; created_at: string; customer_name: string; event_key: string; gateway_reference: string | null; give_up_at: string; has_priority: boolean; id: string; is_verbatim: boolean; kind: OutboxMessageKind; next_attempt_at: string | null; order_id: string | null; order_number: string; problem: string | null; recipient: string; repeat_of: string | null; resent_by: string | null; sending_since: string | null; sent_at: string | null; status: OutboxMessageStatus; subject: string | null; tracking_number: string; updated_at: string; };
+        Insert: { attempts?: number; body?: string | null; channel: OutboxMessageChannel; created_at?: string; customer_name: string; event_key?: string; gateway_reference?: string | null; give_up_at?: string; has_priority?: boolean; id?: string; is_verbatim?: boolean; kind: OutboxMessageKind; next_attempt_at?: string | null; order_id?: string | null; order_number: string; problem?: string | null; recipient: string; repeat_of?: string | null; resent_by?: string | null; sending_since?: string | null; sent_at?: string | null; status?: OutboxMessageStatus; subject?: string | null; tracking_number: string; updated_at?: string; };
+        Update: { attempts?: number; body?: string | null; channel?: OutboxMessageChannel; created_at?: string; customer_name?: string; event_key?: string; gateway_reference?: string | null; give_up_at?: string; has_priority?: boolean; id?: string; is_verbatim?: boolean; kind?: OutboxMessageKind; next_attempt_at?: string | null; order_id?: string | null; order_number?: string; problem?: string | null; recipient?: string; repeat_of?: string | null; resent_by?: string | null; sending_since?: string | null; sent_at?: string | null; status?: OutboxMessageStatus; subject?: string | null; tracking_number?: string; updated_at?: string; };
         Relationships: [
+          { foreignKeyName: "outbox_messages_repeat_of_fkey"; columns: ['repeat_of']; isOneToOne: false; referencedRelation: 'outbox_messages'; referencedColumns: ['id'] },
         ];
       };
       page_views: {
@@ -252,6 +263,13 @@ export type Database = {
           { foreignKeyName: "a refund is of a transaction"; columns: ['transaction_receipt']; isOneToOne: false; referencedRelation: 'mpesa_transactions'; referencedColumns: ['receipt'] },
         ];
       };
+      reply_templates: {
+        Row: { body: string; created_at: string; id: string; title: string; updated_at: string; };
+        Insert: { body: string; created_at?: string; id?: string; title: string; updated_at?: string; };
+        Update: { body?: string; created_at?: string; id?: string; title?: string; updated_at?: string; };
+        Relationships: [
+        ];
+      };
       search_synonyms: {
         Row: { created_at: string; id: string; means: string; stem: string; word: string; };
         Insert: { created_at?: string; id?: string; means?: string; stem?: string; word: string; };
@@ -284,6 +302,7 @@ export type Database = {
     Views: { [name in never]: never };
     Functions: {
       acknowledge_sent_twice: { Args: { refund_id: string; note: string; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
+      answer_inquiry: { Args: { inquiry_id: string; way: string; body: string; seen_answered_at?: string | null; subject?: string | null; }; Returns: Database['public']['CompositeTypes']['status_change'] };
       applied_migrations: { Args: Record<PropertyKey, never>; Returns: string[] };
       approve_refund: { Args: { refund_id: string; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       are_prompts_paused: { Args: Record<PropertyKey, never>; Returns: boolean };
@@ -291,6 +310,7 @@ export type Database = {
       begin_message: { Args: { message_id: string; lease: string; body: string; subject?: string | null; }; Returns: number };
       begin_payment: { Args: { order_id: string; tracking_number: string; phone: string; callback_secret: string; expected_cents?: number | null; same_amount_seconds?: number | null; }; Returns: Json };
       begin_payment_test: { Args: { phone: string; callback_secret: string; requested_by: string; }; Returns: Database['public']['Tables']['payments']['Row']; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: true; isSetofReturn: false }; };
+      check_repeat: { Args: { message_id: string; }; Returns: { problem: string; is_true: boolean; }[] };
       check_typed_receipt: { Args: { order_id: string; receipt: string; }; Returns: Database['public']['CompositeTypes']['typed_receipt'] };
       claim_due_jobs: { Args: { busy?: string[] | null; }; Returns: string[] };
       claim_payment_job: { Args: { action: string; }; Returns: boolean };
@@ -360,6 +380,7 @@ export type Database = {
       record_reversal_push: { Args: { refund_id: string; body: string; conversation_id?: string | null; originator_conversation_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       refund_approvers: { Args: Record<PropertyKey, never>; Returns: { email: string; }[] };
       register_storefront: { Args: { token_hash: string; }; Returns: undefined };
+      repeat_message: { Args: { message_id: string; }; Returns: Database['public']['Tables']['outbox_messages']['Row']; SetofOptions: { from: '*'; to: 'outbox_messages'; isOneToOne: true; isSetofReturn: false }; };
       request_backup: { Args: Record<PropertyKey, never>; Returns: undefined };
       request_refund: { Args: { reason: string; payment_id?: string | null; receipt?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       resolve_difference: { Args: { decision: string; receipt?: string | null; payment_id?: string | null; order_id?: string | null; note?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['CompositeTypes']['resolved_difference'] };
@@ -398,6 +419,7 @@ export type Database = {
       unsubscribe_from_newsletter: { Args: { token: string; }; Returns: boolean };
       validate_till_payment: { Args: { reference: string; offered_cents: number; }; Returns: string };
       waiting_notices: { Args: Record<PropertyKey, never>; Returns: { id: string; kind: string; event_key: string; order_id: string; created_at: string; facts: Json; }[] };
+      withdraw_answer: { Args: { answer_id: string; }; Returns: undefined };
       withdraw_refund: { Args: { refund_id: string; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       work_queue: { Args: Record<PropertyKey, never>; Returns: Database['public']['Tables']['deliveries']['Row'][]; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: false; isSetofReturn: true }; };
     };
@@ -407,7 +429,7 @@ export type Database = {
       daraja_token_lease: { state: string; token: string; fresh_for_ms: number; lease: string; };
       erased_counts: { orders: number; payments_for_others: number; inquiries: number; newsletter: number; };
       erasure: { identifier: string; erased: Database['public']['CompositeTypes']['erased_counts']; postponed: Database['public']['CompositeTypes']['postponed_order'][]; };
-      leased_message: { id: string; lease: string; kind: OutboxMessageKind; channel: OutboxMessageChannel; recipient: string; subject: string; body: string; facts: Json; };
+      leased_message: { id: string; lease: string; kind: OutboxMessageKind; channel: OutboxMessageChannel; recipient: string; subject: string; body: string; facts: Json; is_verbatim: boolean; };
       payment_health: { checked_at: string; pause: Database['public']['CompositeTypes']['active_pause']; refunds_to_approve: number; refunds_unknown: number; refunds_stuck: number; refunds_sent_twice: number; limit_raise: Database['public']['CompositeTypes']['refund_limit_raise']; token_fresh_until: string; last_push: Database['public']['CompositeTypes']['received_message']; last_callback: Database['public']['CompositeTypes']['received_message']; refunds_to_approve_by_me: number; };
       period: { starts_at: string; ends_at: string; };
       postponed_order: { id: string; order_number: string; reason: string; is_own: boolean; };

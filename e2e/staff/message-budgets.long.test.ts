@@ -29,8 +29,8 @@ async function statusesOf(channel: 'text' | 'mail'): Promise<string[]> {
 }
 
 async function setTextsPerDay(page: Page, texts: string): Promise<void> {
-  await page.goto(`${shop.url}/admin/settings`);
-  await page.getByLabel('Texts per day').fill(texts);
+  await page.goto(`${shop.url}/admin/settings?section=messages`);
+  await page.getByLabel('SMS per day').fill(texts);
   await page.getByRole('button', { name: 'Save Settings' }).click();
 }
 
@@ -48,7 +48,7 @@ story.for([
     await enterAsStaff(shop, page);
     await setTextsPerDay(page, '100001');
     await page.getByText('Please enter a whole number from 0 to 100000').waitFor();
-    await page.getByLabel('Texts per day').fill(String(sent + 2));
+    await page.getByLabel('SMS per day').fill(String(sent + 2));
     await page.getByRole('button', { name: 'Save Settings' }).click();
     await page.getByText('Settings saved successfully').first().waitFor();
     await expectAccessible(page, `the budgets in the settings ${size}`);

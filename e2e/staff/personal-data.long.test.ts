@@ -76,9 +76,8 @@ const saved = (page: Page) => page.getByText('Text saved successfully');
 story.for(sizes)('%s: staff edit a text with its preview', async ([where, viewport], { newVisitor }) => {
   await original('terms');
   const { page } = await newVisitor({ viewport });
-  await enterAsStaff(shop, page, '/admin/settings');
-  await page.getByRole('link', { name: 'Privacy notice, terms and FAQ' }).click();
-  await page.getByRole('link', { name: 'Terms of service' }).click();
+  await enterAsStaff(shop, page, '/admin/settings?section=pages');
+  await page.getByRole('link', { name: /^Terms of service/ }).click();
   const preview = page.getByRole('region', { name: 'Preview' });
   await preview.getByRole('heading', { name: 'Who may order' }).waitFor();
   await expectAccessible(page, `the editor of texts ${where}`);
@@ -161,8 +160,8 @@ story.for(sizes)('%s: staff export and erase one person', async ([where, viewpor
   });
 
   const { page } = await newVisitor({ viewport });
-  await enterAsStaff(shop, page, '/admin/settings');
-  await page.getByRole('link', { name: 'Customer data' }).click();
+  await enterAsStaff(shop, page, '/admin/settings?section=data');
+  await page.getByRole('link', { name: /^Customer data/ }).click();
   const search = page.getByRole('textbox', { name: 'Phone or email' });
   await search.fill('Njeri');
   await page.getByRole('button', { name: 'Find', exact: true }).click();

@@ -120,6 +120,13 @@ story.for([
     expect(await leadsTo(/^Chat/)).toBe('https://wa.me/254712345678');
     await expectAccessible(page, 'an open inquiry');
     expect(await unreadCount()).toBe(before + 1);
+    await dialog.getByRole('button', { name: 'Reply', exact: true }).click();
+    await dialog.getByRole('radio', { name: /^SMS/ }).click();
+    await dialog.getByLabel('Begin with a template').selectOption({ label: 'Yes, we deliver there' });
+    await dialog.getByText(/^\d+ of 160 characters$/).waitFor();
+    await expectAccessible(page, 'a reply');
+    await dialog.getByRole('button', { name: 'Discard' }).click();
+    await dialog.getByRole('alertdialog').getByRole('button', { name: 'Discard' }).click();
     await dialog.getByRole('button', { name: 'Mark as Read' }).click();
     await toast(page, 'Inquiry marked as read').waitFor();
     await dialog.getByText('Read', { exact: true }).waitFor();
@@ -142,7 +149,9 @@ story.for([
     const download = page.waitForEvent('download');
     await page.getByRole('button', { name: 'Export CSV' }).click();
     const file = await readFile(await (await download).path(), 'utf8');
-    expect(file).toMatch(/^\uFEFFName,Email,Phone,Subject,Message,Received \(Nairobi time\),Status\r\n/);
+    expect(file).toMatch(
+      /^\uFEFFName,Email,Phone,Subject,Message,Received \(Nairobi time\),Status,Answered by,Answered \(Nairobi time\)\r\n/,
+    );
     expect(file).toContain(`${kamau},kamau_100%@mail.example,,,"First line\n\nThird line",`);
     await box.fill('no message contains this');
     await page.getByText('No inquiries found').waitFor();

@@ -187,7 +187,7 @@ describe.each(
     async ({ newVisitor }) => {
       const { page } = await newVisitor();
       await enterAsStaff(shop, page);
-      await page.goto(`${shop.url}/admin/settings`);
+      await page.goto(`${shop.url}/admin/settings?section=payments`);
       await page.getByRole('link', { name: 'M-PESA check' }).click();
       await page.getByRole('heading', { level: 1, name: 'M-PESA check' }).waitFor();
       await page.getByText('Simulated: no money moves').waitFor();

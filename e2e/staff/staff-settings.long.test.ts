@@ -18,11 +18,22 @@ const sizes = [
 
 async function openSettings(page: Page): Promise<void> {
   await enterAsStaff(shop, page);
-  await page.goto(`${shop.url}/admin/settings`);
+  await page.goto(`${shop.url}/admin/settings?section=shop`);
   await page.getByRole('heading', { name: 'Settings', level: 1 }).waitFor();
   await field(page, 'Store name').waitFor();
 }
 const field = (page: Page, label: string) => page.getByRole('textbox', { name: label });
+/** Opens a section by the index, which is a screen of its own on a phone. */
+async function openSection(page: Page, name: 'Shop' | 'Delivery' | 'Payments'): Promise<void> {
+  const isPhone = (page.viewportSize()?.width ?? 0) < 1024;
+  const back = page.getByRole('link', { name: 'All settings' });
+  if (isPhone && new URL(page.url()).search !== '') await back.click();
+  await page
+    .getByRole('navigation', { name: 'Settings' })
+    .getByRole('link', { name: new RegExp(`^${name}`) })
+    .click();
+  await page.getByRole('heading', { level: 2, name, exact: true }).waitFor();
+}
 const save = (page: Page) => page.getByRole('button', { name: 'Save Settings' });
 const saved = (page: Page) => page.getByText('Settings saved successfully');
 const settings = async (): Promise<Record<string, unknown>> =>
@@ -51,10 +62,13 @@ story.for(sizes)(
     expect(await save(page).isDisabled(), 'there is nothing to save yet').toBe(true);
 
     await field(page, 'Store name').fill(`Juice House ${where}`);
-    await field(page, 'Delivery fee (KES)').fill('250');
     await field(page, 'Chat phone').fill('0711 222 333');
     await field(page, 'TikTok').fill('');
-    await page.getByText('Not saved yet').waitFor();
+    await openSection(page, 'Delivery');
+    await expectAccessible(page, `another section ${where}`);
+    await field(page, 'Delivery fee (KES)').fill('250');
+    await openSection(page, 'Shop');
+    await page.getByText('Not saved yet: Store name, Chat phone, TikTok, Delivery fee').waitFor();
     await save(page).click();
     await saved(page).waitFor();
     await expect
@@ -80,6 +94,7 @@ story.for(sizes)(
     // Toasts stay while the pointer is on them.
     await page.mouse.move(0, 0);
     await saved(page).waitFor({ state: 'hidden' });
+    await openSection(page, 'Delivery');
     await field(page, 'Delivery fee (KES)').fill('0');
     await save(page).click();
     await page.getByRole('button', { name: 'Save it like this' }).click();
@@ -100,16 +115,17 @@ story.for(sizes)(
     await field(page, 'Support phone').fill('12');
     await field(page, 'Support email').fill('nobody');
     await field(page, 'Instagram').fill('http://instagram.example/x');
+    await openSection(page, 'Delivery');
     await field(page, 'Delivery fee (KES)').fill('-5');
+    await openSection(page, 'Payments');
     await field(page, 'Reservation (minutes)').fill('0');
+    // Leads to the first problem, in its section.
     await save(page).click();
     await page.getByText('Store name is required').waitFor();
     for (const words of [
       'Please enter a phone number',
       'Please enter a valid email address',
       'Please enter a whole address that begins with https://',
-      'Delivery fee must be an amount of at least 0',
-      'Please enter whole minutes from 1 to 1440',
     ]) {
       await page.getByText(words).waitFor();
     }
@@ -118,7 +134,12 @@ story.for(sizes)(
       .toBe(true);
     await expectAccessible(page, `the settings with problems ${where}`);
     expect(await settings()).toMatchObject({ store_name: 'Jani Juice', delivery_fee: 100 });
+    await openSection(page, 'Delivery');
+    await page.getByText('Delivery fee must be an amount of at least 0').waitFor();
+    await openSection(page, 'Payments');
+    await page.getByText('Please enter whole minutes from 1 to 1440').waitFor();
 
+    await openSection(page, 'Shop');
     await page.getByRole('button', { name: 'Discard' }).click();
     expect(await field(page, 'Store name').inputValue()).toBe('Jani Juice');
     expect(await page.getByText('Store name is required').count()).toBe(0);
@@ -129,6 +150,7 @@ story.for(sizes)('%s: leaving with unsaved changes asks first', async ([where, v
   await reset();
   const { page } = await newVisitor({ viewport });
   await openSettings(page);
+  await openSection(page, 'Delivery');
   await field(page, 'Delivery fee (KES)').fill('77');
   await page.getByRole('link', { name: /^Orders/ }).click();
   const dialog = page.getByRole('dialog', { name: 'Leave without saving?' });
@@ -151,8 +173,11 @@ story.for(sizes)(
     await openSettings(first);
     await openSettings(second);
     await field(first, 'Store name').fill('First House');
+    await openSection(first, 'Delivery');
     await field(first, 'Delivery fee (KES)').fill('10');
+    await openSection(second, 'Delivery');
     await field(second, 'Delivery fee (KES)').fill('20');
+    await openSection(second, 'Payments');
     await field(second, 'Reservation (minutes)').fill('30');
     await save(second).click();
     await saved(second).waitFor();
@@ -163,12 +188,15 @@ story.for(sizes)(
     await panel.getByText('Delivery fee is now “20”, it was “1”. Yours: “10”.').waitFor();
     await panel.getByText('Reservation is now “30”, it was “15”.').waitFor();
     await expectAccessible(first, `the two versions ${where}`);
+    await openSection(first, 'Shop');
     expect(await field(first, 'Store name').inputValue()).toBe('First House');
     expect(await settings()).toMatchObject({ store_name: 'Jani Juice', delivery_fee: 2000 });
 
     await panel.getByRole('button', { name: 'Keep my changes' }).click();
     await panel.waitFor({ state: 'hidden' });
+    await openSection(first, 'Payments');
     expect(await field(first, 'Reservation (minutes)').inputValue()).toBe('30');
+    await openSection(first, 'Delivery');
     expect(await field(first, 'Delivery fee (KES)').inputValue()).toBe('10');
     await save(first).click();
     await saved(first).waitFor();
@@ -179,6 +207,7 @@ story.for(sizes)(
     });
 
     // An unchanged form shows the changes of others without a reload.
+    await openSection(second, 'Shop');
     await expect.poll(() => field(second, 'Store name').inputValue()).toBe('First House');
   },
 );

@@ -304,6 +304,57 @@ describe.each(testDatabases())('on %s', (kind) => {
     await turn(true);
   });
 
+  test('a reply to an inquiry is sent as staff wrote it, without a template', async () => {
+    const { rows } = await database.query<{ id: string }>(
+      `insert into public.inquiries (name, email, phone, message)
+       values ('Amina', 'amina@example.com', '0712345678', 'Hello') returning id`,
+    );
+    const body = `Karibu [Westlands]. Order: ${publicUrl}/shop`;
+    for (const way of ['mail', 'text']) {
+      const answers = await database.query<{ at: string }>(
+        'select answered_at::text as at from public.inquiries where id = $1',
+        [rows[0]?.id],
+      );
+      await call(database, 'staff', 'answer_inquiry', {
+        inquiry_id: rows[0]?.id,
+        way,
+        body,
+        subject: 'Re: Hello',
+        seen_answered_at: answers.rows[0]?.at,
+      });
+    }
+    await sendDueMessages(options);
+    expect([...mails, ...texts], 'they can be undone').toEqual([]);
+    await later('15 seconds');
+    await sendDueMessages(options);
+    expect(mails).toMatchObject([
+      { to: 'amina@example.com', subject: 'Re: Hello', text: body, kind: 'inquiry_reply' },
+    ]);
+    expect(mails[0]?.html).toContain(`<a href="${publicUrl}/shop">`);
+    expect(texts).toMatchObject([{ to: '254712345678', text: body }]);
+  });
+
+  test('a message that staff repeat is sent with the text and links of the first, whatever its template says now', async () => {
+    const order = await promptOrder();
+    await sendDueMessages(options);
+    const [first] = mails;
+    const { rows } = await database.query<{ id: string }>(
+      `update public.message_templates set is_on = false where kind = 'order_received' returning id`,
+    );
+    const sent = await database.query<{ id: string }>(
+      `select id from public.outbox_messages where order_id = $1 and channel = 'mail'`,
+      [order.id],
+    );
+    await call(database, 'staff', 'repeat_message', { message_id: sent.rows[0]?.id });
+    await sendDueMessages(options);
+    expect(rows).toHaveLength(2);
+    await database.query(`update public.message_templates set is_on = true where kind = 'order_received'`);
+    expect(mails).toHaveLength(2);
+    const { messageId, ...again } = mails[1] ?? {};
+    expect(again).toEqual({ ...first, messageId: undefined });
+    expect(messageId).not.toBe(first?.messageId);
+  });
+
   test('a newsletter email has working links, which neither its record nor the log contains', async () => {
     await call(database, 'visitor', 'subscribe_to_newsletter', { email: 'reader@example.com' });
     await sendDueMessages(options);

@@ -26,7 +26,7 @@ export interface OutboxOptions {
   signal?: AbortSignal;
 }
 
-/** A row of `lease_messages`: a message with its template. */
+/** A row of `lease_messages`: a message with its template, or, if it is verbatim, with its own text. */
 interface LeasedMessage extends MessageTemplate {
   id: string;
   lease: string;
@@ -34,6 +34,7 @@ interface LeasedMessage extends MessageTemplate {
   channel: OutboxMessageChannel;
   recipient: string;
   facts: MessageFacts | StaffFacts | { shop: MessageFacts['shop']; subscription_id: string };
+  is_verbatim: boolean;
 }
 
 /** Concurrent messages of a channel: SMTP servers and gateways limit their connections. */
@@ -78,7 +79,9 @@ async function sendOne(message: LeasedMessage, options: OutboxOptions): Promise<
   // The message stays leased, and can be leased again in a minute.
   if (signal?.aborted) return;
   const facts = await readFacts(message, tables);
-  const written = writeMessage(message, channel, facts, options.publicUrl);
+  const written: MessageTemplate = message.is_verbatim
+    ? { subject: message.subject, body: message.body }
+    : writeMessage(message, channel, facts, options.publicUrl);
   // Tokens of newsletter links are stored as hashes only, so the record has the email without them.
   const recorded =
     'tokens' in facts

@@ -160,17 +160,6 @@ $$;
 
 -- Inquiries
 
-create or replace function private.after_inquiry_insert() returns trigger
-language plpgsql security definer set search_path = '' as $$
-begin
-  perform private.add_notice('inquiry', new.id::text);
-  return null;
-end
-$$;
-
-create trigger inquiries_after_insert after insert on public.inquiries
-  for each row execute function private.after_inquiry_insert();
-
 -- Notices to staff: events that wait for someone, and their Web Push to the devices of members (docs/decisions/notices.md).
 
 create table public.notices (

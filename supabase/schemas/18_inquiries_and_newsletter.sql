@@ -11,12 +11,16 @@ create table public.inquiries (
   message text not null,
   is_read boolean not null default false,
   created_at timestamptz not null default now(),
+  answered_by text,
+  answered_at timestamptz,
   constraint "an inquiry has a name" check (char_length(trim(name)) between 1 and 200),
   constraint "an inquiry's phone is short" check (char_length(phone) <= 40),
   constraint "an inquiry's subject is short" check (char_length(subject) <= 300),
   constraint "an inquiry has a message" check (char_length(trim(message)) between 1 and 10000)
 );
 comment on table public.inquiries is 'Messages from the contact form.';
+comment on column public.inquiries.answered_by is 'Email address of the staff member who answered last. Null: not answered.';
+comment on column public.inquiries.answered_at is 'When staff answered last (inquiry_answers). Null: not answered.';
 alter table public.inquiries enable row level security;
 grant insert (name, email, phone, subject, message) on public.inquiries to anon, authenticated;
 grant select on public.inquiries to authenticated;

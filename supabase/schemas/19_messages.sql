@@ -25,26 +25,33 @@ create table public.outbox_messages (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   has_priority boolean not null default false,
+  is_verbatim boolean not null default false,
+  repeat_of uuid references public.outbox_messages (id) on delete set null,
   constraint "a message is sent once per event and channel" unique (order_id, kind, event_key, channel),
   constraint "a message goes by mail or as a text" check (channel in ('mail', 'text')),
   constraint "only waiting messages are retried" check ((next_attempt_at is not null) = (status = 'waiting')),
+  constraint "a verbatim message has words" check (not is_verbatim or body is not null or recipient = ''),
   constraint "a message status is known"
     check (status in ('waiting', 'sending', 'sent', 'failed', 'unsure', 'over_budget')),
-  constraint "a message is about an order, the newsletter or the shop"
-    check ((order_id is null) = (kind in ('newsletter_confirmation', 'prompts_paused', 'prompts_resumed', 'refund_to_approve'))),
+  constraint "a message is about an order, a reader, an inquiry or the shop"
+    check ((order_id is null) = (kind in ('newsletter_confirmation', 'inquiry_reply', 'prompts_paused', 'prompts_resumed', 'refund_to_approve'))),
   constraint "a kind of message is known" check (kind in (
     'order_received', 'order_paid', 'order_payment_held', 'order_payment_corrected', 'order_on_its_way', 'delivery_failed',
-    'order_delivered', 'order_refunded', 'order_cancelled', 'order_expired', 'newsletter_confirmation', 'prompts_paused', 'prompts_resumed', 'refund_to_approve'
+    'order_delivered', 'order_refunded', 'order_cancelled', 'order_expired', 'newsletter_confirmation', 'inquiry_reply',
+    'prompts_paused', 'prompts_resumed', 'refund_to_approve'
   ))
 );
 comment on table public.outbox_messages is
-  'Messages to customers and staff. sending: being handed over. unsure: may have been sent, so only staff send it again. over_budget: withheld by a limit or daily budget (problem says which) until the order is paid or staff send it. subject and body: of the last attempt.';
-comment on column public.outbox_messages.order_id is 'Null for newsletter mails and messages to staff.';
+  'Messages to customers and staff. sending: being handed over. unsure: may have been sent, so only staff send it again. over_budget: withheld by a limit or daily budget (problem says which) until the order is paid or staff send it. subject and body: of the last attempt, or those to send (is_verbatim).';
+comment on column public.outbox_messages.order_id is 'Null for newsletter mails, replies to inquiries and messages to staff.';
 comment on column public.outbox_messages.event_key is
-  'Event key: distinguishes messages of one kind and order. Empty, the id of the refund, or the number of payments that were taken back or of failed deliveries; of newsletter mails the subscription''s id; of messages to staff the id of the incident or the refund.';
+  'Event key: distinguishes messages of one kind and order. Empty, the id of the refund, or the number of payments that were taken back or of failed deliveries; of newsletter mails the subscription''s id; of replies the inquiry''s id; of messages to staff the id of the incident or the refund; of a repeated message of an order its own id.';
 comment on column public.outbox_messages.recipient is 'Email address, or phone as +254….';
 comment on column public.outbox_messages.gateway_reference is 'Id from the text message gateway.';
 comment on column public.outbox_messages.resent_by is 'Email address of the staff member who sent it again.';
+comment on column public.outbox_messages.is_verbatim is
+  'Whether subject and body are sent as they are, because staff wrote or confirmed them; otherwise the template is filled in when it is sent.';
+comment on column public.outbox_messages.repeat_of is 'The first message, whose text this one sends once more. Null: none.';
 comment on column public.outbox_messages.has_priority is
   'Whether the message may use the whole daily budget: its order was paid, or staff caused or sent it. Messages that visitors cause without paying may use half of it.';
 alter table public.outbox_messages enable row level security;
@@ -64,6 +71,8 @@ create index outbox_messages_by_part_of_their_text on public.outbox_messages
 create index outbox_messages_unpaid_of_recipient on public.outbox_messages (lower(recipient), kind, created_at)
   where not has_priority;
 create index outbox_messages_unpaid_by_time_of_sending on public.outbox_messages (channel, sending_since) where not has_priority;
+create index outbox_messages_that_repeat on public.outbox_messages (repeat_of) where repeat_of is not null;
+create index outbox_messages_of_inquiries on public.outbox_messages (event_key) where kind = 'inquiry_reply';
 create index outbox_messages_with_words on public.outbox_messages (created_at) where recipient <> '';
 create index outbox_messages_being_sent on public.outbox_messages (sending_since) where status = 'sending';
 
@@ -197,6 +206,26 @@ begin
 end
 $$;
 
+create function private.check_placeholders(written text, known text[]) returns void
+language plpgsql immutable set search_path = '' as $$
+declare
+  unknown text;
+begin
+  select named.word[1] into unknown
+  from regexp_matches(written, '\{([^{}]*)\}', 'g') as named (word)
+  where named.word[1] <> all (known)
+  limit 1;
+  if found then
+    perform private.refuse(400, 'placeholder_unknown', format('There is no placeholder {%s}', unknown));
+  end if;
+  -- Brackets that remain after all complete ones are removed.
+  if regexp_replace(regexp_replace(written, '\{[a-z_]+\}', '', 'g'), '\[[^][]*\]', '', 'g') ~ '[][{}]' then
+    perform private.refuse(400, 'brackets_unbalanced', 'A bracket is not closed, or stands within another');
+  end if;
+end
+$$;
+comment on function private.check_placeholders is 'Refuses a template with an unknown placeholder or unbalanced brackets.';
+
 create function private.check_message_template() returns trigger
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -211,7 +240,6 @@ declare
       'failure', 'link', 'receipt_link'
     ]
   end;
-  unknown text;
   missing text;
 begin
   if private.visible_length(new.body) = 0 or (new.channel = 'mail' and private.visible_length(new.subject) = 0) then
@@ -221,13 +249,8 @@ begin
   elsif new.subject ~ '[\n\r]' then
     perform private.refuse(400, 'subject_has_lines', 'A subject is one line');
   end if;
-  select named.word[1] into unknown
-  from regexp_matches(written, '\{([^{}]*)\}', 'g') as named (word)
-  where named.word[1] <> all (placeholders)
-  limit 1;
-  if found then
-    perform private.refuse(400, 'placeholder_unknown', format('There is no placeholder {%s}', unknown));
-  elsif is_newsletter then
+  perform private.check_placeholders(written, placeholders);
+  if is_newsletter then
     select wanted.word into missing
     from unnest(array['confirm_link', 'unsubscribe_link']) as wanted (word)
     where position('{' || wanted.word || '}' in new.body) = 0
@@ -236,10 +259,7 @@ begin
       perform private.refuse(400, 'placeholder_missing', format('This message needs {%s}', missing));
     end if;
   end if;
-  -- Brackets that remain after all complete ones are removed.
-  if regexp_replace(regexp_replace(written, '\{[a-z_]+\}', '', 'g'), '\[[^][]*\]', '', 'g') ~ '[][{}]' then
-    perform private.refuse(400, 'brackets_unbalanced', 'A bracket is not closed, or stands within another');
-  elsif tg_op = 'UPDATE' then
+  if tg_op = 'UPDATE' then
     new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
   end if;
   return new;

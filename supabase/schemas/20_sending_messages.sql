@@ -12,6 +12,11 @@ begin
     return jsonb_build_object('shop', shop, 'subscription_id', message_facts.event_key);
   elsif private.is_staff_message(message_facts.kind) then
     return jsonb_build_object('shop', shop) || private.staff_message_facts(message_facts.kind, message_facts.event_key);
+  elsif message_facts.kind = 'inquiry_reply' then
+    -- With the empty values of an order, for versions of the shop that fill in every message.
+    return jsonb_build_object(
+      'shop', shop, 'tracking_number', '', 'customer_name', '', 'delivery_fee', 0, 'total_amount', 0, 'items', '[]'::jsonb
+    );
   end if;
   return (select jsonb_build_object(
     'shop', shop,
@@ -48,12 +53,13 @@ begin
 end
 $$;
 comment on function private.message_facts is
-  'Values of a message''s placeholders. payment: the one that paid the order, or whose refund is the event_key. Newsletter mails: the shop and the subscription. Messages to staff: staff_message_facts.';
+  'Values of a message''s placeholders. payment: the one that paid the order, or whose refund is the event_key. Newsletter mails: the shop and the subscription. Messages to staff: staff_message_facts. Replies to inquiries: the shop.';
 
 create type public.leased_message as (
-  id uuid, lease uuid, kind text, channel text, recipient text, subject text, body text, facts jsonb
+  id uuid, lease uuid, kind text, channel text, recipient text, subject text, body text, facts jsonb, is_verbatim boolean
 );
-comment on type public.leased_message is 'subject and body: of the template. facts: the values of its placeholders (message_facts).';
+comment on type public.leased_message is
+  'subject and body: of the template, or, if is_verbatim, of the message itself. facts: the values of the placeholders (message_facts).';
 
 create function private.due_messages(channel text, most integer) returns setof uuid
 language plpgsql
@@ -110,14 +116,16 @@ begin
     where q.message_id = any (due)
     returning q.message_id, q.lease
   )
-  select m.id, taken.lease, m.kind, m.channel, m.recipient, worded.subject, worded.body,
-    private.message_facts(m.order_id, m.kind, m.event_key)
+  select m.id, taken.lease, m.kind, m.channel, m.recipient,
+    case when m.is_verbatim then m.subject else worded.subject end, case when m.is_verbatim then m.body else worded.body end,
+    private.message_facts(m.order_id, m.kind, m.event_key), m.is_verbatim
   from taken
   -- With an offset these stay lookups by key: a join could read all messages.
   cross join lateral (select * from public.outbox_messages as m where m.id = taken.message_id offset 0) as m
-  cross join lateral (
+  left join lateral (
     select * from public.message_templates as t where t.kind = m.kind and t.channel = m.channel offset 0
-  ) as worded;
+  ) as worded on true
+  where m.is_verbatim or worded.id is not null;
 end
 $$;
 comment on function public.lease_messages is
@@ -137,9 +145,7 @@ begin
   if not found or message.status <> 'waiting' then
     return null;
   end if;
-  if (message.order_id is not null and not private.is_message_true(message.order_id, message.kind))
-    or not private.is_staff_message_true(message.kind, message.event_key)
-  then
+  if not message.is_verbatim and not private.is_still_true(message) then
     -- Deleted, so that it is sent once it is true again.
     delete from public.outbox_messages as m where m.id = message.id;
     return null;
@@ -147,7 +153,7 @@ begin
   if message.give_up_at < now() then
     final_status := 'failed';
     reason := 'Given up after a day: ' || coalesce(message.problem, 'nothing could be sent in that time');
-  elsif not exists (
+  elsif not message.is_verbatim and not exists (
     select from public.message_templates as t where t.kind = message.kind and t.channel = message.channel and t.is_on
   ) then
     final_status := 'failed';
@@ -261,6 +267,73 @@ end
 $$;
 comment on function public.send_message_again is
   'For staff: sends a failed, unsure or over-budget message again, for another day and with the whole daily budget.';
+
+create function private.reason_not_to_repeat(message public.outbox_messages) returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  return case
+    when message.kind = 'newsletter_confirmation' then 'its links work once, and the shop keeps no copy of them'
+    when message.recipient = '' or message.body is null then 'its recipient and text were erased'
+    when message.status <> 'sent' then 'it was not sent yet'
+    when exists (
+      select from public.outbox_messages as m
+      where m.repeat_of = coalesce(message.repeat_of, message.id) and m.status in ('waiting', 'sending')
+    ) then 'it is being sent again already'
+  end;
+end
+$$;
+comment on function private.reason_not_to_repeat is 'Why a message cannot be sent once more, after "because". Null: it can.';
+
+create function public.check_repeat(message_id uuid) returns table (problem text, is_true boolean)
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.expect_staff();
+  return query
+    select private.reason_not_to_repeat(m), private.is_still_true(m) from public.outbox_messages as m where m.id = check_repeat.message_id;
+end
+$$;
+comment on function public.check_repeat is
+  'For staff: why a sent message cannot be sent once more (null: it can), and whether what it says is still true.';
+
+create function public.repeat_message(message_id uuid) returns public.outbox_messages
+language plpgsql security definer set search_path = '' as $$
+declare
+  first_id uuid;
+  sent public.outbox_messages;
+  new_id constant uuid := gen_random_uuid();
+  reason text;
+begin
+  perform private.expect_staff();
+  select coalesce(m.repeat_of, m.id) into first_id from public.outbox_messages as m where m.id = repeat_message.message_id;
+  -- Of two members who repeat it at once, the second one sees the first one's message.
+  perform from public.outbox_messages as m where m.id = first_id for update;
+  select * into sent from public.outbox_messages as m where m.id = repeat_message.message_id;
+  if not found then
+    perform private.refuse(404, 'message_not_found', 'This message does not exist any more');
+  end if;
+  reason := private.reason_not_to_repeat(sent);
+  if reason is not null then
+    perform private.refuse(409, 'message_not_to_repeat', format('This message cannot be sent again, because %s', reason));
+  elsif private.left_of_budget(sent.channel) = 0 then
+    perform private.refuse(409, 'message_budget_used_up', format(
+      'Today''s budget of %s is used up. Raise it under Settings, or send this tomorrow', sent.channel || 's'
+    ));
+  end if;
+  insert into public.outbox_messages (
+    id, order_id, kind, event_key, channel, recipient, order_number, tracking_number, customer_name, has_priority, is_verbatim,
+    subject, body, repeat_of, resent_by
+  ) values (
+    new_id, sent.order_id, sent.kind, case when sent.order_id is null then sent.event_key else new_id::text end, sent.channel,
+    sent.recipient, sent.order_number, sent.tracking_number, sent.customer_name, true, true, sent.subject, sent.body, first_id,
+    coalesce(private.email_of((select auth.uid())), 'the shop itself')
+  )
+  returning * into sent;
+  insert into private.outbox_queue (message_id, channel, due_at) values (sent.id, sent.channel, now());
+  return sent;
+end
+$$;
+comment on function public.repeat_message is
+  'For staff: sends the text of a sent message once more, as a new message that refers to the first (repeat_of), within the daily budget. The screen confirms it, with recipient and text.';
 
 create function public.send_withheld_messages(channel text default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -464,15 +537,24 @@ $$;
 comment on function private.is_message_true is
   'Whether the order still has the state that a message of this kind reports. Null without an order.';
 
+create function private.is_still_true(message public.outbox_messages) returns boolean
+language sql stable set search_path = '' as $$
+  select coalesce(
+    case when message.order_id is not null then private.is_message_true(message.order_id, message.kind)
+    else private.is_staff_message_true(message.kind, message.event_key) end, false
+  );
+$$;
+comment on function private.is_still_true is 'Whether a message still reports what is so. False if its order was deleted.';
+
 create function private.withdraw_messages(order_id uuid) returns void
 language sql set search_path = '' as $$
   delete from public.outbox_messages as m
-  where m.order_id = withdraw_messages.order_id and m.status = 'waiting' and m.attempts = 0
+  where m.order_id = withdraw_messages.order_id and m.status = 'waiting' and m.attempts = 0 and not m.is_verbatim
     and not private.is_message_true(m.order_id, m.kind);
 $$;
 comment on function private.withdraw_messages is
   'Deletes unsent messages that the order''s state no longer confirms; a later change queues them again.';
 
 -- Execution rights
-grant execute on function public.send_message_again, public.send_withheld_messages, public.message_budgets to authenticated, service_role;
+grant execute on function public.send_message_again, public.check_repeat, public.repeat_message, public.send_withheld_messages, public.message_budgets to authenticated, service_role;
 grant execute on function public.lease_messages, public.begin_message, public.finish_message to service_role;

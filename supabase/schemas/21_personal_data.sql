@@ -373,7 +373,10 @@ begin
       order by p.created_at
     ),
     'inquiries', array(
-      select to_jsonb(i) - 'id' - 'is_read'
+      select to_jsonb(i) - '{id,is_read,answered_by,answered_at}'::text[] || jsonb_build_object('answers', array(
+        select jsonb_build_object('by', a.way, 'body', a.body, 'answered_at', a.answered_at)
+        from public.inquiry_answers as a where a.inquiry_id = i.id order by a.answered_at
+      ))
       from public.inquiries as i
       where lower(i.email) = person.email or private.is_phone(i.phone, person.phone)
       order by i.created_at desc
@@ -384,7 +387,7 @@ begin
     ),
     'newsletter_mails', array(
       select private.describe_message(m)
-      from public.outbox_messages as m where m.order_id is null and lower(m.recipient) = person.email order by m.created_at
+      from public.outbox_messages as m where m.order_id is null and m.kind <> 'inquiry_reply' and lower(m.recipient) = person.email order by m.created_at
     ),
     -- Other phones and email addresses of the same customer, for separate requests.
     'also_used', array(

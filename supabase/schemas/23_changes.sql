@@ -83,7 +83,8 @@ with check (extension = 'broadcast' and not private and (select public.is_admin(
 alter publication supabase_realtime add table
   public.orders, public.inquiries, public.deliveries, public.payments, public.products, public.categories,
   public.store_settings, public.outbox_messages, public.message_templates, public.mpesa_transactions,
-  public.messages_to_check, public.statement_pulls, public.reconciliation_events, public.refunds, public.shop_texts, public.search_synonyms;
+  public.messages_to_check, public.statement_pulls, public.reconciliation_events, public.refunds, public.shop_texts, public.search_synonyms,
+  public.reply_templates;
 
 -- Triggers: one for each table and timing, which calls its steps in the order written here. Steps run as the owner. A change by a
 -- step fires its triggers before the next step begins. old is null for an inserted row, new for a deleted one.
@@ -404,16 +405,20 @@ create trigger deliveries_after_change after insert or update on public.deliveri
 
 -- Inquiries
 
-create function private.after_inquiry_insert() returns trigger
+create function private.after_inquiry_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  perform private.add_notice('inquiry', new.id::text);
+  if tg_op = 'INSERT' then
+    perform private.add_notice('inquiry', new.id::text);
+  else
+    perform private.forget_answers(old.id);
+  end if;
   return null;
 end
 $$;
 
-create trigger inquiries_after_insert after insert on public.inquiries
-  for each row execute function private.after_inquiry_insert();
+create trigger inquiries_after_change after insert or delete on public.inquiries
+  for each row execute function private.after_inquiry_change();
 
 -- Message templates
 

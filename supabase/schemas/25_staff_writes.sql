@@ -93,6 +93,10 @@ create trigger inquiries_by_staff before insert or update or delete on public.in
   when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
 create trigger push_subscriptions_by_staff before insert or update or delete on public.push_subscriptions for each statement
   when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
+create trigger inquiry_answers_by_staff before insert or update or delete on public.inquiry_answers for each statement
+  when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
+create trigger reply_templates_by_staff before insert or update or delete on public.reply_templates for each statement
+  when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
 create trigger prompt_pause_by_staff before insert or update or delete on private.prompt_pause for each statement
   when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
 

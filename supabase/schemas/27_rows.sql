@@ -218,6 +218,13 @@ Orders of that time may be unpaid, or paid by hand. The last messages of M-PESA:
 {staff_link}$text$)
 ) as template (kind, channel, subject, body);
 
+-- Texts from which staff begin a reply to an inquiry.
+insert into public.reply_templates (title, body) values
+  ('Which order is it?', 'Habari {first_name}, please send us your tracking number (it begins with JJ) or the phone you ordered with, and we look at once. {shop}, {shop_phone}'),
+  ('It is on its way', 'Habari {first_name}, your order[ {tracking}] is on its way. Our rider calls you on arrival. {shop}, {shop_phone}'),
+  ('Yes, we deliver there', 'Habari {first_name}, yes, we deliver to you. Order on our website or call us. In Nairobi it takes 15 to 60 minutes. {shop}, {shop_phone}'),
+  ('Sorry, we call you', 'Habari {first_name}, we are sorry about[ order {tracking} and] the trouble. We call you today to put it right. {shop}, {shop_phone}');
+
 -- The texts of the contact page.
 insert into public.shop_texts (slug, title, body, default_title, default_body)
 select slug, title, body, title, body

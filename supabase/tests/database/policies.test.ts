@@ -286,6 +286,17 @@ const matrix: MatrixRow[] = [
     deletes: service,
   },
   {
+    table: 'inquiry_answers',
+    row: 'of an inquiry',
+    where: `inquiry_id = '${id(1)}'`,
+    set: `body = 'Changed'`,
+    insert: `(inquiry_id, way, answered_by) values ('${id(1)}', 'elsewhere', 'staff@jani.example')`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
     table: 'push_subscriptions',
     row: 'of staff',
     where: `endpoint = 'https://push.example/staff'`,
@@ -308,6 +319,17 @@ const matrix: MatrixRow[] = [
     inserts: service,
     updates: service,
     deletes: service,
+  },
+  {
+    table: 'reply_templates',
+    row: 'any',
+    where: `title = 'It is on its way'`,
+    set: `title = 'On its way'`,
+    insert: `(title, body) values ('New', 'Habari {first_name}')`,
+    select: staff,
+    inserts: staff,
+    updates: staff,
+    deletes: staff,
   },
   {
     table: 'newsletter_subscriptions',
@@ -476,6 +498,8 @@ const procedures: Record<string, Person[]> = {
   search_inquiries: signedIn,
   mark_inquiry_read: signedIn,
   mark_all_inquiries_read: signedIn,
+  answer_inquiry: signedIn,
+  withdraw_answer: signedIn,
   begin_payment: service,
   record_push: service,
   settle_payment: service,
@@ -520,6 +544,8 @@ const procedures: Record<string, Person[]> = {
   statement_status: signedIn,
   search_messages: signedIn,
   send_message_again: signedIn,
+  check_repeat: signedIn,
+  repeat_message: signedIn,
   send_withheld_messages: signedIn,
   message_budgets: signedIn,
   lease_messages: service,
@@ -590,6 +616,7 @@ const writableColumns: Record<string, { insert?: string; update?: string }> = {
   },
   inquiries: { insert: 'email message name phone subject' },
   message_templates: { update: 'body is_on subject updated_at' },
+  reply_templates: { insert: 'body title', update: 'body title updated_at' },
   shop_texts: { update: 'body title updated_at' },
 };
 
@@ -683,6 +710,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into private.mpesa_settings (digest) values ('digest');
       insert into public.deliveries (id, order_id) values ('${id(1)}', '${id(3)}');
       insert into public.inquiries (id, name, email, message) values ('${id(1)}', 'Amina', 'a@b.example', 'Hello');
+      insert into public.inquiry_answers (inquiry_id, way, answered_by) values ('${id(1)}', 'elsewhere', 'staff@jani.example');
       insert into public.newsletter_subscriptions (id, email) values ('${id(1)}', 'a@b.example');
       insert into private.newsletter_tokens (token_hash, subscription_id, purpose) values ('a', '${id(1)}', 'confirm');
       insert into private.order_keys (idempotency_key, request_hash, order_id) values ('${id(1)}', 'hash', '${id(1)}');

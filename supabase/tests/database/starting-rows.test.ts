@@ -44,6 +44,7 @@ test('no other table has rows', async () => {
     'message_templates',
     'private.limits',
     'private.person_hash_key',
+    'reply_templates',
     'search_synonyms',
     'shop_texts',
     'store_settings',
@@ -63,6 +64,7 @@ test.each([
     'synonyms',
     `select to_jsonb(s) - '{id,created_at}'::text[] as row from public.search_synonyms as s order by s.word`,
   ],
+  ['reply templates', 'select t.title, t.body from public.reply_templates as t order by t.title'],
   [
     'buckets',
     `select to_jsonb(b) - '{created_at,updated_at}'::text[] as row from storage.buckets as b where b.id = 'product-images'`,

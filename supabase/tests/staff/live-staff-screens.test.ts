@@ -25,6 +25,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         'products',
         'reconciliation_events',
         'refunds',
+        'reply_templates',
         'search_synonyms',
         'shop_texts',
         'statement_pulls',

@@ -20,6 +20,8 @@ const storedArguments = {
   'assign_delivery.delivery_phone': 'required',
   'assign_delivery.delivery_vehicle': 'required',
   'assign_delivery.delivery_notes': 'optional',
+  'answer_inquiry.body': 'required',
+  'answer_inquiry.subject': 'required',
   'acknowledge_sent_twice.note': 'reason',
   'dismiss_message_to_check.note': 'reason',
   'move_on.delivery_person': 'required',
@@ -35,10 +37,10 @@ const storedArguments = {
 } as const;
 /** Arguments that are compared, or of which only known values are stored. */
 const comparedArguments = new Set(
-  `access_key access_keys auth_secret brand category channel decision due endpoint expected_payment_status expected_status expected_step failure_reason identifier kind kinds p256dh payment
-   phone_last_four product_slug receipt refund_receipt resolution rider search seen_receipt sort status step token tracking_number`.split(
-    /\s+/,
-  ),
+  `access_key access_keys auth_secret brand category channel decision due endpoint expected_payment_status
+   expected_status expected_step failure_reason identifier kind kinds p256dh payment phone_last_four
+   product_slug receipt refund_receipt resolution rider search seen_receipt sort status step token
+   tracking_number way`.split(/\s+/),
 );
 
 describe.each(testDatabases())('on %s', (kind) => {
@@ -145,6 +147,26 @@ describe.each(testDatabases())('on %s', (kind) => {
     // `move_on` reads a rider by the same function.
     const check = (values: (string | null)[]) => readRows('select private.check_rider($1, $2, $3)', values);
     await expectRefusal(check([null, '0712', 'Bike']), 400, 'delivery_person_missing');
+  });
+
+  test.each(invisible)('of answers to inquiries: %j', async (text) => {
+    const answer = async (given: Record<string, string>) => {
+      const [inquiry] = await readRows<{ id: string; answered_at: string | null }>(
+        'select id, answered_at::text from public.inquiries limit 1',
+      );
+      return asStaff('answer_inquiry', {
+        inquiry_id: inquiry?.id,
+        seen_answered_at: inquiry?.answered_at,
+        way: 'mail',
+        body: 'Karibu',
+        subject: 'Re: Hi',
+        ...given,
+      });
+    };
+    await expectRefusal(answer({ body: text }), 400, 'reply_empty');
+    await expectRefusal(answer({ subject: text }), 400, 'subject_invalid');
+    await answer({ way: 'elsewhere', body: text });
+    expect(await readRows('select distinct body from public.inquiry_answers')).toEqual([{ body: null }]);
   });
 
   test('of decisions and refunds, which one function reads', async () => {

@@ -44,7 +44,7 @@ export default function CustomerDataPage() {
     <div className="grid max-w-4xl grid-cols-[minmax(0,1fr)] gap-6">
       <div>
         <p className="text-sm">
-          <Link to="/admin/settings" className="tap font-semibold underline">
+          <Link to="/admin/settings?section=data" className="tap font-semibold underline">
             Settings
           </Link>
         </p>

@@ -17,7 +17,7 @@ export function WithheldNotice() {
         <>
           {' '}
           or{' '}
-          <Link to="/admin/settings" className="tap font-semibold underline">
+          <Link to="/admin/settings?section=messages" className="tap font-semibold underline">
             raise the budget
           </Link>
         </>

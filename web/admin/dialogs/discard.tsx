@@ -1,11 +1,27 @@
-// Asks in the footer of a dialog before unsaved changes are discarded.
+// Asks in the footer of a dialog before unsaved changes, or the row itself, are discarded.
 import { useEffect, useId, useRef } from 'react';
 import { Button } from '../../ui/button.tsx';
 
-export function Discard({ onStay, onLeave }: { onStay(): void; onLeave(): void }) {
-  const stay = useRef<HTMLButtonElement>(null);
+interface DiscardProps {
+  question?: string;
+  stay?: string;
+  leave?: string;
+  isBusy?: boolean;
+  onStay(): void;
+  onLeave(): void;
+}
+
+export function Discard({
+  question = 'Discard unsaved changes?',
+  stay = 'Keep editing',
+  leave = 'Discard',
+  isBusy = false,
+  onStay,
+  onLeave,
+}: DiscardProps) {
+  const first = useRef<HTMLButtonElement>(null);
   const id = useId();
-  useEffect(() => stay.current?.focus(), []);
+  useEffect(() => first.current?.focus(), []);
   return (
     <div
       role="alertdialog"
@@ -13,14 +29,14 @@ export function Discard({ onStay, onLeave }: { onStay(): void; onLeave(): void }
       className="flex flex-wrap items-center justify-between gap-x-5 gap-y-3"
     >
       <p id={id} className="font-bold">
-        Discard unsaved changes?
+        {question}
       </p>
       <div className="flex flex-wrap gap-3">
-        <Button ref={stay} tone="quiet" onClick={onStay}>
-          Keep editing
+        <Button ref={first} tone="quiet" onClick={onStay}>
+          {stay}
         </Button>
-        <Button tone="danger" onClick={onLeave}>
-          Discard
+        <Button tone="danger" isBusy={isBusy} onClick={onLeave}>
+          {leave}
         </Button>
       </div>
     </div>

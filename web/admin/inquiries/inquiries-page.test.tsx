@@ -1,7 +1,8 @@
-// Staff find inquiries and mark them as read, also while others write and read.
+// Staff find inquiries, mark them as read and answer them, also while others write, read and answer.
 import { randomUUID } from 'node:crypto';
 import { screen, waitFor, within } from '@testing-library/dom';
 import { beforeEach, expect, test } from 'vitest';
+import { placeOrder } from '../../../e2e/placed-orders.ts';
 import { asOwner } from '../../../e2e/staff-member.ts';
 import { interceptNext, type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 
@@ -100,4 +101,192 @@ test.each(['nonsense', randomUUID()])('shows that no inquiry has the id of the U
   await openScreen(`/admin/inquiries?view=${id}`);
   const dialog = within(await screen.findByRole('dialog'));
   await dialog.findByText('There is no such inquiry. The address may be mistyped.');
+});
+
+interface StoredMessage {
+  channel: string;
+  recipient: string;
+  subject: string | null;
+  body: string;
+}
+const inquiryOf = async (name: string) => {
+  const [inquiry] = await readRows<{ id: string; answered_at: string | null; answered_by: string | null }>(
+    `inquiries?name=eq.${encodeURIComponent(name)}&select=id,answered_at,answered_by`,
+  );
+  if (!inquiry) throw new Error(`no inquiry of ${name}`);
+  return inquiry;
+};
+const repliesTo = async (name: string) =>
+  readRows<StoredMessage>(
+    `outbox_messages?kind=eq.inquiry_reply&event_key=eq.${(await inquiryOf(name)).id}&select=channel,recipient,subject,body`,
+  );
+/** Opens an inquiry with the form of its reply. */
+async function beginReply({ press }: OpenScreen, name: string) {
+  await press(await viewButton(name));
+  const dialog = within(await screen.findByRole('dialog', { name: `Inquiry from ${name}` }));
+  await press(await dialog.findByRole('button', { name: 'Reply' }));
+  return dialog;
+}
+async function type({ user }: OpenScreen, field: HTMLElement, text: string): Promise<void> {
+  await user.clear(field);
+  await user.click(field);
+  await user.paste(text);
+}
+
+test('the list shows the first words of the message, its tracking number as a link, and who answered', async () => {
+  await makeInquiry('Otieno', { message: 'Where is\nmy order jj 20261121 1234? <b>Please</b>' });
+  await send('rpc/answer_inquiry', {
+    inquiry_id: (await inquiryOf('Otieno')).id,
+    way: 'elsewhere',
+    body: '',
+  });
+  await openScreen('/admin/inquiries', { on: 'phone' });
+  const row = await rowOf('Otieno');
+  await row.findByText(/^Where is my order/);
+  row.getByText(/<b>Please<\/b>/);
+  expect(row.getByRole('link', { name: 'jj 20261121 1234' }).getAttribute('href')).toBe(
+    '/admin/orders/JJ-20261121-1234',
+  );
+  row.getByText('the shop itself');
+  row.getByText('Read');
+});
+
+test('a tracking number in a message opens its order', async () => {
+  const { id, order_number, tracking_number } = await placeOrder(shop, 'Asks for it', '0712345679');
+  await makeInquiry('Asks for it', { message: `${tracking_number}, please` });
+  const { press, user, address } = await openScreen('/admin/inquiries');
+  await press(await viewButton('Asks for it'));
+  const dialog = within(await screen.findByRole('dialog'));
+  await user.click(await dialog.findByRole('link', { name: tracking_number }));
+  await screen.findByRole('dialog', { name: new RegExp(order_number) });
+  await waitFor(() => expect(address()).toBe(`/admin/orders/${id}`));
+});
+
+test('a reply by SMS begins with a template, shows its price, is sent once and can be undone', async () => {
+  await makeInquiry('Wambui Njau', {
+    phone: '0712 345 678',
+    message: 'Where is JJ-20261121-4321?',
+  });
+  const opened = await openScreen('/admin/inquiries');
+  const dialog = await beginReply(opened, 'Wambui Njau');
+  await opened.press(dialog.getByRole('radio', { name: /^SMS/ }));
+  expect(dialog.queryByRole('textbox', { name: 'Subject' })).toBeNull();
+  const picker = await dialog.findByRole('combobox', { name: 'Begin with a template' });
+  await opened.user.selectOptions(picker, 'It is on its way');
+  const field = dialog.getByRole('textbox', { name: 'Reply' });
+  expect((field as HTMLTextAreaElement).value).toMatch(
+    /^Habari Wambui, your order JJ-20261121-4321 is on its way\./,
+  );
+  await type(opened, field, 'a'.repeat(161));
+  dialog.getByText('161 of 160 characters: charged as 2 SMS');
+  await type(opened, field, 'Karibu “Wanjirũ”');
+  dialog.getByText('Sent as: Karibu "Wanjiru"');
+  await opened.user.dblClick(dialog.getByRole('button', { name: 'Send SMS' }));
+  const answers = within(await dialog.findByRole('region', { name: 'Answers' }));
+  await answers.findByText('Karibu "Wanjiru"');
+  await answers.findByText('Waiting');
+  expect(await repliesTo('Wambui Njau')).toEqual([
+    { channel: 'text', recipient: '+254712345678', subject: null, body: 'Karibu "Wanjiru"' },
+  ]);
+  answers.getByText('you');
+
+  await opened.press(await screen.findByRole('button', { name: /^Undo Wambui Njau: SMS/ }));
+  await waitFor(() => expect(dialog.queryByRole('region', { name: 'Answers' })).toBeNull());
+  expect(await repliesTo('Wambui Njau')).toEqual([]);
+  expect(((await dialog.findByRole('textbox', { name: 'Reply' })) as HTMLTextAreaElement).value).toBe(
+    'Karibu “Wanjirũ”',
+  );
+});
+
+test('a reply by email needs words and a subject, and without a mobile number there is no SMS', async () => {
+  await makeInquiry('Kiprono', { phone: 'office', subject: 'A party' });
+  const opened = await openScreen('/admin/inquiries');
+  const dialog = await beginReply(opened, 'Kiprono');
+  expect(dialog.queryByRole('radio', { name: /^SMS/ })).toBeNull();
+  const subject = dialog.getByRole('textbox', { name: 'Subject' });
+  expect((subject as HTMLInputElement).value).toBe('Re: A party');
+  await type(opened, subject, ' ');
+  await opened.press(dialog.getByRole('button', { name: 'Send email' }));
+  await dialog.findByText('Please write a reply');
+  dialog.getByText('A mail needs a subject');
+  await type(opened, subject, 'Your party');
+  const field = dialog.getByRole('textbox', { name: 'Reply' });
+  await type(opened, field, 'Habari {first_name}');
+  await opened.press(dialog.getByRole('button', { name: 'Send email' }));
+  await dialog.findByText('A placeholder is not filled in');
+  await type(opened, field, 'Karibu');
+  await opened.press(dialog.getByRole('button', { name: 'Send email' }));
+  await within(await dialog.findByRole('region', { name: 'Answers' })).findByText('Karibu');
+  expect(await repliesTo('Kiprono')).toEqual([
+    { channel: 'mail', recipient: 'somebody@mail.example', subject: 'Your party', body: 'Karibu' },
+  ]);
+});
+
+test('of two members who answer, the second one reads the other answer before sending', async () => {
+  await makeInquiry('Mutua');
+  const opened = await openScreen('/admin/inquiries');
+  const dialog = await beginReply(opened, 'Mutua');
+  await type(opened, dialog.getByRole('textbox', { name: 'Reply' }), 'Mine');
+  const { id } = await inquiryOf('Mutua');
+  interceptNext('/rpc/answer_inquiry', async (go) => {
+    await send('rpc/answer_inquiry', { inquiry_id: id, way: 'mail', subject: 'Re', body: 'Theirs' });
+    return go();
+  });
+  await opened.press(dialog.getByRole('button', { name: 'Send email' }));
+  await dialog.findByText(/answered this in the meantime\. Nothing of yours was sent/);
+  await within(await dialog.findByRole('region', { name: 'Answers' })).findByText('Theirs');
+  expect((await repliesTo('Mutua')).map(({ body }) => body)).toEqual(['Theirs']);
+  expect(dialog.getByRole('button', { name: 'Send email' }).hasAttribute('disabled')).toBe(true);
+  await opened.press(dialog.getByRole('button', { name: 'Reply all the same' }));
+  await opened.press(dialog.getByRole('button', { name: 'Send email' }));
+  await waitFor(async () =>
+    expect((await repliesTo('Mutua')).map(({ body }) => body).sort()).toEqual(['Mine', 'Theirs']),
+  );
+});
+
+test('a reply whose answer was lost is sent once', async () => {
+  await makeInquiry('Atieno');
+  const opened = await openScreen('/admin/inquiries');
+  const dialog = await beginReply(opened, 'Atieno');
+  await type(opened, dialog.getByRole('textbox', { name: 'Reply' }), 'Karibu');
+  interceptNext('/rpc/answer_inquiry', async (go) => {
+    await go();
+    return new Response('', { status: 502 });
+  });
+  await opened.press(dialog.getByRole('button', { name: 'Send email' }));
+  await within(await dialog.findByRole('region', { name: 'Answers' })).findByText('Karibu');
+  await screen.findByRole('button', { name: /^Undo Atieno: Email/ });
+  expect(await repliesTo('Atieno')).toHaveLength(1);
+});
+
+test('a reply that is not sent yet survives closing the inquiry, and is discarded only after a question', async () => {
+  await makeInquiry('Naliaka');
+  const opened = await openScreen('/admin/inquiries');
+  const dialog = await beginReply(opened, 'Naliaka');
+  await type(opened, dialog.getByRole('textbox', { name: 'Reply' }), 'Half a ');
+  await opened.press(dialog.getByRole('button', { name: 'Finish later' }));
+  await waitFor(() => expect(screen.queryByRole('dialog')).toBeNull());
+  await opened.press(await viewButton('Naliaka'));
+  const again = within(await screen.findByRole('dialog'));
+  expect(((await again.findByRole('textbox', { name: 'Reply' })) as HTMLTextAreaElement).value).toBe(
+    'Half a ',
+  );
+  await opened.press(again.getByRole('button', { name: 'Discard' }));
+  await opened.press(within(again.getByRole('alertdialog')).getByRole('button', { name: 'Discard' }));
+  await again.findByRole('button', { name: 'Reply' });
+  await again.findByRole('button', { name: 'Mark as Read' });
+});
+
+test('an inquiry that was answered by phone is marked so, with a note for colleagues', async () => {
+  await makeInquiry('Barasa');
+  const opened = await openScreen('/admin/inquiries');
+  const dialog = await beginReply(opened, 'Barasa');
+  await opened.press(dialog.getByRole('radio', { name: /^Answered elsewhere/ }));
+  await type(opened, dialog.getByRole('textbox', { name: /^What was said/ }), 'Called him');
+  await opened.press(dialog.getByRole('button', { name: 'Mark as answered' }));
+  const answers = within(await dialog.findByRole('region', { name: 'Answers' }));
+  await answers.findByText('Called him');
+  answers.getByText(/by phone or chat$/);
+  expect(await repliesTo('Barasa')).toEqual([]);
+  expect((await inquiryOf('Barasa')).answered_by).toBe(opened.account.email);
 });

@@ -8,15 +8,35 @@ import type { Column } from '../list/row-list.tsx';
 import { Age } from '../ui/age.tsx';
 import { mailTo } from '../ui/contact-link.tsx';
 import { formatDate, formatForFile } from '../ui/dates.ts';
+import { LinkedText } from '../ui/linked-text.tsx';
+import { StaffName } from '../ui/staff-name.tsx';
 import type { Inquiry } from './inquiry-queries.ts';
 import type { useMarkRead } from './use-mark-read.ts';
 
-export const subjectOf = ({ subject }: Inquiry): string => subject?.trim() || 'No subject';
+export const subjectOf = ({ subject }: Pick<Inquiry, 'subject'>): string => subject?.trim() || 'No subject';
 
 export const ReadBadge = ({ isRead, isSmall = false }: { isRead: boolean; isSmall?: boolean }) => (
   <Badge tone={isRead ? 'grey' : 'blue'} isSmall={isSmall}>
     {isRead ? 'Read' : 'Unread'}
   </Badge>
+);
+
+/** Who answered last. */
+function AnsweredBy({ inquiry: { answered_by } }: { inquiry: Inquiry }) {
+  if (answered_by === null) return null;
+  return (
+    <span className="text-sm whitespace-nowrap text-ink-soft">
+      Answered by <StaffName email={answered_by} />
+    </span>
+  );
+}
+
+/** Of a message, more than a list has room for. */
+const firstWords = 300;
+
+/** The first words of a message, in one line. */
+const Words = ({ message }: Pick<Inquiry, 'message'>) => (
+  <LinkedText text={message.slice(0, firstWords).replace(/\s+/g, ' ').trim()} />
 );
 
 export function inquiryColumns({ mark, isMarking }: ReturnType<typeof useMarkRead>): Column<Inquiry>[] {
@@ -46,10 +66,15 @@ export function inquiryColumns({ mark, isMarking }: ReturnType<typeof useMarkRea
     {
       title: 'Subject',
       show: (inquiry) => (
-        <span
-          className={`line-clamp-2 max-w-80 wrap-anywhere ${inquiry.subject?.trim() ? '' : 'text-ink-soft'} ${inquiry.is_read ? '' : 'font-semibold'}`}
-        >
-          {subjectOf(inquiry)}
+        <span className="grid w-full min-w-56">
+          <span
+            className={`line-clamp-1 wrap-anywhere ${inquiry.subject?.trim() ? '' : 'text-ink-soft'} ${inquiry.is_read ? '' : 'font-semibold'}`}
+          >
+            {subjectOf(inquiry)}
+          </span>
+          <span className="line-clamp-1 wrap-anywhere text-ink-soft">
+            <Words message={inquiry.message} />
+          </span>
         </span>
       ),
     },
@@ -61,7 +86,15 @@ export function inquiryColumns({ mark, isMarking }: ReturnType<typeof useMarkRea
         </time>
       ),
     },
-    { title: 'Status', show: ({ is_read }) => <ReadBadge isRead={is_read} /> },
+    {
+      title: 'Status',
+      show: (inquiry) => (
+        <span className="grid justify-items-start gap-0.5">
+          <ReadBadge isRead={inquiry.is_read} />
+          <AnsweredBy inquiry={inquiry} />
+        </span>
+      ),
+    },
     {
       title: 'Actions',
       show: (inquiry) => (
@@ -94,7 +127,7 @@ export function InquiryRow({
   const { name, email, created_at, is_read } = inquiry;
   return (
     <div className="grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-3 sm:gap-x-6">
-      <div className="min-w-0 text-sm leading-5.5">
+      <div className="min-w-0 py-1 text-sm leading-5.5">
         <p className="flex items-center gap-2">
           <span className={`truncate ${is_read ? '' : 'font-bold'}`}>{name}</span>
           <Age at={created_at} />
@@ -104,8 +137,12 @@ export function InquiryRow({
         >
           {subjectOf(inquiry)}
         </p>
+        <p className="line-clamp-2 wrap-anywhere text-ink-soft md:line-clamp-1">
+          <Words message={inquiry.message} />
+        </p>
         <p className="flex items-center gap-2">
           <ReadBadge isRead={is_read} isSmall />
+          <AnsweredBy inquiry={inquiry} />
           <a href={mailTo(email)} className="truncate py-0.5 text-ink-soft underline">
             {email}
           </a>
@@ -145,4 +182,6 @@ export const exportColumns: CsvColumn<Inquiry>[] = [
   { title: 'Message', value: ({ message }) => message },
   { title: 'Received (Nairobi time)', value: ({ created_at }) => formatForFile(created_at) },
   { title: 'Status', value: ({ is_read }) => (is_read ? 'Read' : 'Unread') },
+  { title: 'Answered by', value: ({ answered_by }) => answered_by },
+  { title: 'Answered (Nairobi time)', value: ({ answered_at }) => formatForFile(answered_at) },
 ];

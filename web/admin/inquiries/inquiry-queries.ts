@@ -47,6 +47,53 @@ export function useInquiry(id: string) {
   });
 }
 
+/** The answers to an inquiry, the first one first. */
+export function useAnswers(inquiryId: string) {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['inquiries', 'answers', inquiryId],
+    queryFn: async ({ signal }) =>
+      dataOf(
+        await tables
+          .from('inquiry_answers')
+          .select('*')
+          .eq('inquiry_id', inquiryId)
+          .order('answered_at')
+          .abortSignal(signal),
+      ),
+  });
+}
+export type InquiryAnswer = NonNullable<ReturnType<typeof useAnswers>['data']>[number];
+
+/** The messages of an inquiry's answers, and their repetitions. */
+export function useAnswerMessages(inquiryId: string) {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['messages', 'of inquiry', inquiryId],
+    queryFn: async ({ signal }) =>
+      dataOf(
+        await tables
+          .from('outbox_messages')
+          .select('id, status, problem, repeat_of, resent_by, created_at')
+          .eq('kind', 'inquiry_reply')
+          .eq('event_key', inquiryId)
+          .order('created_at')
+          .abortSignal(signal),
+      ),
+  });
+}
+export type AnswerMessage = NonNullable<ReturnType<typeof useAnswerMessages>['data']>[number];
+
+export function useReplyTemplates() {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['templates', 'replies'],
+    queryFn: async ({ signal }) =>
+      dataOf(await tables.from('reply_templates').select('*').order('title').abortSignal(signal)),
+  });
+}
+export type ReplyTemplate = NonNullable<ReturnType<typeof useReplyTemplates>['data']>[number];
+
 export interface Unread {
   count: number;
   /** Time of the newest counted inquiry. */

@@ -67,10 +67,14 @@ export function useListFilters<Values extends { [Name in keyof Values]: string }
 export function useTypedSearch(searched: string, search: (text: string) => void) {
   const [typed, setTyped] = useState(searched);
   const lastSearch = useRef(searched);
+  // Searches of this box that the URL does not show yet: on a slow device more was typed since.
+  const sent = useRef<string[]>([]);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => {
+    const own = sent.current.indexOf(searched);
+    sent.current.splice(0, own + 1);
     // Changed from outside: the Back button, or 'Clear'.
-    if (searched !== lastSearch.current) {
+    if (own === -1 && searched !== lastSearch.current) {
       lastSearch.current = searched;
       setTyped(searched);
     }
@@ -81,6 +85,7 @@ export function useTypedSearch(searched: string, search: (text: string) => void)
     clearTimeout(timer.current);
     if (text.trim() === lastSearch.current) return;
     lastSearch.current = text.trim();
+    sent.current.push(lastSearch.current);
     search(lastSearch.current);
   };
   // After the delay the other filters may have changed.

@@ -20,6 +20,7 @@ const shownIn = {
   notices: ['notices'],
   outbox_messages: ['messages'],
   message_templates: ['templates'],
+  reply_templates: ['templates'],
   mpesa_transactions: ['reconciliation', 'orders'],
   reconciliation_events: ['reconciliation'],
   messages_to_check: ['reconciliation', 'dashboard'],

@@ -1,4 +1,5 @@
 // The details of a message: text, recipient and state. Open while the URL has `?view=<id>`.
+import { useState } from 'react';
 import { Link } from 'react-router';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';
@@ -13,9 +14,12 @@ import { DialogLoadState } from '../dialogs/dialog-load-state.tsx';
 import { useDialogParameter } from '../dialogs/use-dialog-parameter.ts';
 import { formatDateTime } from '../ui/dates.ts';
 import { Fact } from '../ui/fact.tsx';
+import { LinkedText } from '../ui/linked-text.tsx';
+import { StaffName } from '../ui/staff-name.tsx';
 import { canSend, MessageBadge, sendLabel } from './message-columns.tsx';
-import { type Message, useMessage, type useSendAgain } from './message-queries.ts';
-import { channelLabel, kindLabel } from './message-texts.ts';
+import { type Message, useMessage, useRepetitions, type useSendAgain } from './message-queries.ts';
+import { channelLabel, kindLabel, messageState } from './message-texts.ts';
+import { RepeatDialog } from './repeat-dialog.tsx';
 
 type SendAgain = ReturnType<typeof useSendAgain>;
 
@@ -42,7 +46,9 @@ interface WholeProps {
 }
 
 function Whole({ message, again: { send, isSending }, onClose }: WholeProps) {
-  const { kind, channel, recipient, customer_name, order_id, order_number, subject, body } = message;
+  const { kind, channel, recipient, customer_name, order_id, order_number, event_key, subject, body } =
+    message;
+  const [isRepeating, setRepeating] = useState(false);
   return (
     <>
       <DialogHeading
@@ -74,11 +80,22 @@ function Whole({ message, again: { send, isSending }, onClose }: WholeProps) {
                 </Link>
               </Fact>
             )}
-            {subject ? <Fact term="Subject">{subject}</Fact> : null}
+            {kind === 'inquiry_reply' ? (
+              <Fact term="Inquiry">
+                <Link to={`/admin/inquiries?view=${event_key}`} className="tap font-semibold underline">
+                  Open the inquiry
+                </Link>
+              </Fact>
+            ) : null}
+            {subject ? (
+              <Fact term="Subject">
+                <LinkedText text={subject} />
+              </Fact>
+            ) : null}
             <Fact term="Message">
               {body ? (
                 <span className="block rounded-md bg-paper-deep px-4 py-3 break-words whitespace-pre-wrap">
-                  {body}
+                  <LinkedText text={body} />
                 </span>
               ) : (
                 'The text is written when the message is sent'
@@ -86,8 +103,13 @@ function Whole({ message, again: { send, isSending }, onClose }: WholeProps) {
             </Fact>
             <Fact term="Attempts">
               {message.attempts === 0 ? 'None yet' : message.attempts.toLocaleString('en-KE')}
-              {message.resent_by ? `, sent again by ${message.resent_by}` : ''}
+              {message.resent_by ? (
+                <>
+                  , sent again by <StaffName email={message.resent_by} />
+                </>
+              ) : null}
             </Fact>
+            <Repetitions message={message} />
             {message.gateway_reference ? (
               <Fact term="Number at the gateway">{message.gateway_reference}</Fact>
             ) : null}
@@ -99,6 +121,11 @@ function Whole({ message, again: { send, isSending }, onClose }: WholeProps) {
           <Button tone="quiet" onClick={onClose}>
             Close
           </Button>
+          {message.status === 'sent' ? (
+            <Button tone="quiet" onClick={() => setRepeating(true)} aria-haspopup="dialog">
+              Send again...
+            </Button>
+          ) : null}
           {canSend(message) ? (
             <Button isBusy={isSending(message)} onClick={() => send(message)}>
               {sendLabel(message)}
@@ -106,7 +133,40 @@ function Whole({ message, again: { send, isSending }, onClose }: WholeProps) {
           ) : null}
         </div>
       </DialogFooter>
+      <RepeatDialog message={message} isOpen={isRepeating} onClose={() => setRepeating(false)} />
     </>
+  );
+}
+
+/** The other messages with the same text: the first, and those that repeat it. */
+function Repetitions({ message: { id, repeat_of } }: { message: Message }) {
+  const others = (useRepetitions(repeat_of ?? id) ?? []).filter((each) => each.id !== id);
+  if (repeat_of === null && others.length === 0) return null;
+  return (
+    <Fact term="Sent more than once">
+      <ul className="grid gap-1">
+        {repeat_of === null ? null : (
+          <li>
+            <Link to={`/admin/messages?view=${repeat_of}`} className="tap underline">
+              The first message
+            </Link>
+          </li>
+        )}
+        {others.map(({ id: other, status, resent_by, created_at }) => (
+          <li key={other}>
+            <Link to={`/admin/messages?view=${other}`} className="tap underline">
+              {formatDateTime(created_at)}
+            </Link>
+            , {messageState(status)[0].toLowerCase()}
+            {resent_by ? (
+              <>
+                , by <StaffName email={resent_by} />
+              </>
+            ) : null}
+          </li>
+        ))}
+      </ul>
+    </Fact>
   );
 }
 

@@ -102,6 +102,48 @@ export function useSendAgain() {
   };
 }
 
+/** Whether a sent message can be sent once more, and whether what it says is still true. */
+export function useRepeatCheck(id: string, isAsked: boolean) {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['messages', 'repeat check', id],
+    queryFn: async ({ signal }) =>
+      dataOf(await tables.rpc('check_repeat', { message_id: id }).abortSignal(signal))[0] ?? null,
+    enabled: isAsked,
+    staleTime: 0,
+  });
+}
+
+/** The messages that repeat one, the first one first. */
+export function useRepetitions(firstId: string) {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['messages', 'repetitions', firstId],
+    queryFn: async ({ signal }) =>
+      dataOf(
+        await tables
+          .from('outbox_messages')
+          .select('id, status, resent_by, created_at')
+          .eq('repeat_of', firstId)
+          .order('created_at')
+          .abortSignal(signal),
+      ),
+  }).data;
+}
+
+/** @param onSent called once it is queued */
+export function useRepeat(onSent: () => void) {
+  const { tables } = useMember().staff;
+  return useSave({
+    write: async ({ id }: Message) => dataOf(await tables.rpc('repeat_message', { message_id: id })),
+    success: 'The message is on its way again',
+    failure: 'Failed to send the message',
+    isUnsafeToRepeat: true,
+    refresh: ['messages'],
+    onSuccess: onSent,
+  });
+}
+
 /** Sends all withheld messages, as far as today's budgets allow; the input is a channel, or '' for both. */
 export function useSendWithheld() {
   const { tables } = useMember().staff;

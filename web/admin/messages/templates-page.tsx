@@ -1,4 +1,4 @@
-// The templates of all messages: each kind as an e-mail and as a text.
+// The templates of all messages: each kind as an e-mail and as a text, and the replies to inquiries.
 import { Link } from 'react-router';
 import { messageKinds } from '../../../domain/customer-message.ts';
 import { textLength } from '../../../domain/text-message.ts';
@@ -12,6 +12,7 @@ import { ScreenLoadState } from '../ui/load-states.tsx';
 import type { Route } from './+types/templates-page.ts';
 import { type Template, useTemplates } from './message-queries.ts';
 import { channelLabel, channelLabels, kindLabel } from './message-texts.ts';
+import { ReplyTemplates } from './reply-templates.tsx';
 import { TemplateDialog } from './template-dialog.tsx';
 import { useExample } from './use-example.ts';
 
@@ -34,16 +35,20 @@ export default function TemplatesPage() {
         </p>
       </div>
       {templates ? (
-        keysOf(messageKinds).map((kind) => (
-          <Card key={kind} title={kindLabel(kind)}>
-            <div className="grid gap-4 xl:grid-cols-2 [&>:only-child]:col-span-full">
-              {keysOf(channelLabels).map((channel) => {
-                const template = templates.find((each) => each.kind === kind && each.channel === channel);
-                return template ? <Shown key={channel} template={template} /> : null;
-              })}
-            </div>
-          </Card>
-        ))
+        keysOf(messageKinds).map((kind) =>
+          kind === 'inquiry_reply' ? (
+            <ReplyTemplates key={kind} />
+          ) : (
+            <Card key={kind} title={kindLabel(kind)}>
+              <div className="grid gap-4 xl:grid-cols-2 [&>:only-child]:col-span-full">
+                {keysOf(channelLabels).map((channel) => {
+                  const template = templates.find((each) => each.kind === kind && each.channel === channel);
+                  return template ? <Shown key={channel} template={template} /> : null;
+                })}
+              </div>
+            </Card>
+          ),
+        )
       ) : (
         <ScreenLoadState noun="templates" queries={[query]} />
       )}

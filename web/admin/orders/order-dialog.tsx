@@ -1,7 +1,7 @@
 // The details of an order, above the list. Open while the URL names an order.
 
 import { type ReactNode, useId } from 'react';
-import { Link } from 'react-router';
+import { Link, Navigate, useLocation } from 'react-router';
 import { chargeCents, formatKes, shownAmount } from '../../../domain/money.ts';
 import { formatPhone, msisdn } from '../../../domain/phone.ts';
 import type { OrderStatus } from '../../../supabase/types.ts';
@@ -47,6 +47,9 @@ export function OrderDialog({ id, onClose }: { id: string | null; onClose(): voi
 
 function Order({ id, onClose }: { id: string; onClose(): void }) {
   const { data: order, error, isFetching, refetch } = useOrder(id);
+  const { state } = useLocation();
+  // It was opened by its tracking number.
+  if (order && order.id !== id) return <Navigate to={`/admin/orders/${order.id}`} replace state={state} />;
   if (order) return <Whole order={order} isOutdated={error !== null} />;
   if (order === null) {
     return (

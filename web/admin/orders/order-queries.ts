@@ -1,6 +1,7 @@
 // Queries of the orders screen and their keys.
 
 import { useQuery } from '@tanstack/react-query';
+import { isTrackingNumber } from '../../../domain/tracking-number.ts';
 import type { OrderPaymentStatus, OrderStatus } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { dataOf, rowOrNull } from '../data/table-answer.ts';
@@ -145,9 +146,23 @@ export function useOrdersNeedingReview(isActive = true) {
   }).data;
 }
 
-/** An order with everything around it; null when there is none. */
-export async function readWholeOrder({ tables }: Staff, id: string, signal: AbortSignal) {
-  if (!isUuid(id)) return null;
+async function idOfNumber({ tables }: Staff, number: string, signal: AbortSignal): Promise<string | null> {
+  const answer = await tables
+    .from('orders')
+    .select('id')
+    .eq('tracking_number', number)
+    .abortSignal(signal)
+    .maybeSingle();
+  return rowOrNull(answer)?.id ?? null;
+}
+
+/** An order, by its id or tracking number, with everything around it; null when there is none. */
+export async function readWholeOrder(staff: Staff, idOrNumber: string, signal: AbortSignal) {
+  const id = isTrackingNumber(idOrNumber.slice(0, 40))
+    ? await idOfNumber(staff, idOrNumber, signal)
+    : idOrNumber;
+  if (id === null || !isUuid(id)) return null;
+  const { tables } = staff;
   const [order, events] = await Promise.all([
     tables
       .from('orders')
@@ -169,7 +184,7 @@ export type WholeOrder = NonNullable<Awaited<ReturnType<typeof readWholeOrder>>>
 
 export const orderKey = (id: string) => ['orders', 'one', id];
 
-/** One order by its id; null when there is none. */
+/** One order by its id, or by its tracking number, which links in texts contain; null when there is none. */
 export function useOrder(id: string) {
   const { staff } = useMember();
   return useQuery({

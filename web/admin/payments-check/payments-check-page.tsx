@@ -29,7 +29,7 @@ export default function PaymentsCheckPage() {
     <div className="grid grid-cols-[minmax(0,1fr)] gap-6">
       <div>
         <p>
-          <Link to="/admin/settings" className="tap text-sm font-semibold underline">
+          <Link to="/admin/settings?section=payments" className="tap text-sm font-semibold underline">
             Settings
           </Link>
         </p>

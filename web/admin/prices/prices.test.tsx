@@ -57,7 +57,7 @@ test('the product shows its former prices', async () => {
 });
 
 test('a fee of 15,000 is saved only after a question', async () => {
-  const opened = await openScreen('/admin/settings');
+  const opened = await openScreen('/admin/settings?section=delivery');
   const field = await screen.findByLabelText<HTMLInputElement>(/^Delivery fee/);
   await fill(opened, field, '15000');
   await opened.user.click(screen.getByRole('button', { name: /^Save/ }));

@@ -1,24 +1,24 @@
-// The form of the settings. Typed values stay until saved or discarded, also if another member saves.
+// The form of the settings, one section of it at a time. Typed values of all sections stay until saved or discarded, also if another
+// member saves.
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
-import { Link, type Location, useRevalidator } from 'react-router';
-import { Button, buttonStyle } from '../../ui/button.tsx';
-import { Card } from '../../ui/card.tsx';
-import { TextField } from '../../ui/field.tsx';
+import { Link, type Location, useLocation, useNavigate, useRevalidator, useSearchParams } from 'react-router';
+import { Button } from '../../ui/button.tsx';
 import { ConflictError } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
 import { useUnsaved } from '../dialogs/use-unsaved.ts';
 import { useMember } from '../layout/use-member.tsx';
-import { LimitRaise } from '../payments-check/limit-raise.tsx';
 import { ImplausibleDialog } from '../prices/implausible-dialog.tsx';
 import { questionsAboutFee } from '../prices/plausible-figures.ts';
-import { PriceHistory } from '../prices/price-history.tsx';
 import { useTypicalPrice } from '../prices/price-queries.ts';
 import { usePriceUndo } from '../prices/use-price-undo.ts';
-import { CardColumns } from '../ui/card-columns.tsx';
 import { ChangedByOther } from './changed-by-other.tsx';
+import { BackupsSection, PagesSection, TeamSection } from './other-sections.tsx';
+import { SectionCards } from './section-cards.tsx';
+import { SettingsIndex } from './settings-index.tsx';
 import { type Settings, writeSettings } from './settings-queries.ts';
+import { readSection, sectionOf, sectionUrl, settingsSections } from './settings-sections.ts';
 import {
   changedSettings,
   checkSettingsForm,
@@ -50,6 +50,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
   const [problems, setProblems] = useState<SettingsProblems>({});
   const element = useRef<HTMLFormElement>(null);
   const conflict = useRef<HTMLDivElement>(null);
+  const heading = useRef<HTMLHeadingElement>(null);
 
   const before = settingsFormOf(seen);
   const changed = changedSettings(before, form);
@@ -98,6 +99,26 @@ export function SettingsForm({ latest }: { latest: Settings }) {
 
   const leaving = useUnsaved(isDirty, isAnotherScreen);
 
+  const [parameters] = useSearchParams();
+  const chosen = readSection(parameters.get('section'));
+  const section = chosen ?? 'shop';
+  const found = settingsFields.find((field) => field === parameters.get('field')) ?? null;
+  const focusField = (name: SettingsField) => {
+    const input = element.current?.elements.namedItem(name);
+    if (!(input instanceof HTMLElement)) return;
+    input.focus();
+    input.scrollIntoView({ block: 'center' });
+  };
+  const navigate = useNavigate();
+  const { pathname, search } = useLocation();
+  const isFirst = useRef(true);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only a navigation to a section or field moves the focus
+  useEffect(() => {
+    if (found) focusField(found);
+    else if (!isFirst.current) heading.current?.focus({ preventScroll: true });
+    isFirst.current = false;
+  }, [search]);
+
   const typicalPrice = useTypicalPrice();
   const [questions, setQuestions] = useState<string[] | null>(null);
   function submit() {
@@ -109,7 +130,8 @@ export function SettingsForm({ latest }: { latest: Settings }) {
     const found = checkSettingsForm(form);
     setProblems(found);
     const first = settingsFields.find((field) => found[field]);
-    if (first) (element.current?.elements.namedItem(first) as HTMLElement | null)?.focus();
+    if (first && sectionOf(first) === section) focusField(first);
+    else if (first) void navigate(sectionUrl(sectionOf(first), first));
     else {
       const asked = questionsAboutFee(seen.delivery_fee, settingsValues(form).delivery_fee, typicalPrice);
       if (asked.length > 0) setQuestions(asked);
@@ -117,17 +139,12 @@ export function SettingsForm({ latest }: { latest: Settings }) {
     }
   }
 
-  const field = (name: SettingsField) => ({
-    name,
-    label: settingsLabels[name],
-    value: form[name],
-    problem: problems[name],
-    onChange: ({ target }: React.ChangeEvent<HTMLInputElement>) => {
-      setForm((now) => ({ ...now, [name]: target.value }));
-      if (problems[name]) setProblems(({ [name]: _, ...others }) => others);
-    },
-  });
+  function change(name: SettingsField, value: string) {
+    setForm((now) => ({ ...now, [name]: value }));
+    if (problems[name]) setProblems(({ [name]: _, ...others }) => others);
+  }
 
+  const hasFields = settingsSections[section].cards.length > 0;
   return (
     <>
       {isInConflict ? (
@@ -148,231 +165,78 @@ export function SettingsForm({ latest }: { latest: Settings }) {
           save.mutate();
         }}
       />
-      <form
-        ref={element}
-        noValidate
-        aria-label="Settings"
-        className="grid grid-cols-[minmax(0,1fr)] gap-6"
-        onSubmit={(event) => {
-          event.preventDefault();
-          submit();
-        }}
-      >
-        <CardColumns>
-          <Card title="Store">
-            <TextField {...field('store_name')} required maxLength={200} autoComplete="off" />
-          </Card>
-          <Card title="Contacts" description="Shown in the header, the footer and on the contact page.">
-            <div className="grid gap-4 md:grid-cols-2">
-              <TextField
-                {...field('support_phone')}
-                required
-                type="tel"
-                autoComplete="off"
-                hint="Customers call this number"
-              />
-              <TextField
-                {...field('chat_phone')}
-                required
-                type="tel"
-                autoComplete="off"
-                hint="The WhatsApp number behind the chat links"
-              />
-              <TextField {...field('support_email')} required type="email" autoComplete="off" />
-            </div>
-            <h3 className="mt-6 mb-3 text-lg">Social links</h3>
-            <div className="grid gap-4 md:grid-cols-2">
-              <TextField {...field('instagram_url')} type="url" autoComplete="off" hint="Empty: not shown" />
-              <TextField {...field('facebook_url')} type="url" autoComplete="off" hint="Empty: not shown" />
-              <TextField {...field('tiktok_url')} type="url" autoComplete="off" hint="Empty: not shown" />
-            </div>
-          </Card>
-          <Card title="Delivery and orders">
-            <div className="grid gap-4 md:grid-cols-2">
-              <TextField
-                {...field('delivery_fee')}
-                label="Delivery fee (KES)"
-                required
-                inputMode="decimal"
-                autoComplete="off"
-                hint="0 means free. It is added to every order placed from now on"
-              />
-              <TextField
-                {...field('reservation_minutes')}
-                label="Reservation (minutes)"
-                required
-                inputMode="numeric"
-                autoComplete="off"
-                hint="How long an unpaid order waits. One M-PESA prompt can extend this, to twice as long at most. It holds its drinks for five minutes longer at most"
-              />
-              <TextField
-                {...field('payment_limit')}
-                label="M-PESA limit (KES)"
-                required
-                inputMode="decimal"
-                autoComplete="off"
-                hint="The most that M-PESA takes in one payment. Larger orders are sent to your chat and phone"
-              />
-              <TextField
-                {...field('unpaid_orders_per_phone')}
-                label="Unpaid orders of one phone"
-                required
-                inputMode="numeric"
-                autoComplete="off"
-                hint="How many of one customer may wait for payment at a time"
-              />
-              <TextField
-                {...field('reserved_share_percent')}
-                label="Held before payment (%)"
-                required
-                inputMode="numeric"
-                autoComplete="off"
-                hint="Share of a product that unpaid orders can hold. Orders beyond it get their units with the M-PESA prompt"
-              />
-            </div>
-            <PriceHistory productId={null} label="Former delivery fees" />
-            <label className="mt-4 flex min-h-11 cursor-pointer items-center gap-3 text-sm font-semibold">
-              <input
-                type="checkbox"
-                name="requires_terms_tick"
-                checked={form.requires_terms_tick === 'yes'}
-                onChange={({ target }) =>
-                  setForm((now) => ({ ...now, requires_terms_tick: target.checked ? 'yes' : 'no' }))
-                }
-                className="size-5 shrink-0 accent-leaf-600"
-              />
-              Customers tick a box that they are 18 or older and accept our terms and privacy notice
-            </label>
-            <p className="text-sm text-ink-faint">
-              Without it, a line above Place Order says that ordering confirms both.
-            </p>
-          </Card>
-          <Card
-            title="Messages to customers"
-            description="The most we send in one day. Half of it is reserved for paid orders."
-          >
-            <div className="grid gap-4 md:grid-cols-2">
-              <TextField
-                {...field('texts_per_day')}
-                required
-                inputMode="numeric"
-                autoComplete="off"
-                hint="Each text costs money. 0 sends none"
-              />
-              <TextField
-                {...field('mails_per_day')}
-                required
-                inputMode="numeric"
-                autoComplete="off"
-                hint="0 sends none"
-              />
-            </div>
-          </Card>
-          <Card
-            title="Payment by hand"
-            description="Offered to customers whose phone the prompt does not reach. You confirm the money in the order, by its receipt."
-          >
-            <div className="grid gap-4 md:grid-cols-2">
-              <TextField
-                {...field('till_number')}
-                inputMode="numeric"
-                autoComplete="off"
-                hint="Buy Goods. Empty: not offered"
-              />
-              <TextField
-                {...field('paybill_number')}
-                inputMode="numeric"
-                autoComplete="off"
-                hint="Pay Bill, with the tracking number as account. Empty: not offered"
-              />
-            </div>
-          </Card>
-          <Card
-            title="M-PESA"
-            description="M-PESA refunds are sent from the order itself. Above the limit a colleague must approve them. A raised limit applies after a day."
-          >
-            <div className="grid gap-4 md:grid-cols-2">
-              <TextField
-                {...field('refund_approval_above')}
-                label="Refund limit (KES)"
-                required
-                inputMode="decimal"
-                autoComplete="off"
-                hint="Up to this amount no approval is needed"
-              />
-            </div>
-            <LimitRaise />
-            <Link to="/admin/settings/payments" className={`${buttonStyle('quiet')} mt-4`}>
-              M-PESA check
-            </Link>
-          </Card>
-          <Card
-            title="Personal data"
-            description="How long the shop stores customers' data. The privacy notice quotes these times."
-          >
-            <div className="grid gap-4 md:grid-cols-2">
-              <TextField
-                {...field('order_details_months')}
-                label="Keep details of orders (months)"
-                required
-                inputMode="numeric"
-                autoComplete="off"
-                hint="Name, phone, email, address and notes. The order itself stays in the books"
-              />
-              <TextField
-                {...field('inquiries_months')}
-                label="Keep inquiries (months)"
-                required
-                inputMode="numeric"
-                autoComplete="off"
-                hint="Older messages of visitors are deleted"
-              />
-              <TextField
-                {...field('payment_messages_months')}
-                label="Keep M-PESA's messages (months)"
-                required
-                inputMode="numeric"
-                autoComplete="off"
-                hint="In full, with the payer. Kenya requires records to be kept for five years after their year"
-              />
-            </div>
-            <div className="mt-4 flex flex-wrap gap-3">
-              <Link to="/admin/settings/texts" className={buttonStyle('quiet')}>
-                Privacy notice, terms and FAQ
-              </Link>
-              <Link to="/admin/settings/customer-data" className={buttonStyle('quiet')}>
-                Customer data
-              </Link>
-            </div>
-          </Card>
-        </CardColumns>
-        {/* On the left: toasts appear on the right, or above. */}
-        <div
-          data-save-bar
-          className="sticky bottom-0 z-10 -mx-4 flex max-md:bottom-[calc(3.5rem+env(safe-area-inset-bottom))] flex-wrap items-center gap-3 border-t border-line bg-paper px-4 py-3 md:mx-0 md:px-0"
-        >
-          {/* Not disabled without changes: disabling it after saving would lose the focus. */}
-          <Button
-            type="submit"
-            isBusy={save.isPending}
-            aria-disabled={!isDirty || save.isPending}
-            className={isDirty ? '' : nothingToDo}
-          >
-            {save.isPending ? 'Saving...' : 'Save Settings'}
-          </Button>
-          <Button
-            tone="quiet"
-            aria-disabled={!isDirty || save.isPending}
-            className={isDirty ? '' : nothingToDo}
-            onClick={() => save.isPending || begin(latest)}
-          >
-            Discard
-          </Button>
-          <p role="status" className="text-sm font-semibold text-ink-soft">
-            {isDirty ? 'Not saved yet' : ''}
-          </p>
+      <div className="grid grid-cols-[minmax(0,1fr)] gap-6 lg:grid-cols-[13rem_minmax(0,1fr)] lg:gap-8">
+        <div className={`lg:sticky lg:top-20 lg:self-start ${chosen ? 'max-lg:hidden' : ''}`}>
+          <SettingsIndex
+            chosen={chosen}
+            changed={new Set(changed.map(sectionOf))}
+            onChoose={(to) => to === pathname + search && found && focusField(found)}
+          />
         </div>
-      </form>
+        <form
+          ref={element}
+          noValidate
+          aria-label="Settings"
+          className="grid max-w-4xl grid-cols-[minmax(0,1fr)] content-start gap-5"
+          onSubmit={(event) => {
+            event.preventDefault();
+            submit();
+          }}
+        >
+          <div className={`grid grid-cols-[minmax(0,1fr)] gap-5 ${chosen ? '' : 'max-lg:hidden'}`}>
+            <div>
+              <p className="text-sm lg:hidden">
+                <Link to="/admin/settings" className="tap font-semibold underline">
+                  All settings
+                </Link>
+              </p>
+              <h2 ref={heading} tabIndex={-1} className="text-2xl outline-none!">
+                {settingsSections[section].title}
+              </h2>
+            </div>
+            {section === 'pages' ? <PagesSection /> : null}
+            {section === 'team' ? <TeamSection /> : null}
+            {section === 'backups' ? <BackupsSection /> : null}
+            {section === 'pages' ? null : (
+              <SectionCards
+                section={section}
+                form={form}
+                problems={problems}
+                found={found}
+                onChange={change}
+              />
+            )}
+          </div>
+          {/* On the left: toasts appear on the right, or above. */}
+          <div
+            data-save-bar
+            className={`sticky bottom-0 z-10 -mx-4 max-md:bottom-[calc(3.5rem+env(safe-area-inset-bottom))] flex-wrap items-center gap-3 border-t border-line bg-paper px-4 py-3 md:mx-0 md:px-0 ${
+              isDirty ? 'flex' : hasFields ? (chosen ? 'flex' : 'hidden lg:flex') : 'hidden'
+            }`}
+          >
+            {/* Not disabled without changes: disabling it after saving would lose the focus. */}
+            <Button
+              type="submit"
+              isBusy={save.isPending}
+              aria-disabled={!isDirty || save.isPending}
+              className={isDirty ? '' : nothingToDo}
+            >
+              {save.isPending ? 'Saving...' : 'Save Settings'}
+            </Button>
+            <Button
+              tone="quiet"
+              aria-disabled={!isDirty || save.isPending}
+              className={isDirty ? '' : nothingToDo}
+              onClick={() => save.isPending || begin(latest)}
+            >
+              Discard
+            </Button>
+            <p role="status" className="text-sm font-semibold text-ink-soft">
+              {isDirty ? `Not saved yet: ${changed.map((name) => settingsLabels[name]).join(', ')}` : ''}
+            </p>
+          </div>
+        </form>
+      </div>
       <ConfirmDialog
         hasOwnEntry={false}
         open={leaving.isBlocked}

@@ -23,7 +23,7 @@ export const settingsLabels = {
   paybill_number: 'Paybill number',
   refund_approval_above: 'Refund limit',
   payment_messages_months: 'Keep M-PESA messages',
-  texts_per_day: 'Texts per day',
+  texts_per_day: 'SMS per day',
   mails_per_day: 'Mails per day',
   order_details_months: 'Keep details of orders',
   inquiries_months: 'Keep inquiries',

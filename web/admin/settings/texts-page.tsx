@@ -8,7 +8,7 @@ import { useSettings } from './settings-queries.ts';
 import { TextEditor } from './text-editor.tsx';
 import { useShopTexts } from './text-queries.ts';
 
-export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Texts');
+export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Pages');
 
 export default function TextsPage() {
   const texts = useShopTexts();
@@ -21,11 +21,11 @@ export default function TextsPage() {
     <div className="grid max-w-6xl grid-cols-[minmax(0,1fr)] gap-6">
       <div>
         <p className="text-sm">
-          <Link to="/admin/settings" className="tap font-semibold underline">
+          <Link to="/admin/settings?section=pages" className="tap font-semibold underline">
             Settings
           </Link>
         </p>
-        <h1 className="text-3xl">Texts</h1>
+        <h1 className="text-3xl">Pages</h1>
         <p className="mt-1 text-ink-soft">
           At the foot of the contact page, where the footer and the order form link to. A change is shown at
           once.
@@ -33,7 +33,7 @@ export default function TextsPage() {
       </div>
       {texts.data && settings.data ? (
         <>
-          <nav aria-label="Texts">
+          <nav aria-label="Pages">
             <ul className="flex flex-wrap gap-x-6 border-b border-line">
               {inOrder.map((text) => (
                 <li key={text.slug}>

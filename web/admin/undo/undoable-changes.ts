@@ -17,7 +17,7 @@ export interface UndoableChange {
   notifiesCustomer: boolean;
   /** In the time of `performance.now()`. */
   endsAt: number;
-  /** The order that it changed, itself or through its delivery. */
+  /** The order that it changed, itself or through its delivery, or the inquiry that it answered. */
   orderId: string;
   /** Whether a row has changed since, so that the database would not undo it any more. */
   isOvertakenBy(change: RowChange): boolean;

@@ -44,7 +44,7 @@ interface StatusChange<Row, Status, Detail> {
 }
 
 /** The change, also of an answer that was lost: the database keeps it. */
-function changeOf(answer: Answer): Change {
+export function changeOf(answer: Answer): Change {
   try {
     return dataOf(answer);
   } catch (error) {

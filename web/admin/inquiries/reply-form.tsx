@@ -1,0 +1,234 @@
+// The reply to an inquiry, as it will be sent: by email or SMS, or a note that it was answered elsewhere.
+import { useEffect, useId, useRef, useState } from 'react';
+import { Link } from 'react-router';
+import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
+import { hasPlaceholder, replyLimits, writeReply } from '../../../domain/reply-template.ts';
+import { textLength } from '../../../domain/text-message.ts';
+import { visibleLength } from '../../../domain/visible-text.ts';
+import type { InquiryAnswerWay } from '../../../supabase/types.ts';
+import { Button } from '../../ui/button.tsx';
+import { SelectField, TextArea, TextField } from '../../ui/field.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { useShop } from '../messages/use-shop.ts';
+import { nameOfStaff } from '../ui/staff-name.tsx';
+import { type Inquiry, useReplyTemplates } from './inquiry-queries.ts';
+import { sentBody, wayLabels } from './use-answer.ts';
+import type { ReplyDraft } from './use-reply-draft.ts';
+
+interface ReplyFormProps {
+  id: string;
+  inquiry: Inquiry;
+  draft: ReplyDraft;
+  isSaving: boolean;
+  onChange(draft: ReplyDraft): void;
+  onSubmit(): void;
+}
+
+/** A sentence for each field that stops the reply. */
+export function checkReply(draft: ReplyDraft): { subject?: string; body?: string } {
+  const { way, subject } = draft;
+  const body = sentBody(draft);
+  const limit = replyLimits[way];
+  const isMessage = way !== 'elsewhere';
+  const bodyProblem =
+    isMessage && visibleLength(body.slice(0, limit)) === 0
+      ? 'Please write a reply'
+      : [...body].length > limit
+        ? `At most ${limit.toLocaleString('en-KE')} characters`
+        : isMessage && hasPlaceholder(body)
+          ? 'A placeholder is not filled in'
+          : undefined;
+  const subjectProblem =
+    way === 'mail' && visibleLength(subject.slice(0, 300)) === 0 ? 'A mail needs a subject' : undefined;
+  return {
+    ...(subjectProblem ? { subject: subjectProblem } : {}),
+    ...(bodyProblem ? { body: bodyProblem } : {}),
+  };
+}
+
+/** Whether a colleague has answered since the member began to write. */
+export const isOvertaken = (draft: ReplyDraft, inquiry: Inquiry): boolean =>
+  draft.seenAnsweredAt !== inquiry.answered_at && inquiry.answered_at !== null;
+
+export function ReplyForm({ id, inquiry, draft, isSaving, onChange, onSubmit }: ReplyFormProps) {
+  const form = useRef<HTMLFormElement>(null);
+  const [isChecked, setChecked] = useState(false);
+  const problems = isChecked ? checkReply(draft) : {};
+  const change = (changes: Partial<ReplyDraft>) => onChange({ ...draft, ...changes });
+
+  // Opened by its button, which it replaces.
+  useEffect(() => {
+    form.current?.querySelector<HTMLElement>('textarea')?.focus();
+  }, []);
+
+  function submit() {
+    setChecked(true);
+    const [first] = Object.keys(checkReply(draft));
+    if (first) {
+      // After the error is rendered, so that screen readers read it with the field.
+      requestAnimationFrame(() => (form.current?.elements.namedItem(first) as HTMLElement | null)?.focus());
+      return;
+    }
+    onSubmit();
+  }
+
+  return (
+    <form
+      ref={form}
+      id={id}
+      noValidate
+      aria-label="Reply"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (!isSaving) submit();
+      }}
+      className="grid gap-4 border-t border-line pt-5"
+    >
+      {isOvertaken(draft, inquiry) ? (
+        <Overtaken inquiry={inquiry} onAccept={() => change({ seenAnsweredAt: inquiry.answered_at })} />
+      ) : null}
+      <Ways inquiry={inquiry} way={draft.way} onChoose={(way) => change({ way })} />
+      {draft.way === 'elsewhere' ? null : (
+        <TemplatePicker inquiry={inquiry} body={draft.body} onChange={(body) => change({ body })} />
+      )}
+      {draft.way === 'mail' ? (
+        <TextField
+          label="Subject"
+          name="subject"
+          required
+          maxLength={300}
+          autoComplete="off"
+          value={draft.subject}
+          problem={problems.subject}
+          onChange={({ target }) => change({ subject: target.value })}
+        />
+      ) : null}
+      <TextArea
+        label={draft.way === 'elsewhere' ? 'What was said (only colleagues read it)' : 'Reply'}
+        name="body"
+        required={draft.way !== 'elsewhere'}
+        rows={draft.way === 'mail' ? 8 : 4}
+        value={draft.body}
+        problem={problems.body}
+        onChange={({ target }) => change({ body: target.value })}
+      />
+      {draft.way === 'text' ? <TextInfo draft={draft} /> : null}
+    </form>
+  );
+}
+
+function Overtaken({ inquiry, onAccept }: { inquiry: Inquiry; onAccept(): void }) {
+  return (
+    <Notice
+      tone="danger"
+      title={`${nameOfStaff(inquiry.answered_by ?? '')} answered this in the meantime. Nothing of yours was sent.`}
+    >
+      <span className="grid justify-items-start gap-3">
+        <span>Their answer is above. Send yours only if the customer still needs it.</span>
+        <Button tone="quiet" onClick={onAccept}>
+          Reply all the same
+        </Button>
+      </span>
+    </Notice>
+  );
+}
+
+interface WaysProps {
+  inquiry: Inquiry;
+  way: InquiryAnswerWay;
+  onChoose(way: InquiryAnswerWay): void;
+}
+
+/** The ways to reach this customer. */
+function Ways({ inquiry: { email, phone }, way, onChoose }: WaysProps) {
+  const name = useId();
+  const mobile = phone ? normalisePhone(phone) : null;
+  const ways: { way: InquiryAnswerWay; to: string }[] = [
+    { way: 'mail', to: email },
+    ...(mobile ? [{ way: 'text' as const, to: formatPhone(mobile) }] : []),
+    { way: 'elsewhere', to: 'By phone or chat' },
+  ];
+  return (
+    <fieldset className="grid gap-2 sm:flex sm:flex-wrap">
+      <legend className="mb-1.5 text-sm font-semibold">Answer by</legend>
+      {ways.map(({ way: each, to }) => (
+        <label
+          key={each}
+          className="flex min-h-11 min-w-0 cursor-pointer items-center gap-2.5 rounded-md border border-line-strong px-3 py-1.5 has-checked:border-dusk-600 has-checked:bg-paper-deep sm:flex-1"
+        >
+          <input
+            type="radio"
+            name={name}
+            value={each}
+            checked={way === each}
+            onChange={() => onChoose(each)}
+            className="size-5 shrink-0 accent-leaf-600"
+          />
+          <span className="grid min-w-0 leading-5">
+            <span className="text-sm font-semibold">{wayLabels[each]}</span>
+            <span className="truncate text-sm text-ink-soft">{to}</span>
+          </span>
+        </label>
+      ))}
+    </fieldset>
+  );
+}
+
+interface TemplatePickerProps {
+  inquiry: Inquiry;
+  body: string;
+  onChange(body: string): void;
+}
+
+/** Begins the reply with a template; what the member typed stays below it. */
+function TemplatePicker({ inquiry, body, onChange }: TemplatePickerProps) {
+  const { shop } = useShop();
+  const templates = useReplyTemplates();
+  const inserted = useRef('');
+  if (!templates.data || templates.data.length === 0) return null;
+  return (
+    <div className="grid gap-1">
+      <SelectField
+        label="Begin with a template"
+        value=""
+        onChange={({ target }) => {
+          const template = templates.data.find((each) => each.id === target.value);
+          if (!template) return;
+          const words = writeReply(template.body, { shop, ...inquiry });
+          const own = body === inserted.current ? '' : body.trim();
+          onChange(own ? `${words}\n\n${own}` : words);
+          inserted.current = words;
+        }}
+      >
+        <option value="">Choose a template...</option>
+        {templates.data.map((template) => (
+          <option key={template.id} value={template.id}>
+            {template.title}
+          </option>
+        ))}
+      </SelectField>
+      <p className="text-sm">
+        <Link to="/admin/messages/templates#replies" className="tap text-ink-soft underline">
+          Edit the templates
+        </Link>
+      </p>
+    </div>
+  );
+}
+
+/** The length of a text as networks charge it, and what phones show instead of some characters. */
+function TextInfo({ draft }: { draft: ReplyDraft }) {
+  const sent = sentBody(draft);
+  const { positions, limit, parts } = textLength(sent);
+  return (
+    <div className="grid gap-2 text-sm text-ink-soft">
+      <p role="status">
+        {positions} of {limit} characters{parts > 1 ? `: charged as ${parts} SMS` : ''}
+        {limit === 70 ? '. A character that simple phones do not know leaves only 70.' : ''}
+      </p>
+      {sent === draft.body.trim() ? null : (
+        <p className="wrap-anywhere whitespace-pre-wrap">Sent as: {sent}</p>
+      )}
+    </div>
+  );
+}

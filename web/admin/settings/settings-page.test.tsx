@@ -1,0 +1,114 @@
+// The settings in sections: index, search by keyboard, addresses, and one form for all of them.
+import { screen, waitFor, within } from '@testing-library/dom';
+import { expect, test } from 'vitest';
+import { asOwner } from '../../../e2e/staff-member.ts';
+import { interceptNext, type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
+
+const index = () => screen.findByRole('navigation', { name: 'Settings' });
+const section = async (name: string) =>
+  within(await index()).getByRole('link', { name: new RegExp(`^${name}`) });
+const heading = (name: string) => screen.findByRole('heading', { level: 2, name });
+const feeField = () => screen.findByRole<HTMLInputElement>('textbox', { name: /^Delivery fee/ });
+async function fill({ user }: OpenScreen, field: HTMLElement, text: string): Promise<void> {
+  await user.clear(field);
+  await user.click(field);
+  await user.paste(text);
+}
+
+test('the index has all sections, each with its own address', async () => {
+  const { user, address } = await openScreen('/admin/settings');
+  await heading('Shop');
+  const links = within(await index()).getAllByRole('link');
+  expect(links.map(({ textContent }) => textContent?.match(/^[A-Z][a-z]+?(?=[A-Z]|$)/)?.[0])).toEqual([
+    'Shop',
+    'Delivery',
+    'Payments',
+    'Messages',
+    'Pages',
+    'Team',
+    'Data',
+    'Backups',
+  ]);
+  await user.click(await section('Messages'));
+  await screen.findByLabelText(/^SMS per day/);
+  expect(address()).toBe('/admin/settings?section=messages');
+  await waitFor(() => expect(document.activeElement?.textContent).toBe('Messages'));
+  await user.click(await section('Team'));
+  await screen.findByText('(you)');
+  await screen.findByText(/^curl -X POST .*auth\/v1\/invite/);
+  await user.click(await section('Backups'));
+  await screen.findByRole('region', { name: 'Restore or move' });
+  await user.click(await section('Pages'));
+  await screen.findByRole('link', { name: /^Terms of service/ });
+});
+
+test('the search finds a setting by another word, leads to its field and is used with the keyboard', async () => {
+  const { user, address } = await openScreen('/admin/settings');
+  await heading('Shop');
+  await user.keyboard('/');
+  const search = screen.getByRole('searchbox', { name: 'Search settings' });
+  expect(document.activeElement).toBe(search);
+  await user.keyboard('xyzzy');
+  await screen.findByText('No setting is called so. Try another word.');
+  await user.keyboard('{Escape}');
+  await section('Data');
+  await user.keyboard('budget');
+  const results = within(screen.getByRole('list', { name: 'Results' }));
+  results.getByRole('link', { name: /^SMS per day/ });
+  await user.keyboard('{ArrowDown}{ArrowDown}');
+  expect(document.activeElement?.textContent).toMatch(/^Mails per day/);
+  await user.keyboard('{Enter}');
+  await waitFor(() => expect(document.activeElement).toBe(screen.getByLabelText(/^Mails per day/)));
+  expect(address()).toBe('/admin/settings?section=messages&field=mails_per_day');
+  // A slash in a field is text.
+  await user.keyboard('/');
+  expect(document.activeElement).toBe(screen.getByLabelText(/^Mails per day/));
+});
+
+test('an unknown section of an address shows the index and the first section', async () => {
+  await openScreen('/admin/settings?section=nonsense&field=nonsense');
+  await heading('Shop');
+  await index();
+});
+
+test('typed values of one section stay while another is open, and a problem leads back to its field', async () => {
+  const opened = await openScreen('/admin/settings?section=delivery');
+  await fill(opened, await feeField(), '-5');
+  await opened.user.click(await section('Shop'));
+  await heading('Shop');
+  within(await section('Delivery')).getByText('Not saved yet');
+  await screen.findByText('Not saved yet: Delivery fee');
+  await opened.user.click(screen.getByRole('button', { name: 'Save Settings' }));
+  await screen.findByText(/^Delivery fee must be an amount/);
+  await waitFor(() =>
+    expect(document.activeElement).toBe(screen.getByRole('textbox', { name: /^Delivery fee/ })),
+  );
+  await opened.user.click(screen.getByRole('button', { name: 'Discard' }));
+  expect(screen.getByRole<HTMLInputElement>('textbox', { name: /^Delivery fee/ }).value).toBe('1');
+});
+
+test('a change of another member in a section that is not open is a conflict, too', async () => {
+  const opened = await openScreen('/admin/settings?section=messages', {
+    expected: /Failed to save settings/,
+  });
+  const field = await screen.findByLabelText<HTMLInputElement>(/^Mails per day/);
+  const [before] = await readRows<{ mails_per_day: number; inquiries_months: number }>(
+    'store_settings?select=*',
+  );
+  if (!before) throw new Error('there are no settings');
+  await fill(opened, field, String(before.mails_per_day + 1));
+  interceptNext('/rest/v1/store_settings', async (go) => {
+    await asOwner(shop, '/rest/v1/store_settings?id=is.true', 'PATCH', {
+      inquiries_months: before.inquiries_months + 1,
+    });
+    return go();
+  });
+  await opened.user.click(screen.getByRole('button', { name: 'Save Settings' }));
+  const panel = within(await screen.findByRole('alert'));
+  panel.getByText('Keep inquiries');
+  await opened.press(panel.getByRole('button', { name: 'Keep their changes' }));
+  expect(field.value).toBe(String(before.mails_per_day));
+  await asOwner(shop, '/rest/v1/store_settings?id=is.true', 'PATCH', {
+    inquiries_months: before.inquiries_months,
+  });
+});
