@@ -16,7 +16,7 @@ import type { Route } from './+types/root.ts';
 import { nairobiYear } from './lib/orders/order-date.ts';
 import { linkWithoutPunctuation } from './lib/pasted-link.ts';
 import { shopContext } from './lib/shop-context.ts';
-import { defaultShopSettings, shopSettingsColumns } from './lib/shop-settings.ts';
+import { defaultShopSettings, readPause, readShopSettings } from './lib/shop-settings.ts';
 import { StorefrontSheet } from './storefront/layout/storefront-sheet.tsx';
 import { DialogHistory } from './ui/dialog/dialog-history.ts';
 import { EarlyTaps } from './ui/early-taps.tsx';
@@ -44,18 +44,18 @@ export const middleware: Route.MiddlewareFunction[] = [
 ];
 
 export async function loader({ context }: Route.LoaderArgs) {
-  const { store, config, addCacheTags } = context.get(shopContext);
+  const { store, config, addCacheTags, cacheUntil } = context.get(shopContext);
   addCacheTags(settingsTag);
-  const { data: settings, error } = await store.tables
-    .from('store_settings')
-    .select(shopSettingsColumns)
-    .single();
+  const { data: found, error } = await readShopSettings(store);
   const year = nairobiYear(new Date());
   // Without a database each page shows what is unavailable; such a page is never cached. A gateway in front of the
   // services may answer 200 with an empty body.
-  return error || typeof settings?.store_name !== 'string'
-    ? data({ settings: defaultShopSettings, config, year }, { status: 503 })
-    : { settings, config, year };
+  if (error || typeof found?.store_name !== 'string') {
+    return data({ settings: defaultShopSettings, config, year, pause: null }, { status: 503 });
+  }
+  const { orders_pause_reason, orders_paused_until, ...settings } = found;
+  const pause = readPause({ orders_pause_reason, orders_paused_until }, cacheUntil);
+  return { settings, config, year, pause };
 }
 
 // The shop's settings rarely change during a visit: only pages that depend on them reload them.

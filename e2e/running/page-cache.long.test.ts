@@ -227,6 +227,29 @@ describe.skipIf(!hasPostgresql)('pages cached by two processes on one PostgreSQL
     );
   });
 
+  test('a page that changes by itself is current in every process without another change of the database', async () => {
+    const become = (paths: string[], text: string, isShown: boolean, withinMs: number) =>
+      everywhere(paths, (shop, path) =>
+        until(
+          async () => (await read(shop, path)).includes(text) === isShown,
+          `${path} ${isShown ? 'shows' : 'no longer shows'} ${text}`,
+          withinMs,
+        ),
+      );
+    const product = '/shop/mango-can';
+    await database.query(
+      `update products set stock_quantity = 50, sold_out_until = now() + interval '3 seconds' where slug = 'mango-can'`,
+    );
+    await become([product], '/OutOfStock', true, 1000);
+    await become([product], '/InStock', true, 8000);
+    await database.query(
+      `update store_settings set orders_pause_reason = 'heavy rain', orders_paused_until = now() + interval '3 seconds'`,
+    );
+    const paused = ['/', '/shop', product, `${product}.data`];
+    await become(paused, 'heavy rain', true, 1000);
+    await become(paused, 'heavy rain', false, 8000);
+  });
+
   test('a process that lost its notifications caches nothing until it receives them again', async () => {
     await everywhere(shown, read);
     await database.query(

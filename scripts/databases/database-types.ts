@@ -32,6 +32,8 @@ interface Procedure {
   /** Columns of a function that returns a table. */
   returned_columns: { name: string; type: string }[] | null;
   is_set: boolean;
+  /** The table whose rows it takes as its only argument: a computed column of that table. */
+  column_of: string | null;
 }
 
 /** Columns, and fields and arguments of functions, whose values are those of another column. */
@@ -96,6 +98,9 @@ const proceduresQuery = `
   select p.proname as name, t.typname as returns, p.proretset as is_set,
          (select c.relname from pg_class c
             where c.oid = t.typrelid and c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v', 'p')) as rows_of,
+         (select c.relname from pg_class c
+            where p.pronargs = 1 and not p.proretset and c.reltype = p.proargtypes[0]
+              and c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v', 'p')) as column_of,
          coalesce((
            select json_agg(json_build_object(
              'name', u.name, 'type', format_type(u.type, null), 'has_default', u.position > p.pronargs - p.pronargdefaults
@@ -157,6 +162,7 @@ export async function describeDatabase(database: Database): Promise<string> {
             nameOf(`${table}.${column.name}`) ?? heldIn(table, column.name) ?? typeScriptType(column.type),
         })),
       relationships.rows.filter((relationship) => relationship.table === table),
+      procedures.rows.filter(({ column_of }) => column_of === table),
     ),
   );
   return `// Generated from the database by \`npm run generate-types\`; a test compares it with the migrations.
@@ -172,7 +178,10 @@ ${tables.join('\n')}
     };
     Views: { [name in never]: never };
     Functions: {
-${procedures.rows.map((procedure) => describeProcedure(procedure, rows, heldIn)).join('\n')}
+${procedures.rows
+  .filter(({ column_of }) => column_of === null)
+  .map((procedure) => describeProcedure(procedure, rows, heldIn))
+  .join('\n')}
     };
     Enums: { [name in never]: never };
     CompositeTypes: {
@@ -183,9 +192,17 @@ ${composites.rows.map(({ name, columns: fields }) => `      ${name}: ${describeF
 `;
 }
 
-function describeTable(table: string, columns: Column[], relationships: Relationship[]): string {
+function describeTable(
+  table: string,
+  columns: Column[],
+  relationships: Relationship[],
+  computed: Procedure[],
+): string {
   const orNull = ({ is_nullable }: Column) => (is_nullable ? ' | null' : '');
-  const row = columns.map((column) => `${column.name}: ${column.type}${orNull(column)};`);
+  const row = [
+    ...columns.map((column) => `${column.name}: ${column.type}${orNull(column)};`),
+    ...computed.map(({ name, returns }) => `${name}: ${typeScriptType(returns)};`),
+  ];
   const optional = (column: Column, isInsert: boolean) => {
     if (column.is_generated) return `${column.name}?: never;`;
     const isOptional = !isInsert || column.is_nullable || column.has_default;

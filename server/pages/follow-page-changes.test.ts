@@ -35,6 +35,14 @@ test('units taken by an order affect no page until the product is sold out', () 
   expect(read(change('UPDATE', { ...mango, stock_quantity: 0 }))).toContain('products:slug:mango-bottle');
 });
 
+test('a product that staff set to sold out affects its pages', () => {
+  const read = createChangeReader();
+  read(change('INSERT', mango));
+  const soldOut = { ...mango, sold_out_until: '2026-11-28T15:30:00Z' };
+  expect(read(change('UPDATE', soldOut))).toContain('products:slug:mango-bottle');
+  expect(read(change('UPDATE', { ...soldOut, stock_quantity: 9 }))).toEqual([]);
+});
+
 test('an added or removed product affects its category and the home page', () => {
   const read = createChangeReader();
   const expected = ['products', 'products:slug:mango-bottle', 'products:category:bottles', 'products:home'];

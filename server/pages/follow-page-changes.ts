@@ -63,6 +63,7 @@ const shownColumns = [
   'is_active',
   'home_section',
   'home_position',
+  'sold_out_until',
 ];
 
 function isShownAlike(before: Record<string, unknown>, after: Record<string, unknown>): boolean {

@@ -137,6 +137,18 @@ describe('the page cache', () => {
     expect(textOf(cache.get('tamarind'))).toBe('tamarind');
   });
 
+  test('drops a page at the time at which it changes by itself', async () => {
+    const cache = new PageCache();
+    const until = (expiresAt: number) => async () => finishPage(200, {}, Buffer.from('page'), [], expiresAt);
+    await cache.getOrRender('/shop?', 'identity', until(Date.now() + 60_000));
+    expect(textOf(cache.get('/shop?'))).toBe('page');
+    await cache.getOrRender('/over?', 'identity', until(Date.now() - 1));
+    expect(cache.find('/over')).toBeUndefined();
+    expect(cache.get('/over?')).toBeUndefined();
+    cache.clear();
+    expect(cache.bytes).toBe(0);
+  });
+
   test('stores nothing while changes are not received', async () => {
     const cache = new PageCache();
     await cache.getOrRender('/', 'identity', () => page('before'));

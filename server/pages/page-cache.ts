@@ -16,6 +16,8 @@ export interface CachedPage {
   bodies: Partial<Record<Encoding, Buffer>> & { identity: Buffer };
   /** Cache tags. Without tags it depends on everything. */
   tags: readonly string[];
+  /** When it changes without a change in the database: epoch ms. */
+  expiresAt: number;
 }
 
 /** Query parameters that a page depends on. Others, such as campaign tags, are ignored. */
@@ -76,15 +78,17 @@ function usedValue(name: string, parameters: URLSearchParams): string | null {
  * Creates a page from rendered content.
  * @param body the page's bytes
  * @param tags cache tags of the page
+ * @param expiresAt when it changes by itself, in epoch ms. Default: never
  */
 export function finishPage(
   status: number,
   headers: Record<string, string>,
   body: Buffer,
   tags: readonly string[] = [],
+  expiresAt = Number.POSITIVE_INFINITY,
 ): CachedPage {
   const etag = `W/"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`;
-  return { status, headers, etag, bodies: { identity: body }, tags };
+  return { status, headers, etag, bodies: { identity: body }, tags, expiresAt };
 }
 
 /**
@@ -142,7 +146,7 @@ const entryBytes = 4 * 1024;
 const maxUrls = 1000;
 
 /**
- * Caches pages by key until one of their tags changes. Bounded in bytes; the least recently used page is dropped first. Pages with
+ * Caches pages by key until one of their tags changes or they expire. Bounded in bytes; the least recently used page is dropped first. Pages with
  * parameters have a bound of their own, so that searches do not drop other pages.
  */
 export class PageCache {
@@ -171,6 +175,10 @@ export class PageCache {
     const { entries } = this.#pagesOf(key);
     const entry = entries.get(key);
     if (!entry) return undefined;
+    if (entry.page.expiresAt <= Date.now()) {
+      this.#drop(entry);
+      return undefined;
+    }
     entries.delete(key);
     entries.set(key, entry);
     return entry.page;

@@ -27,6 +27,9 @@ export interface PageRendererOptions {
   log: Log;
 }
 
+/** The database's clock decides, and may be slow: so soon after a change by itself a page may show the state before it. */
+const maxClockDifferenceMs = 60_000;
+
 /**
  * Renders a page.
  * @param use a cached page is sent to every client that requests it
@@ -61,6 +64,7 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
     const tags = new Set<string>();
     const tables = new Set<string>();
     let reads = 0;
+    let expiresAt = Number.POSITIVE_INFINITY;
     const store = createStore(
       { url: servicesUrl, key: config.key },
       {
@@ -91,6 +95,10 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
           'a page could not be rendered',
         ),
       addCacheTags: (...names) => names.forEach((name) => void tags.add(name)),
+      cacheUntil(time) {
+        const [at, now] = [Date.parse(time ?? ''), Date.now()];
+        if (at > now - maxClockDifferenceMs) expiresAt = Math.min(expiresAt, Math.max(at, now + 1000));
+      },
     });
     const response = await handle(request, context);
     let body = Buffer.from(await response.arrayBuffer());
@@ -118,7 +126,7 @@ export function createPageRenderer(options: PageRendererOptions): PageRenderer {
       const { pathname, search } = new URL(request.url);
       log.debug({ page: pathname + search, reads, tags: [...tags] }, 'page rendered');
     }
-    return finishPage(response.status, headers, body, [...tags]);
+    return finishPage(response.status, headers, body, [...tags], expiresAt);
   };
 }
 

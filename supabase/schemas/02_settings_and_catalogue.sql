@@ -27,6 +27,8 @@ create table public.store_settings (
   inquiries_months integer not null default 12,
   requires_terms_tick boolean not null default false,
   payment_limit integer not null default 25000000,
+  orders_pause_reason text,
+  orders_paused_until timestamptz,
   constraint "there is one row of settings" check (id),
   constraint "the store has a name" check (char_length(trim(store_name)) between 1 and 80),
   constraint "the delivery fee is not negative" check (delivery_fee between 0 and 100000000),
@@ -50,7 +52,9 @@ create table public.store_settings (
     check (texts_per_day between 0 and 100000 and mails_per_day between 0 and 100000),
   constraint "order details are stored between one month and twenty years"
     check (order_details_months between 1 and 240),
-  constraint "inquiries are stored between one month and twenty years" check (inquiries_months between 1 and 240)
+  constraint "inquiries are stored between one month and twenty years" check (inquiries_months between 1 and 240),
+  constraint "a pause of orders has a reason"
+    check (char_length(trim(orders_pause_reason)) between 1 and 80 or (orders_pause_reason is null and orders_paused_until is null))
 );
 comment on table public.store_settings is 'Settings of the shop, in one row.';
 comment on column public.store_settings.delivery_fee is
@@ -79,6 +83,10 @@ comment on column public.store_settings.requires_terms_tick is
   'Whether place_order requires the box for being 18 or older and accepting terms and privacy notice.';
 comment on column public.store_settings.payment_limit is
   'In cents: the most that M-PESA takes in one payment, and so the largest total of an order.';
+comment on column public.store_settings.orders_pause_reason is
+  'Why the shop takes no new orders, as customers read it. Null: it takes them. Changed by pause_orders and resume_orders.';
+comment on column public.store_settings.orders_paused_until is
+  'When it takes orders again by itself. Null with a reason: when staff resume. A pause that is over leaves reason and end as they are.';
 alter table public.store_settings enable row level security;
 grant update (
   store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes,
@@ -90,7 +98,7 @@ grant update (
 grant select (
   id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee,
   reservation_minutes, till_number, paybill_number, updated_at, order_details_months, inquiries_months, payment_messages_months,
-  requires_terms_tick, payment_limit
+  requires_terms_tick, payment_limit, orders_pause_reason, orders_paused_until
 ) on public.store_settings to anon, authenticated;
 create policy "everyone reads the settings" on public.store_settings for select to anon, authenticated using (true);
 create policy "staff edit the settings" on public.store_settings
@@ -186,6 +194,7 @@ create table public.products (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   previous_price integer,
+  sold_out_until timestamptz,
   constraint "product slugs are unique" unique (slug),
   constraint "a product has a name" check (char_length(trim(name)) between 1 and 160),
   constraint "a slug is lower-case letters, digits and hyphens" check (slug ~ '^[a-z0-9]+(-[a-z0-9]+)*$'),
@@ -205,8 +214,10 @@ comment on table public.products is 'What the shop sells. Prices in cents.';
 comment on column public.products.category is 'Name of the category (flavour).';
 comment on column public.products.home_section is 'Section of the home page that shows the product, ordered by home_position.';
 comment on column public.products.updated_at is
-  'Changes with every edit except of the stock. A save sends the value that it read, and changes nothing if the row has changed since.';
+  'Changes with every edit except of the stock and of sold_out_until. A save sends the value that it read, and changes nothing if the row has changed since.';
 comment on column public.products.previous_price is 'In cents: price before the current offer. Null: not on offer.';
+comment on column public.products.sold_out_until is
+  'Until then nobody can order it, whatever its stock. Changed by set_sold_out. Null or over: the stock decides.';
 alter table public.products enable row level security;
 grant select on public.products to anon, authenticated;
 grant
@@ -424,7 +435,8 @@ begin
       select jsonb_agg(
         jsonb_build_object(
           'slug', p.slug, 'name', p.name, 'tagline', p.tagline, 'price', p.price, 'previous_price', p.previous_price,
-          'image_url', p.image_url, 'category', p.category, 'brand', p.brand, 'stock_quantity', p.stock_quantity
+          'image_url', p.image_url, 'category', p.category, 'brand', p.brand, 'stock_quantity', public.units_for_sale(p),
+          'sold_out_until', p.sold_out_until
         ) order by s.place
       )
       from unnest(case when matching > 0 then shown_ids else private.shop_page_ids(null, null, null, 0, 12) end)

@@ -265,13 +265,14 @@ create function private.total_of_offer(
 language plpgsql stable set search_path = '' as $$
 declare
   total bigint := product.price::bigint * total_of_offer.quantity + settings.delivery_fee;
+  units integer := public.units_for_sale(product);
 begin
   if product.id is null then
     perform private.refuse(404, 'product_unavailable', 'This product is not available');
-  elsif product.stock_quantity = 0 then
+  elsif units = 0 then
     perform private.refuse(409, 'out_of_stock', 'This product is out of stock');
-  elsif product.stock_quantity < total_of_offer.quantity then
-    perform private.refuse(409, 'not_enough_stock', format('Only %s left in stock', product.stock_quantity), product.stock_quantity::text);
+  elsif units < total_of_offer.quantity then
+    perform private.refuse(409, 'not_enough_stock', format('Only %s left in stock', units), units::text);
   -- M-PESA charges whole shillings.
   elsif (total + 99) / 100 * 100 > settings.payment_limit then
     perform private.refuse_above_payment_limit(settings.payment_limit);
@@ -372,7 +373,11 @@ begin
   end if;
 
   select * into strict settings from public.store_settings;
-  if settings.requires_terms_tick and place_order.accepts_terms is not true then
+  if private.are_orders_paused(settings) then
+    perform private.refuse(409, 'orders_paused', format(
+      'Orders are paused %s: %s.', private.end_of_pause(settings.orders_paused_until), settings.orders_pause_reason
+    ));
+  elsif settings.requires_terms_tick and place_order.accepts_terms is not true then
     perform private.refuse(400, 'terms_not_accepted', 'Please confirm that you are 18 or older and accept our terms and privacy notice');
   end if;
   perform private.refuse_too_many_unpaid_orders(networks, customer.phone, settings);
@@ -443,7 +448,7 @@ exception when sqlstate 'PT000' then
     refusal := refusal || jsonb_build_object('quote', jsonb_build_object(
       'price', product.price, 'delivery_fee', settings.delivery_fee,
       'total', product.price::bigint * place_order.quantity + settings.delivery_fee,
-      'units_left', product.stock_quantity
+      'units_left', public.units_for_sale(product)
     ));
   end if;
   return refusal;

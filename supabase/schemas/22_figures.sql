@@ -66,28 +66,30 @@ create table private.daily_totals (
   day date not null,
   orders bigint not null default 0,
   revenue_cents bigint not null default 0,
-  received_cents bigint not null default 0
+  received_cents bigint not null default 0,
+  failed_deliveries bigint not null default 0
 );
 comment on table private.daily_totals is
   'Orders and money per day in Nairobi, in as many rows for a day as transactions changed it at once: each takes a row that no other has locked.';
 comment on column private.daily_totals.day is 'When orders were placed and money moved; -infinity for money without a time.';
 comment on column private.daily_totals.revenue_cents is 'Total of the orders that were placed, paid or not.';
 comment on column private.daily_totals.received_cents is 'What arrived for orders, less what was sent back.';
+comment on column private.daily_totals.failed_deliveries is 'How often goods came back, by the day of that. Counted since the column exists.';
 alter table private.daily_totals enable row level security;
 create index daily_totals_by_day on private.daily_totals (day);
 
-create type private.day_figures as (day date, orders bigint, revenue_cents bigint, received_cents bigint);
+create type private.day_figures as (day date, orders bigint, revenue_cents bigint, received_cents bigint, failed_deliveries bigint);
 
 create function private.figures_of(counted public.orders) returns private.day_figures
 language sql immutable
 return case when counted.id is not null then
-  (private.nairobi_day(counted.created_at), 1, counted.total_amount, 0)::private.day_figures
+  (private.nairobi_day(counted.created_at), 1, counted.total_amount, 0, 0)::private.day_figures
 end;
 
 create function private.figures_of(counted public.payments) returns private.day_figures
 language sql immutable
 return case when counted.status = 'completed' and counted.purpose = 'order' then
-  (coalesce(private.nairobi_day(counted.completed_at), '-infinity'), 0, 0, counted.charge_cents)::private.day_figures
+  (coalesce(private.nairobi_day(counted.completed_at), '-infinity'), 0, 0, counted.charge_cents, 0)::private.day_figures
 end;
 
 create function private.figures_of(counted public.refunds) returns private.day_figures
@@ -96,13 +98,13 @@ return case
   -- A refund may move to a payment that is just being added.
   when counted.status = 'completed' and counted.payment_id is not null
     and not exists (select from public.payments as p where p.id = counted.payment_id and p.purpose = 'test')
-  then (coalesce(private.nairobi_day(counted.completed_at), '-infinity'), 0, 0, -counted.refund_cents)::private.day_figures
+  then (coalesce(private.nairobi_day(counted.completed_at), '-infinity'), 0, 0, -counted.refund_cents, 0)::private.day_figures
 end;
 
 create function private.figures_of(counted public.change_notes) returns private.day_figures
 language sql immutable
 return case when counted.kind = 'returned' then
-  (private.nairobi_day(counted.noted_at), 0, 0, -counted.amount_cents)::private.day_figures
+  (private.nairobi_day(counted.noted_at), 0, 0, -counted.amount_cents, 0)::private.day_figures
 end;
 
 create function private.count_change(old private.day_figures, new private.day_figures) returns void
@@ -113,16 +115,19 @@ begin
   if old is not distinct from new then
     return;
   end if;
-  foreach moved in array array[(old.day, -old.orders, -old.revenue_cents, -old.received_cents)::private.day_figures, new] loop
+  foreach moved in array array[
+    (old.day, -old.orders, -old.revenue_cents, -old.received_cents, -old.failed_deliveries)::private.day_figures, new
+  ] loop
     continue when moved.day is null;
     update private.daily_totals as t
     set orders = t.orders + moved.orders,
         revenue_cents = t.revenue_cents + moved.revenue_cents,
-        received_cents = t.received_cents + moved.received_cents
+        received_cents = t.received_cents + moved.received_cents,
+        failed_deliveries = t.failed_deliveries + moved.failed_deliveries
     where t.id = (select free.id from private.daily_totals as free where free.day = moved.day limit 1 for update skip locked);
     if not found then
-      insert into private.daily_totals (day, orders, revenue_cents, received_cents)
-      values (moved.day, moved.orders, moved.revenue_cents, moved.received_cents);
+      insert into private.daily_totals (day, orders, revenue_cents, received_cents, failed_deliveries)
+      values (moved.day, moved.orders, moved.revenue_cents, moved.received_cents, moved.failed_deliveries);
     end if;
   end loop;
 end
@@ -130,7 +135,9 @@ $$;
 comment on function private.count_change is
   'Replaces what a row counts in daily_totals; null: nothing. Never waits for another transaction.';
 
-create function public.daily_figures(days integer default 30) returns table (day date, page_views bigint, orders bigint)
+create function public.daily_figures(days integer default 30) returns table (
+  day date, page_views bigint, orders bigint, failed_deliveries bigint
+)
 language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -142,9 +149,9 @@ begin
   with seen as (
     select v.day, sum(v.views) as count from public.page_views as v where v.day >= first_day group by 1
   ), placed as (
-    select t.day, sum(t.orders) as count from private.daily_totals as t where t.day >= first_day group by 1
+    select t.day, sum(t.orders) as count, sum(t.failed_deliveries) as failed from private.daily_totals as t where t.day >= first_day group by 1
   )
-  select d.day::date, coalesce(seen.count, 0)::bigint, coalesce(placed.count, 0)::bigint
+  select d.day::date, coalesce(seen.count, 0)::bigint, coalesce(placed.count, 0)::bigint, coalesce(placed.failed, 0)::bigint
   from generate_series(first_day::timestamp, today::timestamp, interval '1 day') as d (day)
   left join seen on seen.day = d.day::date
   left join placed on placed.day = d.day::date
@@ -152,7 +159,7 @@ begin
 end
 $$;
 comment on function public.daily_figures is
-  'For staff: page views and orders of the last days in Nairobi, including today and days without any.';
+  'For staff: page views, orders and failed deliveries of the last days in Nairobi, including today and days without any.';
 
 create function public.record_backup(
   started_at timestamptz, outcome text, file_name text default null, size bigint default null, problem text default null

@@ -97,8 +97,9 @@ begin
   if tg_op = 'INSERT' then
     return private.without_invisible_texts(new);
   end if;
-  -- A change of the stock alone is no edit, so that orders do not conflict with a staff member's edit.
+  -- A change of the stock or of sold_out_until alone is no edit, so that neither conflicts with a staff member's edit.
   old.stock_quantity := new.stock_quantity;
+  old.sold_out_until := new.sold_out_until;
   if old is not distinct from new then
     return new;
   end if;
@@ -132,10 +133,10 @@ begin
   end if;
   -- Of the stock, pages only show whether there is any.
   if (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
-      old.brand, old.is_active, old.home_section, old.home_position, old.stock_quantity = 0)
+      old.brand, old.is_active, old.home_section, old.home_position, old.sold_out_until, old.stock_quantity = 0)
     is distinct from
     (new.name, new.slug, new.tagline, new.description, new.price, new.previous_price, new.image_url, new.category,
-      new.brand, new.is_active, new.home_section, new.home_position, new.stock_quantity = 0)
+      new.brand, new.is_active, new.home_section, new.home_position, new.sold_out_until, new.stock_quantity = 0)
   then
     perform private.announce_product_change(old, new);
   end if;
@@ -172,6 +173,9 @@ begin
       message = 'new row for relation "store_settings" violates the rule "the support address is an e-mail address"',
       constraint = 'the support address is an e-mail address';
   end if;
+  -- A pause of orders is no edit, so that it does not conflict with a staff member's edit.
+  old.orders_pause_reason := new.orders_pause_reason;
+  old.orders_paused_until := new.orders_paused_until;
   new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
   return new;
 end
@@ -187,6 +191,10 @@ begin
     perform pg_catalog.pg_notify('page_changes', '{"table": "store_settings"}');
   end if;
   perform private.record_price_change(null, null, old.delivery_fee, new.delivery_fee);
+  if (old.orders_pause_reason, old.orders_paused_until) is distinct from (new.orders_pause_reason, new.orders_paused_until) then
+    insert into public.order_pauses (reason, paused_until, changed_by, changed_by_email)
+    values (new.orders_pause_reason, new.orders_paused_until, auth.uid(), private.email_of(auth.uid()));
+  end if;
   if new.refund_approval_above > old.refund_approval_above and auth.uid() is not null then
     insert into private.refund_limit_raises (raised_by, raised_by_email, raised_from, raised_to)
     values (auth.uid(), private.email_of(auth.uid()), old.refund_approval_above, new.refund_approval_above);
@@ -390,6 +398,11 @@ create trigger deliveries_before_change before insert or update on public.delive
 create function private.after_delivery_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
+  if coalesce(old.failures, 0) <> new.failures then
+    perform private.count_change(
+      null, (private.nairobi_day(now()), 0, 0, 0, new.failures - coalesce(old.failures, 0))::private.day_figures
+    );
+  end if;
   perform private.record_delivery_events(old, new);
   if old.delivery_status is distinct from new.delivery_status and not private.is_stated('undoes') then
     perform private.move_order_with_delivery(old, new);

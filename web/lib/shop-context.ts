@@ -23,6 +23,8 @@ export interface ShopContext {
   config: PublicConfig;
   /** Adds cache tags (`cache-tags.ts`) to the page, which is cached until one of them changes. */
   addCacheTags(...tags: string[]): void;
+  /** Caches the page no longer than until this time, when it changes by itself. Null: it does not. */
+  cacheUntil(time: string | null): void;
   /** Called with internal errors during the request. */
   onError(error: unknown): void;
 }

@@ -1,7 +1,10 @@
 // The settings that every page reads, and their defaults for when they cannot be read.
+import { type OrderPause, orderPauseOf, type PauseSettings } from '../../domain/order-pause.ts';
+import type { Store } from '../../supabase/store.ts';
 import type { Database } from '../../supabase/types.ts';
+import type { ShopContext } from './shop-context.ts';
 
-/** The public settings. */
+/** The public settings that do not change by themselves. */
 export type ShopSettings = Omit<
   Database['public']['Tables']['store_settings']['Row'],
   | 'refund_approval_above'
@@ -13,11 +16,11 @@ export type ShopSettings = Omit<
   | 'inquiries_months'
   | 'texts_per_day'
   | 'mails_per_day'
+  | keyof PauseSettings
 >;
 
-/** The columns of `ShopSettings`, for a query. */
-export const shopSettingsColumns =
-  'id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes, till_number, paybill_number, requires_terms_tick, payment_limit, updated_at';
+const shopSettingsColumns =
+  'id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes, till_number, paybill_number, requires_terms_tick, payment_limit, updated_at, orders_pause_reason, orders_paused_until';
 
 export const defaultShopSettings: ShopSettings = {
   id: true,
@@ -36,3 +39,16 @@ export const defaultShopSettings: ShopSettings = {
   payment_limit: 25_000_000,
   updated_at: '1970-01-01T00:00:00Z',
 };
+
+/** Reads the settings. All loaders send the same request, so that the server asks the database once. */
+export const readShopSettings = ({ tables }: Store) =>
+  tables.from('store_settings').select(shopSettingsColumns).single();
+
+/**
+ * The pause of orders that a page shows, which is cached until its end.
+ * @returns null while the shop takes orders
+ */
+export function readPause(settings: PauseSettings, cacheUntil: ShopContext['cacheUntil']): OrderPause | null {
+  cacheUntil(settings.orders_paused_until);
+  return orderPauseOf(settings, Date.now());
+}

@@ -25,7 +25,7 @@ test.each([
     { url: 'http://shop.test', key: 'key' },
     { fetch: async () => new Response(body) },
   );
-  context.set(shopContext, { store, config: {}, addCacheTags() {}, onError() {} } as never);
+  context.set(shopContext, { store, config: {}, addCacheTags() {}, cacheUntil() {}, onError() {} } as never);
   const request = new Request('http://shop.test/shop');
   const of = { context, request, params: { slug: 'mango-can' } } as never;
   for (const loader of [root, home, shop, product, sitemap] as Loader[]) {

@@ -118,6 +118,7 @@ function makeContext(): RouterContextProvider {
     store: createStore({ url: '', key: given.publishable }),
     config: {} as never,
     addCacheTags() {},
+    cacheUntil() {},
     onError(error) {
       throw error;
     },

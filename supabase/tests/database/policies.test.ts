@@ -209,6 +209,17 @@ const matrix: MatrixRow[] = [
     deletes: service,
   },
   {
+    table: 'order_pauses',
+    row: 'any',
+    where: `reason = 'rain'`,
+    set: `reason = 'sun'`,
+    insert: `(reason) values ('rain')`,
+    select: staff,
+    inserts: 'no one',
+    updates: 'no one',
+    deletes: 'no one',
+  },
+  {
     table: 'price_changes',
     row: 'any',
     where: `from_cents = 4711`,
@@ -494,6 +505,10 @@ const procedures: Record<string, Person[]> = {
   move_on: signedIn,
   recent_riders: signedIn,
   find_products: signedIn,
+  units_for_sale: all,
+  set_sold_out: signedIn,
+  pause_orders: signedIn,
+  resume_orders: signedIn,
   list_categories: signedIn,
   search_inquiries: signedIn,
   mark_inquiry_read: signedIn,
@@ -694,6 +709,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         values (now() - interval '1 day', now(), now(), 'complete', now(), 7);
       insert into public.reconciliation_events (receipt, kind) values ('UKL1234567', 'accepted');
       insert into public.price_changes (from_cents, to_cents) values (4711, 4712);
+      insert into public.order_pauses (reason) values ('rain');
       insert into public.mpesa_transactions (receipt, received_cents, transacted_at) values ('UKL1234567', 100, now());
       insert into public.messages_to_check (source, problem, body, digest) values ('statement', 'unreadable', '{}', 'any');
       insert into public.payments (id, purpose, phone, charge_cents, requested_by)

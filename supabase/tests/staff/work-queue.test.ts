@@ -250,6 +250,25 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await texts()).not.toContain('delivery_failed 1');
     });
 
+    test('is counted on its day, each try once, and not after an undo', async () => {
+      const failures = async () =>
+        (
+          await queryAs<{ failed_deliveries: string }>('staff', 'select * from public.daily_figures(2)')
+        ).rows.map(({ failed_deliveries }) => Number(failed_deliveries));
+      const [yesterday, today = 0] = await failures();
+      await moveOn('on_the_way', rider);
+      await undo(await fail());
+      expect(await failures()).toEqual([yesterday, today]);
+      await fail();
+      await moveOn('ready');
+      await moveOn('on_the_way');
+      expect(await failures()).toEqual([yesterday, today + 1]);
+      await fail();
+      expect(await failures()).toEqual([yesterday, today + 2]);
+      await database.query('delete from public.deliveries where order_id = $1', [order.id]);
+      expect(await failures()).toEqual([yesterday, today + 2]);
+    });
+
     test('is late like its order', async () => {
       await moveOn('on_the_way', rider);
       await fail();

@@ -65,6 +65,13 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await announced(stock(5))).toHaveLength(1);
   });
 
+  test('a product that staff set to sold out is announced, also when it is sold again', async () => {
+    const soldOut = (until: string) =>
+      `update public.products set sold_out_until = ${until} where slug = 'mango-can'`;
+    expect(await announced(soldOut(`now() + interval '1 hour'`))).toHaveLength(1);
+    expect(await announced(soldOut('null'))).toHaveLength(1);
+  });
+
   test('an added or removed product is announced with its columns', async () => {
     expect(
       await announced(
@@ -93,6 +100,12 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await announced('update public.store_settings set delivery_fee = delivery_fee + 1')).toEqual([
       { table: 'store_settings' },
     ]);
+    expect(
+      await announced(
+        `update public.store_settings set orders_pause_reason = 'rain'`,
+        'update public.store_settings set orders_pause_reason = null',
+      ),
+    ).toEqual([{ table: 'store_settings' }, { table: 'store_settings' }]);
   });
 
   test('a text of the contact page is announced when it changes', async () => {

@@ -1,4 +1,4 @@
-// Page views and orders of the last 30 days: a chart, and a table for screen readers and details.
+// Page views, orders and failed deliveries of the last 30 days: a chart, and a table for screen readers and details.
 import { lazy, Suspense } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -17,7 +17,7 @@ function MissingChart() {
 }
 
 const number = (figure: number): string => figure.toLocaleString('en-KE');
-const total = (days: readonly Day[], of: 'page_views' | 'orders'): number =>
+const total = (days: readonly Day[], of: 'page_views' | 'orders' | 'failed_deliveries'): number =>
   days.reduce((sum, day) => sum + day[of], 0);
 
 export function ActivityCard() {
@@ -46,6 +46,8 @@ export function ActivityCard() {
 /** @param countedAt where page views are counted instead; '' if they are counted here */
 function Activity({ days, countedAt }: { days: readonly Day[]; countedAt: string }) {
   const [views, orders] = [total(days, 'page_views'), total(days, 'orders')];
+  const failures = total(days, 'failed_deliveries');
+  const failedToday = days.at(-1)?.failed_deliveries ?? 0;
   const hasViews = countedAt === '' || views > 0;
   const span = `${formatDay(days[0]?.day ?? '')} to ${formatDay(days.at(-1)?.day ?? '')}`;
   return (
@@ -67,6 +69,11 @@ function Activity({ days, countedAt }: { days: readonly Day[]; countedAt: string
         <li className="flex items-baseline gap-2">
           <span aria-hidden="true" className="size-3 self-center rounded-sm bg-leaf-500" />
           Orders <strong className="font-display text-xl text-ink tabular-nums">{number(orders)}</strong>
+        </li>
+        <li className="flex items-baseline gap-2">
+          Failed deliveries{' '}
+          <strong className="font-display text-xl text-ink tabular-nums">{number(failures)}</strong>
+          {failedToday > 0 ? <span>({number(failedToday)} today)</span> : null}
         </li>
       </ul>
       {views + orders === 0 ? (
@@ -116,10 +123,13 @@ function Table({ days, hasViews }: { days: readonly Day[]; hasViews: boolean }) 
             <th scope="col" className="px-4 py-2 text-right font-semibold">
               Orders
             </th>
+            <th scope="col" className="px-4 py-2 text-right font-semibold">
+              Failed deliveries
+            </th>
           </tr>
         </thead>
         <tbody>
-          {[...days].reverse().map(({ day, page_views, orders }) => (
+          {[...days].reverse().map(({ day, page_views, orders, failed_deliveries }) => (
             <tr key={day} className="border-t border-line">
               <th scope="row" className="px-4 py-1.5 text-left font-normal">
                 {formatDay(day)}
@@ -128,6 +138,7 @@ function Table({ days, hasViews }: { days: readonly Day[]; hasViews: boolean }) 
                 <td className="px-4 py-1.5 text-right tabular-nums">{number(page_views)}</td>
               ) : null}
               <td className="px-4 py-1.5 text-right tabular-nums">{number(orders)}</td>
+              <td className="px-4 py-1.5 text-right tabular-nums">{number(failed_deliveries)}</td>
             </tr>
           ))}
         </tbody>

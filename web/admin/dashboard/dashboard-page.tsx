@@ -4,6 +4,7 @@ import { useOutletContext } from 'react-router';
 import { useWork } from '../deliveries/rider-queries.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import type { Waiting } from '../live/use-waiting.ts';
+import { PausableHeading } from '../pause/pause-orders.tsx';
 import { Matters, queueMatters, useMatters } from '../today/attention.tsx';
 import type { Route } from './+types/dashboard-page.ts';
 import { ActivityCard } from './activity-card.tsx';
@@ -18,7 +19,9 @@ export default function DashboardPage() {
   const work = useWork();
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-6">
-      <h1 className="text-3xl">Dashboard</h1>
+      <PausableHeading>
+        <h1 className="text-3xl">Dashboard</h1>
+      </PausableHeading>
       <WithheldNotice />
       <Matters
         matters={[...queueMatters(work), ...useMatters(useOutletContext<Waiting>(), work?.late ?? 0)]}

@@ -13,6 +13,7 @@ import { RowMenu } from '../list/row-menu.tsx';
 import type { RowAction } from '../list/row-menu-items.tsx';
 import { Drinks } from '../orders/drinks.tsx';
 import { drinksOf, otherCity } from '../orders/place.ts';
+import { labelOfFailure } from '../status/staff-labels.ts';
 import { StatusBadge, statusLabel } from '../status/status-badge.tsx';
 import { confirmDeliveryStatus, deliveryStatusBlock } from '../status/status-change.ts';
 import { StatusSelect } from '../status/status-select.tsx';
@@ -335,6 +336,11 @@ export const exportColumns: CsvColumn<ListedDelivery>[] = [
   { title: 'Paid (Nairobi time)', value: ({ created_at }) => formatForFile(created_at) },
   { title: 'Picked (Nairobi time)', value: ({ pickup_time }) => formatForFile(pickup_time) },
   { title: 'Delivered (Nairobi time)', value: ({ delivery_time }) => formatForFile(delivery_time) },
+  { title: 'Failed tries', value: ({ failures }) => failures },
+  {
+    title: 'Why it failed',
+    value: ({ failure_reason }) => failure_reason && labelOfFailure(failure_reason),
+  },
 ];
 
 export const printColumns: CsvColumn<ListedDelivery>[] = [

@@ -9,6 +9,7 @@ import { StaffIcon, type StaffIconName } from '../layout/staff-icons.tsx';
 import type { Column } from '../list/row-list.tsx';
 import { withProductDialog } from './product-dialog.tsx';
 import type { ListedProduct } from './product-queries.ts';
+import { SoldOutMenu, SoldOutNote } from './sold-out.tsx';
 
 /** Up to this stock the list shows the number of units. */
 const enough = 10;
@@ -39,7 +40,16 @@ export function productColumns(handlers: Handlers): Column<ListedProduct>[] {
       title: 'Category',
       show: ({ category }) => <span className="inline-block min-w-28">{category || 'Uncategorized'}</span>,
     },
-    { title: 'Stock', isNumber: true, show: ({ stock_quantity }) => <Stock units={stock_quantity ?? 0} /> },
+    {
+      title: 'Stock',
+      isNumber: true,
+      show: (product) => (
+        <>
+          <Stock units={product.stock_quantity ?? 0} />
+          <SoldOutNote product={product} />
+        </>
+      ),
+    },
     {
       title: 'Status',
       show: ({ is_active }) => <StatusBadge isActive={is_active} />,
@@ -51,6 +61,7 @@ export function productColumns(handlers: Handlers): Column<ListedProduct>[] {
           <ToggleButton product={product} {...handlers} />
           <EditLink product={product} />
           <DeleteButton product={product} {...handlers} />
+          <SoldOutMenu product={product} />
         </div>
       ),
     },
@@ -81,14 +92,17 @@ export function ProductRow({ product, handlers }: { product: ListedProduct; hand
               <Stock units={stock_quantity ?? 0} isInline />
               <span className="truncate text-ink-soft">{category || 'Uncategorized'}</span>
             </p>
+            <SoldOutNote product={product} />
           </div>
         </div>
       </div>
       <div className="grid justify-items-center sm:flex sm:items-center sm:gap-1">
         <ToggleButton product={product} {...handlers} />
-        <span className="flex">
+        {/* On phones no wider than the button above. */}
+        <span className="flex max-sm:-mx-0.5">
           <EditLink product={product} />
           <DeleteButton product={product} {...handlers} />
+          <SoldOutMenu product={product} />
         </span>
       </div>
     </div>

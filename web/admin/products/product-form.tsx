@@ -29,6 +29,7 @@ import {
   productValues,
   slugFromName,
 } from './product-values.ts';
+import { SoldOutSection } from './sold-out.tsx';
 import { EditConflict, ProductDeleted, useProductSave } from './use-product-save.ts';
 
 export interface ProductDialogContent {
@@ -255,6 +256,7 @@ export function ProductFormFields({
               {...field('stock')}
             />
           </div>
+          {seen ? <SoldOutSection product={seen} /> : null}
           <SelectField label="Category" required {...field('category')}>
             <option value="">Select a category</option>
             {choicesOf(categories.data ?? [], form.category).map(({ name, is_active }) => (

@@ -18,18 +18,20 @@ export interface ListedProduct extends Cursor {
   is_active: boolean;
   image_url: string | null;
   updated_at: string;
+  sold_out_until: string | null;
 }
 const listedColumns =
-  'id, name, slug, tagline, price, previous_price, category, stock_quantity, is_active, image_url, created_at, updated_at';
+  'id, name, slug, tagline, price, previous_price, category, stock_quantity, is_active, image_url, created_at, updated_at, sold_out_until';
 
 /** A product as in the form. */
 export interface EditedProduct extends ProductValues {
   id: string;
   image_url: string | null;
   updated_at: string;
+  sold_out_until: string | null;
 }
 export const editedColumns =
-  'id, name, slug, tagline, price, previous_price, stock_quantity, category, description, image_url, updated_at';
+  'id, name, slug, tagline, price, previous_price, stock_quantity, category, description, image_url, updated_at, sold_out_until';
 
 export interface ProductFilters {
   search: string;

@@ -1,6 +1,7 @@
 // The store's settings: name, contacts, delivery fee. The storefront shows changes at once.
 import { useSearchParams } from 'react-router';
 import { describeStaffPage } from '../layout/staff-page.ts';
+import { PausableHeading } from '../pause/pause-orders.tsx';
 import { ScreenLoadState } from '../ui/load-states.tsx';
 import type { Route } from './+types/settings-page.ts';
 import { SettingsForm } from './settings-form.tsx';
@@ -15,10 +16,12 @@ export default function SettingsPage() {
   const isSection = readSection(useSearchParams()[0].get('section')) !== null;
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-6">
-      <div className={isSection ? 'max-lg:sr-only' : ''}>
-        <h1 className="text-3xl">Settings</h1>
-        <p className="mt-1 text-ink-soft">Used on every page of the shop. Changes show at once.</p>
-      </div>
+      <PausableHeading>
+        <div className={isSection ? 'max-lg:sr-only' : ''}>
+          <h1 className="text-3xl">Settings</h1>
+          <p className="mt-1 text-ink-soft">Used on every page of the shop. Changes show at once.</p>
+        </div>
+      </PausableHeading>
       {settings.data ? (
         <SettingsForm latest={settings.data} />
       ) : (

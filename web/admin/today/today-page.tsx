@@ -9,6 +9,7 @@ import type { Rider } from '../deliveries/rider-queries.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import type { Waiting } from '../live/use-waiting.ts';
 import { OrderDetails } from '../orders/order-details.tsx';
+import { PausableHeading } from '../pause/pause-orders.tsx';
 import { useNow } from '../ui/age.tsx';
 import type { Route } from './+types/today-page.ts';
 import { isThere, Matters, useMatters } from './attention.tsx';
@@ -46,7 +47,9 @@ export default function TodayPage({ params }: Route.ComponentProps) {
   const needAttention = failed.length > 0 || matters.some(isThere);
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
-      <h1 className="text-2xl">Today</h1>
+      <PausableHeading>
+        <h1 className="text-2xl">Today</h1>
+      </PausableHeading>
       {error ? (
         <div
           role="alert"

@@ -4,7 +4,7 @@ import { useNow } from './age.tsx';
 import { formatDateTime } from './dates.ts';
 
 /** A duration of at least zero minutes: `12 min`, `2 h 5 min`, `3 days`. */
-function formatMinutes(minutes: number): string {
+export function formatMinutes(minutes: number): string {
   if (minutes < 60) return `${minutes} min`;
   if (minutes < 48 * 60)
     return [`${Math.floor(minutes / 60)} h`, minutes % 60 && `${minutes % 60} min`].filter(Boolean).join(' ');

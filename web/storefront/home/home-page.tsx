@@ -1,7 +1,7 @@
 // The home page: hero, top picks, offers, and the newest of the collection.
 import { data, Link } from 'react-router';
 import { categoriesTag, homeProductsTag, productTag } from '../../../domain/cache-tags.ts';
-import { areProducts } from '../../lib/listed-products.ts';
+import { areProducts, shownProducts } from '../../lib/listed-products.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { FlavourDot } from '../../ui/flavour.tsx';
@@ -33,14 +33,15 @@ export const meta: Route.MetaFunction = ({ matches }) =>
   });
 
 export async function loader({ context }: Route.LoaderArgs) {
-  const { store, addCacheTags } = context.get(shopContext);
+  const shop = context.get(shopContext);
+  const { store, addCacheTags } = shop;
   // Read concurrently, so that the page shows a consistent state. Inactive categories are hidden here.
   const products = await store.tables
     .rpc('home_products', { newest: collectionSize }, { get: true })
     .select(`${cardColumns}, home_section, home_position, categories(name)`)
     .order('created_at', { ascending: false });
   if (products.error || !areProducts(products.data)) return data(null, { status: 503 });
-  const cards = products.data.map(({ categories, ...card }) => card);
+  const cards = shownProducts(products.data, shop).map(({ categories, ...card }) => card);
   const section = (name: string) =>
     cards.filter(({ home_section }) => home_section === name).sort(byHomePosition);
   const [topPicks, onOffer] = [section('top_picks'), section('drinks_on_offer')];

@@ -192,7 +192,7 @@ async function suggest(config: ReturnType<typeof useShop>['config'], search: str
   const { data } = await createStore(config)
     // Not in the query string: there a text such as "eq.x" would be a filter.
     .tables.rpc('search_products', { search, page_size: maxSuggestions })
-    .select('slug, name, price, image_url, category, stock_quantity')
+    .select('slug, name, price, image_url, category, stock_quantity:units_for_sale')
     .abortSignal(signal);
   return data && areProducts(data) ? { products: data } : null;
 }

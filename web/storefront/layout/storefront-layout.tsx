@@ -10,6 +10,7 @@ import { useOfflineReading } from '../offline/use-offline-reading.ts';
 import { useOwnOrdersPart } from '../own-orders/use-own-orders-part.ts';
 import type { Route } from './+types/storefront-layout.ts';
 import { describePage } from './page-meta.ts';
+import { PauseStrip } from './pause-strip.tsx';
 import { SiteFooter } from './site-footer.tsx';
 import { SiteHeader } from './site-header.tsx';
 import { StorefrontSheet } from './storefront-sheet.tsx';
@@ -105,6 +106,7 @@ function Frame({ children }: { children: React.ReactNode }) {
       {OfflineReading ? <OfflineReading pathname={pathname} /> : null}
       {OrdersWatch ? <OrdersWatch pathname={pathname} /> : null}
       {config.isSimulated ? <TestModeBanner phonePageUrl={config.phonePageUrl} /> : null}
+      <PauseStrip pathname={pathname} />
       <SiteHeader />
       <main ref={main} id="main" tabIndex={-1} className="pb-24 outline-none! has-[[data-to-the-edge]]:pb-0">
         {children}

@@ -91,6 +91,10 @@ function describeFailure(
           <SimilarDrinks drinks={similar} quantity={quantity} areButtons={areButtons} />
         </Callout>
       );
+    case 'paused':
+      return (
+        <Callout title={failure.reason}>What you type stays here until you can place your order.</Callout>
+      );
     case 'unavailable':
       return (
         <Callout title="We don't sell this one any more">

@@ -8,6 +8,7 @@ import { formatPhone } from '../../../domain/phone.ts';
 import { withTimeout } from '../../../domain/timeout.ts';
 import type { Store } from '../../../supabase/store.ts';
 import { shopContext } from '../../lib/shop-context.ts';
+import { readPause, readShopSettings } from '../../lib/shop-settings.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { useShop } from '../layout/use-shop.ts';
@@ -19,7 +20,7 @@ import LargeOrder from './large-order.tsx';
 import { nextSteps } from './next-steps.ts';
 import { Callout, FailureCallout } from './order-callouts.tsx';
 import { Amounts, OrderedLine } from './order-summary.tsx';
-import { type OrderFailure, otherFailure, placeOrder, problemsOf } from './place/place-order.ts';
+import { type OrderFailure, otherFailure, pausedBy, placeOrder, problemsOf } from './place/place-order.ts';
 import { againField, placedOrderCookie, readSameOrder } from './place/same-order.ts';
 import { fillField, type SimilarDrink, SimilarDrinks } from './similar-drinks.tsx';
 import { TermsLine, termsField } from './terms-line.tsx';
@@ -42,16 +43,20 @@ const quantityIn = (url: URL): number => {
 };
 
 export async function loader({ context, params, url }: Route.LoaderArgs) {
-  const { store } = context.get(shopContext);
-  const { data: found, error } = await store.tables
-    .from('products')
-    .select('id, slug, name, price, image_url, stock_quantity, category')
-    .eq('slug', slugForQuery(params.slug))
-    .eq('is_active', true)
-    .maybeSingle();
+  const { store, cacheUntil } = context.get(shopContext);
+  const [{ data: found, error }, { data: settings }] = await Promise.all([
+    store.tables
+      .from('products')
+      .select('id, slug, name, price, image_url, stock_quantity:units_for_sale, category')
+      .eq('slug', slugForQuery(params.slug))
+      .eq('is_active', true)
+      .maybeSingle(),
+    readShopSettings(store),
+  ]);
   if (error) throw data(error.message, { status: 503 });
   const similar = found?.stock_quantity ? [] : await readSimilar(store, found);
-  const answer = { product: found, similar, quantity: quantityIn(url), key: crypto.randomUUID() };
+  const pause = settings && readPause(settings, cacheUntil);
+  const answer = { product: found, similar, quantity: quantityIn(url), key: crypto.randomUUID(), pause };
   // After a failed submission the action's data has the typed values.
   return found ? answer : data(answer, { status: 404 });
 }
@@ -63,9 +68,9 @@ async function readSimilar(
 ): Promise<SimilarDrink[]> {
   const query = tables
     .from('products')
-    .select('slug, name, price, image_url, stock_quantity')
+    .select('slug, name, price, image_url, stock_quantity:units_for_sale')
     .eq('is_active', true)
-    .gt('stock_quantity', 0)
+    .gt('units_for_sale', 0)
     .order('created_at', { ascending: false })
     .limit(3);
   const { data: found } = await (like?.category ? query.eq('category', like.category) : query);
@@ -135,7 +140,7 @@ export async function clientAction({ request, serverAction }: Route.ClientAction
 export default function OrderPage({ loaderData, actionData }: Route.ComponentProps) {
   const { settings } = useShop();
   const isSending = useNavigation().state === 'submitting';
-  const { product, similar, quantity } = loaderData;
+  const { product, similar, quantity, pause } = loaderData;
 
   const { form = emptyForm, problems = [], failure = null, earlier = null } = actionData ?? {};
   const problemOf = (name: string) => problems.find(({ field }) => field === name)?.text;
@@ -145,7 +150,9 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
   const isSoldOut = product.stock_quantity === 0;
   const shownFailure: OrderFailure | null = isSoldOut
     ? { kind: 'out_of_stock', text: '', field: null }
-    : failure;
+    : pause
+      ? pausedBy(pause.sentence)
+      : failure;
   return (
     <section aria-labelledby="order" className="page grid max-w-3xl gap-6 pt-4 md:pt-10">
       <nav aria-label="Breadcrumb">

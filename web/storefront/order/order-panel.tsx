@@ -8,6 +8,7 @@ import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading, useKeepOpen } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { showToast } from '../../ui/toasts/toasts.tsx';
 import { useAction } from '../../ui/use-action.ts';
+import { usePause } from '../layout/use-pause.ts';
 import { useRefresh } from '../layout/use-refresh.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { useUnpaidOrder } from '../own-orders/order-states.ts';
@@ -33,6 +34,7 @@ import {
   type OrderFailure,
   orderContent,
   otherFailure,
+  pausedBy,
   placeOrder,
   problemsOf,
 } from './place/place-order.ts';
@@ -76,6 +78,12 @@ export function OrderPanel({
   // The price and fee that the database used last; the page may be outdated.
   const [quoted, setQuoted] = useState<OrderFigures | null>(null);
   const live = useLiveStock(product);
+  const pause = usePause();
+  const isPaused = pause !== null;
+  // A refusal is over when the page says so.
+  useEffect(() => {
+    if (!isPaused) setFailure((before) => (before?.kind === 'paused' ? null : before));
+  }, [isPaused]);
   const [isKnown, setKnown] = useState(() => knowsCustomer(deviceStorage()));
   const [isToRemember, setToRemember] = useState(isKnown);
   const [isTicked, setTicked] = useState(false);
@@ -98,6 +106,7 @@ export function OrderPanel({
   function currentFailure(): OrderFailure | null {
     if (live.isOff) return { kind: 'unavailable', text: '', field: null };
     if (live.unitsLeft === 0) return { kind: 'out_of_stock', text: '', field: null };
+    if (pause) return pausedBy(pause.sentence);
     return failure?.kind === 'not_enough_stock' && quantity <= failure.left ? null : failure;
   }
 
@@ -167,7 +176,11 @@ export function OrderPanel({
   }
 
   function fail(reason: OrderFailure) {
-    showToast({ topic: 'order', kind: 'error', title: 'Order Failed', text: reason.text });
+    showToast(
+      reason.kind === 'paused'
+        ? { topic: 'order', kind: 'info', title: 'Orders are paused', text: reason.text }
+        : { topic: 'order', kind: 'error', title: 'Order Failed', text: reason.text },
+    );
     setFailure(reason);
     if (reason.field) {
       setProblems(problemsOf(reason));

@@ -31,7 +31,7 @@ export function useLiveStock(product: { id: string; stock_quantity: number }): L
       isLoading = true;
       const { data, error } = await createStore(config)
         .tables.from('products')
-        .select('stock_quantity')
+        .select('stock_quantity:units_for_sale')
         .eq('id', product.id)
         .eq('is_active', true)
         .abortSignal(AbortSignal.timeout(timeoutMs))

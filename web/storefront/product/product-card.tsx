@@ -1,6 +1,7 @@
 // A product in a list: image, flavour, name, price. The whole card is one link.
 import { Link } from 'react-router';
 import { savingPercent } from '../../../domain/money.ts';
+import { stockColumns } from '../../lib/listed-products.ts';
 import { FlavourDot, flavourSlug } from '../../ui/flavour.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { PreviousPrice, Price } from '../../ui/price.tsx';
@@ -20,7 +21,7 @@ export interface CardProduct {
 
 /** The columns of a card, for a query. */
 export const cardColumns =
-  'slug, name, tagline, price, previous_price, image_url, category, brand, stock_quantity';
+  `slug, name, tagline, price, previous_price, image_url, category, brand, ${stockColumns}` as const;
 
 interface ProductCardProps {
   product: CardProduct;

@@ -7,10 +7,11 @@ import { slugForQuery } from '../../../domain/catalogue.ts';
 import { formatKsh } from '../../../domain/money.ts';
 import { isAllowedImageUrl } from '../../../domain/product-image.ts';
 import { shareImagePath } from '../../../domain/share-image.ts';
-import { areProducts } from '../../lib/listed-products.ts';
+import { areProducts, shownProducts } from '../../lib/listed-products.ts';
 import type { RememberedOrder } from '../../lib/orders/remembered-orders.ts';
 import { hasOrders } from '../../lib/orders/stored-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
+import { readPause, readShopSettings } from '../../lib/shop-settings.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { FlavourDot, flavourSlug } from '../../ui/flavour.tsx';
@@ -24,6 +25,7 @@ import { describeProduct } from '../discovery/structured-data.ts';
 import { describePage } from '../layout/page-meta.ts';
 import { ShareButton } from '../layout/share-button.tsx';
 import { useDialogCode } from '../layout/use-dialog-code.ts';
+import { usePause } from '../layout/use-pause.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { useOwnOrdersPart } from '../own-orders/use-own-orders-part.ts';
 import type { Route } from './+types/product-page.ts';
@@ -66,31 +68,35 @@ export const meta: Route.MetaFunction = ({ matches, loaderData, params }) => {
 };
 
 export async function loader({ context, params }: Route.LoaderArgs) {
-  const { store, addCacheTags } = context.get(shopContext);
+  const shop = context.get(shopContext);
+  const { store, addCacheTags, cacheUntil } = shop;
   const product_slug = slugForQuery(params.slug);
-  const { data: found, error } = await store.tables
-    // Not in the query string: there a slug such as "eq.x" would be a filter.
-    .rpc('product_and_related', { product_slug, related_limit: relatedCount })
-    .select(`id, description, ${cardColumns}`);
+  const [{ data: found, error }, { data: settings }] = await Promise.all([
+    store.tables
+      // Not in the query string: there a slug such as "eq.x" would be a filter.
+      .rpc('product_and_related', { product_slug, related_limit: relatedCount })
+      .select(`id, description, ${cardColumns}`),
+    readShopSettings(store),
+  ]);
   if (error || !areProducts(found)) throw data(null, { status: 503 });
-  const [product, ...related] = found;
+  const [product, ...related] = shownProducts(found, shop);
   if (!product) {
     addCacheTags(productsTag);
     const newest = await store.tables
       .from('products')
       .select(cardColumns)
       .eq('is_active', true)
-      .gt('stock_quantity', 0)
+      .gt('units_for_sale', 0)
       .order('created_at', { ascending: false })
       .limit(newestCount);
     return data(
-      { product: null, related: areProducts(newest.data) ? (newest.data ?? []) : [] },
+      { product: null, related: areProducts(newest.data) ? shownProducts(newest.data ?? [], shop) : [] },
       { status: 404 },
     );
   }
   addCacheTags(...found.map(({ slug }) => productTag(slug)));
   if (product.category) addCacheTags(categoryProductsTag(product.category));
-  return { product, related };
+  return { product, related, pause: settings && readPause(settings, cacheUntil) };
 }
 
 export default function ProductPage({ loaderData: { product, related } }: Route.ComponentProps) {
@@ -120,6 +126,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
   const again = useOrderAgain();
   const [quantity, setQuantity] = useState(1);
   const UnpaidOrder = useOwnOrdersPart('UnpaidOrder');
+  const pause = usePause();
   const [interrupted, setInterrupted] = useState<RememberedOrder | null>(null);
   const [isOpen, setIsOpen] = useState(false);
   // Once loaded, the dialog stays mounted, so that its closing animation shows.
@@ -238,6 +245,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
             >
               {/* In the row, which covers what is below it on a phone. */}
               <p role="status" className="basis-full text-sm empty:hidden">
+                {pause ? <strong>{pause.sentence} </strong> : null}
                 {quantity > product.stock_quantity && !isOutOfStock ? (
                   <strong>Only {product.stock_quantity} left. </strong>
                 ) : null}

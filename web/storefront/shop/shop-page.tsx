@@ -14,7 +14,7 @@ import {
   writeCatalogueQuery,
 } from '../../../domain/catalogue.ts';
 import { formatKes } from '../../../domain/money.ts';
-import { areProducts } from '../../lib/listed-products.ts';
+import { areProducts, shownProducts } from '../../lib/listed-products.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
@@ -70,7 +70,7 @@ interface ShopList {
   count: number;
   may_be_more: boolean;
   pages: number;
-  products: CardProduct[];
+  products: (CardProduct & { sold_out_until: string | null })[];
   brands: string[];
   categories: string[];
   /** Slugs of the complete list that match the search, best first. */
@@ -81,7 +81,8 @@ interface ShopList {
 }
 
 export async function loader({ context, request }: Route.LoaderArgs) {
-  const { store, addCacheTags } = context.get(shopContext);
+  const shop = context.get(shopContext);
+  const { store, addCacheTags } = shop;
   const parameters = new URL(request.url).searchParams;
   const query = readCatalogueQuery(parameters);
   const { brand, category, sort } = query;
@@ -97,10 +98,13 @@ export async function loader({ context, request }: Route.LoaderArgs) {
   });
   const list = answer.data as unknown as ShopList | null;
   // The page shows its own error message.
-  if (answer.error || !areProducts(list?.products)) return data({ query, list: null }, { status: 503 });
-  const { pages = 1 } = list ?? {};
-  if (page > pages || (page > 1 && list?.is_whole)) throw redirect(pathOf(query));
-  return { query: { ...query, search }, list: list && { ...list, page } };
+  if (answer.error || !list || !areProducts(list.products))
+    return data({ query, list: null }, { status: 503 });
+  if (page > (list.pages ?? 1) || (page > 1 && list.is_whole)) throw redirect(pathOf(query));
+  return {
+    query: { ...query, search },
+    list: { ...list, products: shownProducts(list.products, shop), page },
+  };
 }
 
 /** Whether the browser has every product: then only another search text needs a request. */

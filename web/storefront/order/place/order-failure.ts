@@ -16,6 +16,7 @@ const orderCodes = new Set([
   'too_many_orders',
   'too_many_unpaid_orders',
   'no_tracking_number',
+  'orders_paused',
 ]);
 // … and about the ordered product.
 const itemCodes = new Set([

@@ -32,6 +32,8 @@ export type OrderFailure = {
     }
   | { kind: 'not_enough_stock'; left: number }
   | { kind: 'out_of_stock' }
+  /** The shop takes no orders now: the sentence that says why and until when. */
+  | { kind: 'paused'; reason: string }
   /** More than M-PESA takes in one payment: the limit in cents. */
   | { kind: 'above_limit'; limit: number }
   /** The shop has stopped selling it. */
@@ -124,6 +126,14 @@ const fieldOf: Record<string, OrderFormProblem['field']> = {
 export const problemsOf = ({ field, text }: OrderFailure): Pick<OrderFormProblem, 'field' | 'text'>[] =>
   field ? [{ field, text: text.replace(/^Failed to create order: /, '') }] : [];
 
+/** @param reason the sentence of the pause */
+export const pausedBy = (reason: string): OrderFailure => ({
+  kind: 'paused',
+  text: reason,
+  field: null,
+  reason,
+});
+
 /** The shop's own text for a failure, or a general one. */
 export function otherFailure(
   error: Parameters<typeof describeOrderFailure>[0],
@@ -169,6 +179,8 @@ function describe(error: Refusal, { quantity, shown }: OrderRequest): OrderFailu
       return { kind: 'above_limit', limit: hint, ...common };
     case 'out_of_stock':
       return { kind: 'out_of_stock', ...common };
+    case 'orders_paused':
+      return pausedBy(error.message);
     case 'product_unavailable':
       return { kind: 'unavailable', ...common };
     case 'idempotency_key_reused':
