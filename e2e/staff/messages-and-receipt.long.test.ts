@@ -216,9 +216,15 @@ story.for([
       .getByRole('link', { name: /^ORD-/ })
       .click();
     const timeline = page.getByRole('dialog').getByRole('region', { name: 'Timeline' });
-    await timeline.getByText('Mail sent to the customer').first().waitFor();
-    await timeline.getByText(`“Payment received” to ${shopper.email}`).waitFor();
-    await expect.poll(() => timeline.getByText(/^(Mail|Text) sent to the customer/).count()).toBe(4);
+    // Mail and text of one event are one line, with a link to each.
+    const line = (words: string) => timeline.getByText(words, { exact: true });
+    await line('Payment received: mail and text sent').waitFor();
+    await timeline
+      .getByRole('link', { name: `Mail to ${shopper.email}` })
+      .first()
+      .waitFor();
+    await line('Order received: mail and text sent').waitFor();
+    await expect.poll(() => timeline.getByRole('link', { name: /^(Mail|Text) to / }).count()).toBe(4);
   },
 );
 

@@ -11,15 +11,17 @@ import { useIsOnline } from '../../ui/use-is-online.ts';
 import { EarlyRequests } from '../data/early-requests.tsx';
 import { queryClient } from '../data/query-client.ts';
 import { hasUnsavedChanges } from '../dialogs/use-unsaved.ts';
+import { LiveStateContext } from '../live/live-state.ts';
 import { useEventToasts } from '../live/use-event-toasts.ts';
 import { useFailedQueries } from '../live/use-failed-queries.ts';
-import { type LiveState, useLiveChanges } from '../live/use-live-changes.ts';
+import { useLiveChanges } from '../live/use-live-changes.ts';
 import { useWaiting } from '../live/use-waiting.ts';
 import { unsubscribeDevice } from '../notices/device-notifications.ts';
 import { NoticesButton } from '../notices/notices-button.tsx';
 import { useCounts } from '../notices/use-counts.ts';
 import { useNotices } from '../notices/use-notices.ts';
 import { firstOrdersRequest } from '../orders/list/first-orders-request.ts';
+import { useIsCounter } from '../today/counter/use-is-counter.ts';
 import { PanelLoading } from '../ui/panel-loading.tsx';
 import { ProgressBar } from '../ui/progress-bar.tsx';
 import { usePart } from '../ui/use-part.ts';
@@ -27,6 +29,7 @@ import { UndoBar } from '../undo/undo-bar.tsx';
 import { withdrawAll } from '../undo/undoable-changes.ts';
 import type { Route } from './+types/staff-layout.ts';
 import { BottomBar } from './bottom-bar.tsx';
+import { LiveDot } from './live-dot.tsx';
 import { type Member, memberContext } from './member.ts';
 import { Sidebar, SidebarDrawer } from './sidebar.tsx';
 import { StaffIcon } from './staff-icons.tsx';
@@ -168,6 +171,7 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
   const { pathname } = useLocation();
   const isNavigating = useNavigation().state === 'loading';
   const storeName = useStoreName();
+  const isCounter = useIsCounter();
   const { isExpanded, drawer, isDrawerOpen, onDrawerClose, toggle } = useSidebar();
   const waiting = useWaiting(['/admin/orders', '/admin/today'].includes(screenOf(pathname)));
   const isOnline = useIsOnline();
@@ -197,7 +201,7 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
     <div className="flex min-h-dvh">
       <SkipLink />
       <ProgressBar isRunning={isNavigating} />
-      <Sidebar storeName={storeName} waiting={waiting} isExpanded={isExpanded} />
+      {isCounter ? null : <Sidebar storeName={storeName} waiting={waiting} isExpanded={isExpanded} />}
       <SidebarDrawer
         storeName={storeName}
         waiting={waiting}
@@ -206,51 +210,63 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
         onClose={onDrawerClose}
       />
       <div className="min-w-0 flex-1">
-        <header className="sticky top-0 z-30 flex items-center gap-x-1.5 border-b border-line bg-card px-3 py-2 max-[22rem]:gap-x-0.5 md:px-5 lg:gap-x-3">
-          <button
-            type="button"
-            onClick={toggle}
-            aria-label="Toggle sidebar"
-            aria-keyshortcuts="Control+B Meta+B"
-            className="grid size-11 shrink-0 place-items-center rounded-md text-ink-soft transition-colors hover:bg-paper-deep hover:text-ink max-md:hidden"
-          >
-            <StaffIcon name="sidebar" />
-          </button>
-          {/* Offers to undo a change lie over these words. */}
-          <div data-undo-place className="min-w-0 flex-1 lg:flex lg:items-center lg:justify-between lg:gap-4">
-            <p className="flex items-center gap-2">
-              <span className="truncate font-display text-lg leading-6 font-bold max-[22rem]:text-base">
-                Admin Panel
-              </span>
-              <LiveDot state={live} />
-            </p>
-            <p className="truncate text-xs text-ink-soft lg:text-sm">Welcome, {email}</p>
-          </div>
-          <NoticesButton />
-          <Link
-            to="/admin/account"
-            title="Your account"
-            aria-label="Your account"
-            className="flex min-h-11 min-w-11 shrink-0 items-center justify-center gap-1.5 rounded-md px-1.5 text-sm font-semibold text-ink-soft no-underline transition-colors hover:bg-paper-deep hover:text-ink max-md:hidden"
-          >
-            <StaffIcon name="account" />
-            Account
-          </Link>
-          <SignOut staff={staff} />
-        </header>
+        {isCounter ? null : (
+          <header className="sticky top-0 z-30 flex items-center gap-x-1.5 border-b border-line bg-card px-3 py-2 max-[22rem]:gap-x-0.5 md:px-5 lg:gap-x-3">
+            <button
+              type="button"
+              onClick={toggle}
+              aria-label="Toggle sidebar"
+              aria-keyshortcuts="Control+B Meta+B"
+              className="grid size-11 shrink-0 place-items-center rounded-md text-ink-soft transition-colors hover:bg-paper-deep hover:text-ink max-md:hidden"
+            >
+              <StaffIcon name="sidebar" />
+            </button>
+            {/* Offers to undo a change lie over these words. */}
+            <div
+              data-undo-place
+              className="min-w-0 flex-1 lg:flex lg:items-center lg:justify-between lg:gap-4"
+            >
+              <p className="flex items-center gap-2">
+                <span className="truncate font-display text-lg leading-6 font-bold max-[22rem]:text-base">
+                  Admin Panel
+                </span>
+                <LiveDot state={live} />
+              </p>
+              <p className="truncate text-xs text-ink-soft lg:text-sm">Welcome, {email}</p>
+            </div>
+            <NoticesButton />
+            <Link
+              to="/admin/account"
+              title="Your account"
+              aria-label="Your account"
+              className="flex min-h-11 min-w-11 shrink-0 items-center justify-center gap-1.5 rounded-md px-1.5 text-sm font-semibold text-ink-soft no-underline transition-colors hover:bg-paper-deep hover:text-ink max-md:hidden"
+            >
+              <StaffIcon name="account" />
+              Account
+            </Link>
+            <SignOut staff={staff} />
+          </header>
+        )}
         <main
           ref={main}
           id="main"
           tabIndex={-1}
           // Space below the last row, so that toasts and the bar of a phone cover none of its buttons.
-          className="mx-auto w-full max-w-[80rem] px-4 pt-3 pb-32 outline-none! md:px-8 md:pt-5"
+          className={
+            isCounter
+              ? 'relative h-dvh overflow-y-auto outline-none!'
+              : 'mx-auto w-full max-w-[80rem] px-4 pt-3 pb-32 outline-none! md:px-8 md:pt-5'
+          }
         >
-          <StaffNotices />
-          <Outlet context={waiting} />
+          {isCounter ? null : <StaffNotices />}
+          <LiveStateContext value={live}>
+            <Outlet context={waiting} />
+          </LiveStateContext>
         </main>
       </div>
-      <BottomBar waiting={waiting} isMenuOpen={isDrawerOpen} onMenu={toggle} />
-      <UndoBar />
+      {isCounter ? null : <BottomBar waiting={waiting} isMenuOpen={isDrawerOpen} onMenu={toggle} />}
+      {/* Of each header its own, over whose words it lies. */}
+      <UndoBar key={String(isCounter)} />
       {/* Preloads the page to which signing out leads, also without a network. Last, because the first link skips to the content. */}
       {hasShown ? <Link to="/admin/login" prefetch="render" hidden /> : null}
     </div>
@@ -270,28 +286,6 @@ function useHasShownData(): boolean {
 
 /** '/admin/orders' of '/admin/orders/{id}'. */
 const screenOf = (pathname: string): string => pathname.split('/', 3).join('/');
-
-const liveLabels: Record<LiveState, [title: string, dot: string]> = {
-  connecting: ['Connecting to live updates', 'bg-ember-300'],
-  live: ['Live: changes appear by themselves', 'bg-leaf-500'],
-  lost: ['Live updates are interrupted; trying again', 'bg-danger'],
-};
-
-function LiveDot({ state }: { state: LiveState }) {
-  const [words, dot] = liveLabels[state];
-  return (
-    <span
-      role="status"
-      title={words}
-      className="flex items-center gap-1.5 text-xs font-semibold whitespace-nowrap text-ink-soft"
-    >
-      <span aria-hidden="true" className={`size-2.5 shrink-0 rounded-pill forced-color-adjust-none ${dot}`} />
-      <span className={state === 'lost' ? '' : 'sr-only'}>
-        {state === 'lost' ? 'Reconnecting...' : words}
-      </span>
-    </span>
-  );
-}
 
 function SignOut({ staff }: { staff: Staff }) {
   const { isRunning, run } = useAction();

@@ -64,7 +64,9 @@ export function useMessagesOf(orderId: string) {
       dataOf(
         await tables
           .from('outbox_messages')
-          .select('id, kind, channel, status, recipient, problem, resent_by, created_at, sent_at, updated_at')
+          .select(
+            'id, kind, event_key, channel, status, recipient, problem, resent_by, created_at, sent_at, updated_at',
+          )
           .eq('order_id', orderId)
           // Messages that wait for their first attempt are sent in a moment.
           .or('status.in.(sent,failed,unsure,over_budget),problem.not.is.null')

@@ -1,38 +1,46 @@
 // The details of an order, above the list. Open while the URL names an order.
 
-import { type ReactNode, useId } from 'react';
+import type { ReactElement, ReactNode } from 'react';
 import { Link, Navigate, useLocation } from 'react-router';
-import { chargeCents, formatKes, shownAmount } from '../../../domain/money.ts';
+import { workStep } from '../../../domain/delivery-status.ts';
+import { formatKes, shownAmount } from '../../../domain/money.ts';
 import { formatPhone, msisdn } from '../../../domain/phone.ts';
 import type { OrderStatus } from '../../../supabase/types.ts';
-import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
-import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog/dialog-or-drawer.tsx';
+import {
+  DialogBody,
+  DialogFooter,
+  DialogHeading,
+  DialogOrDrawer,
+  useDialogShape,
+} from '../../ui/dialog/dialog-or-drawer.tsx';
+import { Icon } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 import { AssignedRider } from '../deliveries/assigned-rider.tsx';
-import { openParts } from '../print/money-to-collect.ts';
+import { MapLink } from '../deliveries/map-link.tsx';
+import { StaffIcon } from '../layout/staff-icons.tsx';
+import { useMember } from '../layout/use-member.tsx';
 import { PrintOrder } from '../print/print-order.tsx';
-import { dayOf } from '../reconciliation/days/nairobi-day.ts';
-import { describeMoneyOfOrder } from '../reconciliation/differences/order-difference.ts';
-import { describePaymentOfOrder, labelOfPayment, type StaffLabel } from '../status/staff-labels.ts';
+import { labelOfFailure } from '../status/staff-labels.ts';
 import { StatusBadge } from '../status/status-badge.tsx';
 import { confirmOrderStatus, orderStatusBlock } from '../status/status-change.ts';
 import { StatusSelect } from '../status/status-select.tsx';
+import { NextStepButton, useNextSteps } from '../today/next-step-button.tsx';
+import { queuedOf } from '../today/use-next-step.ts';
+import { whoHasIt } from '../today/who-has-it.ts';
 import { ContactLink, callTo, mailTo } from '../ui/contact-link.tsx';
 import { formatDateTime } from '../ui/dates.ts';
+import { Due } from '../ui/due.tsx';
 import { useLastValue } from '../ui/use-last-value.ts';
-import { decisionOf, orderStatuses, useOrder, type WholeOrder } from './order-queries.ts';
-import { ChangeNotes } from './payments/change-notes.tsx';
-import { ConfirmTillPayment } from './payments/confirm-till-payment.tsx';
+import { orderStatuses, useOrder, type WholeOrder } from './order-queries.ts';
+import { Part } from './part.tsx';
+import { Payments } from './payments/order-payments.tsx';
 import { PaidOrderDecision, useOrderDecision } from './payments/paid-order-decision.tsx';
-import { TakeBack } from './payments/take-back.tsx';
-import { RefundForm } from './refunds/refund-form.tsx';
-import { isRefundable, lastRefund, moneyOf, type PaymentOfOrder } from './refunds/refund-queries.ts';
-import { RefundState } from './refunds/refund-state.tsx';
-import { describeReview, plainFailure } from './timeline/order-event-texts.ts';
+import { needsDecision } from './payments/payment-line.ts';
+import { drinkAndBrand, otherCity } from './place.ts';
 import { OrderTimeline } from './timeline/order-timeline.tsx';
 import { useOrderStatus } from './use-order-status.ts';
 
@@ -91,65 +99,89 @@ function Order({ id, onClose }: { id: string; onClose(): void }) {
 
 function Whole({ order, isOutdated }: { order: WholeOrder; isOutdated: boolean }) {
   const decision = useOrderDecision(order);
+  const isDrawer = useDialogShape() === 'drawer';
+  // With keys, a form in a part keeps what was typed when the part becomes urgent.
+  const items = <Items key="items" order={order} />;
+  const customer = <Customer key="customer" order={order} />;
+  const payments = <Payments key="payments" order={order} />;
+  const delivery = <Delivery key="delivery" order={order} />;
+  const urgent = [
+    needsDecision(order) ? payments : null,
+    order.delivery && workStep(order, order.delivery) === 'failed' ? delivery : null,
+  ];
+  /** The parts of a column, urgent ones first. */
+  const arrange = (...parts: readonly ReactElement[]) => [
+    ...parts.filter((part) => urgent.includes(part)),
+    ...parts.filter((part) => !urgent.includes(part)),
+  ];
+  const papers = <Papers order={order} />;
+  const timeline = (
+    <Part title="Timeline">
+      <OrderTimeline orderId={order.id} events={order.events} />
+    </Part>
+  );
   return (
     <>
       <DialogHeading
         title={
           <span className="flex flex-wrap items-center gap-x-3 gap-y-1">
-            Order {order.order_number} <StatusBadge status={order.status} />
+            Order {order.order_number} <StatusBadge status={order.status} isSmall />
           </span>
         }
         description={`Placed ${formatDateTime(order.created_at)}`}
       />
       <DialogBody>
-        <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
+        <div className={column}>
           {isOutdated ? (
             <Notice tone="danger" title="What you see may be out of date: the last refresh failed" />
           ) : null}
           <PaidOrderDecision order={order} save={decision} />
-          <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-4 md:grid-cols-[minmax(0,1fr)_19rem]">
-            <div className="grid grid-cols-[minmax(0,1fr)] gap-4 md:col-start-2 md:row-start-1">
-              <Status order={order} saving={decision.savingStatus} />
-              <Customer order={order} />
-              <Delivery order={order} />
+          {/* In each layout the keyboard and screen readers follow the order on the screen: what is needed first comes first. */}
+          {isDrawer ? (
+            <>
+              {arrange(items, customer, payments, delivery)}
+              {papers}
+              {timeline}
+            </>
+          ) : (
+            <div className="grid grid-cols-[minmax(0,1fr)_19rem] items-start gap-4">
+              <div className={column}>
+                {arrange(items, payments)}
+                {timeline}
+              </div>
+              <div className={column}>
+                {arrange(customer, delivery)}
+                {papers}
+              </div>
             </div>
-            <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
-              <Items order={order} />
-              <Payments order={order} />
-              <Part title="Timeline">
-                <OrderTimeline orderId={order.id} events={order.events} />
-              </Part>
-            </div>
-          </div>
+          )}
         </div>
       </DialogBody>
+      <NextStep order={order} saving={decision.savingStatus} />
     </>
   );
 }
 
-function Part({ title, children }: { title: string; children: ReactNode }) {
-  const id = useId();
-  return (
-    <section aria-labelledby={id} className="rounded-lg border border-line bg-card px-4 py-4">
-      <h3 id={id} className="mb-3 font-display text-lg font-bold">
-        {title}
-      </h3>
-      {children}
-    </section>
-  );
-}
+const column = 'grid grid-cols-[minmax(0,1fr)] gap-3 md:gap-4';
 
-interface StatusProps {
+interface NextStepProps {
   order: WholeOrder;
   /** The status that another action is currently setting. */
   saving: OrderStatus | undefined;
 }
 
-function Status({ order, saving }: StatusProps) {
+/** At the thumb: the button that moves the order on, and any other status beside it. */
+function NextStep({ order, saving }: NextStepProps) {
   const status = useOrderStatus();
+  const steps = useNextSteps();
+  const queued = queuedOf(order);
+  const hasStep = queued !== null && workStep(order, queued) !== null;
   return (
-    <Part title="Status">
-      <div className="grid gap-3 text-sm">
+    <DialogFooter isSticky>
+      <div className="flex items-center gap-3">
+        <span aria-hidden="true" className={`text-sm text-ink-soft ${hasStep ? 'max-md:hidden' : ''}`}>
+          Status
+        </span>
         <StatusSelect
           label={`Set the status of ${order.order_number}`}
           value={order.status}
@@ -159,25 +191,13 @@ function Status({ order, saving }: StatusProps) {
           block={(to) => orderStatusBlock(order, to)}
           onChoose={(to) => status.set(order, to)}
         />
-        <div>
-          <p className="text-ink-soft">Tracking number</p>
-          <div className="flex flex-wrap items-center gap-2">
-            {/* The customer's page, in another tab, so that this screen stays. */}
-            <a
-              href={`/track-order/${order.tracking_number}`}
-              target="_blank"
-              rel="noreferrer"
-              className="tap font-semibold underline"
-            >
-              {order.tracking_number}
-              <span className="sr-only"> (opens the tracking page in a new tab)</span>
-            </a>
-            <CopyButton text={order.tracking_number} what="tracking number" />
-          </div>
-        </div>
-        <PrintOrder order={order} />
+        {queued && hasStep ? (
+          <span className="flex min-w-0 grow md:ml-auto md:min-w-56 md:grow-0">
+            <NextStepButton delivery={queued} steps={steps} isLarge />
+          </span>
+        ) : null}
       </div>
-    </Part>
+    </DialogFooter>
   );
 }
 
@@ -186,30 +206,46 @@ function Items({ order }: { order: WholeOrder }) {
   return (
     <Part title="Items">
       <ul className="grid gap-3">
-        {order.order_items.map(({ id, product_name, quantity, unit_price, product }) => (
-          <li key={id} className="flex items-center gap-3">
-            <span className="block size-14 shrink-0">
-              <ProductImage
-                src={product?.image_url ?? null}
-                alt=""
-                sizes="56px"
-                className="size-full rounded-md text-2xl!"
-              />
-            </span>
-            <span className="min-w-0 flex-1">
-              <span className="block font-semibold break-words">{product_name || 'Product'}</span>
-              <span className="block text-sm text-ink-soft">
-                {quantity} × {formatKes(unit_price)}
-                {product ? null : ' · no longer in the catalogue'}
+        {order.order_items.map(({ id, product_name, quantity, unit_price, product }) => {
+          const [drink, brand] = drinkAndBrand({ product_name, product });
+          return (
+            <li key={id} className="flex items-center gap-3">
+              <span className="block size-11 shrink-0 md:size-14">
+                <ProductImage
+                  src={product?.image_url ?? null}
+                  alt=""
+                  sizes="56px"
+                  className="size-full rounded-md text-2xl!"
+                />
               </span>
-            </span>
-            <span className="font-semibold whitespace-nowrap tabular-nums">
-              {formatKes(quantity * unit_price)}
-            </span>
-          </li>
-        ))}
+              <span className="min-w-0 flex-1">
+                <span className="block text-lg leading-snug font-bold wrap-anywhere">
+                  {quantity} × {drink}
+                </span>
+                <span className="block text-sm text-ink-soft">
+                  {[brand, !product && 'no longer in the catalogue'].filter(Boolean).join(' · ')}
+                </span>
+              </span>
+              <span className="text-right whitespace-nowrap tabular-nums">
+                <span className="block font-semibold">{formatKes(quantity * unit_price)}</span>
+                {quantity > 1 ? (
+                  <span className="block text-xs text-ink-soft">{formatKes(unit_price)} each</span>
+                ) : null}
+              </span>
+            </li>
+          );
+        })}
       </ul>
-      <dl className="mt-4 grid grid-cols-[1fr_auto] gap-y-1 border-t border-line pt-3 text-sm tabular-nums">
+      {order.delivery_notes && !order.anonymised_at ? (
+        <p className="mt-3 flex gap-2 rounded-md border border-ember-200 bg-ember-50 px-3 py-2 font-semibold wrap-anywhere whitespace-pre-line">
+          <StaffIcon name="note" className="mt-0.5 size-5 shrink-0 text-ember-700" />
+          <span>
+            <span className="sr-only">Customer's notes: </span>
+            {order.delivery_notes}
+          </span>
+        </p>
+      ) : null}
+      <dl className="mt-3 grid grid-cols-[1fr_auto] gap-y-1 border-t border-line pt-2 text-sm tabular-nums">
         <dt className="text-ink-soft">Delivery fee</dt>
         <dd className="text-right">{order.delivery_fee === 0 ? 'free' : formatKes(order.delivery_fee)}</dd>
         {total === order.total_amount ? null : (
@@ -225,131 +261,6 @@ function Items({ order }: { order: WholeOrder }) {
   );
 }
 
-/** Payments for this order that are less than its charge: they wait in the reconciliation. */
-function Parts({ order }: { order: WholeOrder }) {
-  const open = openParts(order.parts);
-  if (open.length === 0) return null;
-  return (
-    <ul className="mb-3 grid gap-2 rounded-md border border-line bg-paper-deep px-3 py-2 text-sm">
-      {open.map(({ receipt, received_cents, transacted_at }) => (
-        <li key={receipt}>
-          {describeMoneyOfOrder({
-            cents: received_cents,
-            isAssigned: false,
-            chargeCents: chargeCents(order.total_amount),
-            paymentStatus: order.payment_status,
-            status: order.status,
-            bookedCents: moneyOf(order).came,
-            waitingCents: open.reduce((cents, part) => cents + part.received_cents, 0),
-          })}{' '}
-          <Link
-            to={`/admin/reconciliation?day=${dayOf(new Date(transacted_at))}&view=${receipt}`}
-            className="tap font-semibold underline"
-          >
-            Decide about {receipt}
-          </Link>
-        </li>
-      ))}
-    </ul>
-  );
-}
-
-/** Payments of another amount than the charge: staff resolve them in the reconciliation. */
-function InReview({ order }: { order: WholeOrder }) {
-  const reviewed = order.payments.find(({ status }) => status === 'review');
-  if (!reviewed) return null;
-  return (
-    <p className="mb-3 rounded-md border border-danger/40 bg-danger-soft px-3 py-2 text-sm">
-      The customer was asked not to pay again while you check this payment.{' '}
-      <Link
-        to={`/admin/reconciliation?day=${dayOf(new Date(reviewed.created_at))}`}
-        className="tap font-semibold underline"
-      >
-        Decide in Reconciliation
-      </Link>
-    </p>
-  );
-}
-
-function describeMoneyOf(order: WholeOrder): StaffLabel {
-  const { came, left } = moneyOf(order);
-  if (left > 0 && left < came) return { text: 'Partly refunded', tone: 'yellow' };
-  // The resolution above shows the amount due.
-  return describePaymentOfOrder({ ...order, status: 'pending' });
-}
-
-function Payments({ order }: { order: WholeOrder }) {
-  const { text, tone } = describeMoneyOf(order);
-  return (
-    <Part title="Payments">
-      <p className="mb-3">
-        <Badge tone={tone}>{text}</Badge>
-      </p>
-      <Parts order={order} />
-      <InReview order={order} />
-      {order.payments.length === 0 ? (
-        order.parts.length === 0 ? (
-          <p className="text-sm text-ink-soft">The customer has not tried to pay yet.</p>
-        ) : null
-      ) : (
-        <ul className="grid gap-3">
-          {order.payments.map((payment) => {
-            const state = labelOfPayment(payment.status);
-            return (
-              <li key={payment.id} className="border-t border-line pt-3 text-sm first:border-0 first:pt-0">
-                <p className="flex flex-wrap items-center justify-between gap-2">
-                  <span>
-                    <span className="font-semibold tabular-nums">{formatKes(payment.charge_cents)}</span> by
-                    M-PESA, {payment.method === 'till' ? 'to the till' : formatPhone(payment.phone)}
-                  </span>
-                  <span className="flex gap-1.5">
-                    {payment.refunded_at ? (
-                      <Badge tone="grey">Sent back</Badge>
-                    ) : payment.needs_refund ? (
-                      <Badge tone="red">To be sent back</Badge>
-                    ) : null}
-                    <Badge tone={state.tone}>{state.text}</Badge>
-                  </span>
-                </p>
-                <p className="mt-1 break-words text-ink-soft">
-                  {payment.receipt ? (
-                    <>
-                      Receipt <span className="font-semibold text-ink">{payment.receipt}</span> ·{' '}
-                    </>
-                  ) : null}
-                  {payment.status === 'review' || (payment.status === 'failed' && payment.result_code === '0')
-                    ? `${describeReview(payment.result_description)} · `
-                    : payment.status === 'failed'
-                      ? `${plainFailure(payment.result_code)} ${payment.result_code ? `(code ${payment.result_code}) ` : ''}· `
-                      : null}
-                  {formatDateTime(payment.completed_at ?? payment.created_at)}
-                </p>
-                <RefundOf order={order} payment={payment} />
-                <TakeBack order={order} payment={payment} />
-                <ChangeNotes payment={payment} />
-              </li>
-            );
-          })}
-        </ul>
-      )}
-      <ConfirmTillPayment order={order} />
-    </Part>
-  );
-}
-
-/** Payments in addition to the order's own payment, which is shown above. */
-function RefundOf({ order, payment }: { order: WholeOrder; payment: PaymentOfOrder }) {
-  const refund = lastRefund(payment.refunds);
-  const isHere = payment.needs_refund || decisionOf(order) === null;
-  if (!isHere || (!refund && !isRefundable(order, payment))) return null;
-  return (
-    <div className="mt-2 grid gap-2">
-      {refund ? <RefundState refund={refund} order={order} /> : null}
-      {isRefundable(order, payment) ? <RefundForm order={order} payment={payment} /> : null}
-    </div>
-  );
-}
-
 function Customer({ order }: { order: WholeOrder }) {
   const about = `Your order ${order.tracking_number}`;
   if (order.anonymised_at) {
@@ -361,6 +272,7 @@ function Customer({ order }: { order: WholeOrder }) {
       </Part>
     );
   }
+  const city = otherCity(order);
   return (
     <Part title="Customer">
       {order.erasure_requested_at ? (
@@ -368,66 +280,68 @@ function Customer({ order }: { order: WholeOrder }) {
           To be erased once this order is closed, as requested {formatDateTime(order.erasure_requested_at)}.
         </p>
       ) : null}
-      <p className="font-semibold wrap-anywhere">{order.customer_name}</p>
-      <p className="text-sm wrap-anywhere text-ink-soft">
-        {formatPhone(order.customer_phone)}
-        <br />
-        {order.customer_email}
+      <p className="flex gap-2 wrap-anywhere">
+        <Icon name="pin" className="mt-0.5 size-5 shrink-0 text-ink-soft" />
+        <span>
+          <MapLink order={order} className="tap font-semibold underline" />
+          {city ? `, ${city}` : ''}
+        </span>
       </p>
-      <div className="mt-3 grid grid-cols-3 gap-2">
+      <p className="mt-1 font-semibold wrap-anywhere">
+        {order.customer_name}{' '}
+        <span className="font-normal whitespace-nowrap text-ink-soft">
+          {formatPhone(order.customer_phone)}
+        </span>
+      </p>
+      <div className="mt-3 grid grid-cols-2 gap-2">
         <ContactLink
           href={callTo(order.customer_phone)}
           icon="phone"
           label="Call"
           who={order.customer_name}
+          className="min-h-12! px-2!"
         />
         <ContactLink
           href={`https://wa.me/${msisdn(order.customer_phone)}?text=${encodeURIComponent(about)}`}
           icon="chat"
-          label="Chat"
+          label="WhatsApp"
           who={order.customer_name}
-        />
-        <ContactLink
-          href={mailTo(order.customer_email, about)}
-          icon="mail"
-          label="Mail"
-          who={order.customer_name}
+          className="min-h-12! px-2!"
         />
       </div>
-      <Terms order={order} />
+      <p className="mt-2 text-sm wrap-anywhere">
+        <a href={mailTo(order.customer_email, about)} className="tap underline">
+          <span className="sr-only">Mail </span>
+          {order.customer_email}
+        </a>
+      </p>
     </Part>
   );
 }
 
-/** The customer's confirmations with the order. Orders entered by staff have none. */
-function Terms({ order: { terms_accepted_at, accepted_terms } }: { order: WholeOrder }) {
-  if (!terms_accepted_at) return null;
-  const isTicked = (accepted_terms as { is_ticked?: unknown } | null)?.is_ticked === true;
-  return (
-    <p className="mt-3 text-xs text-ink-soft">
-      Confirmed being 18 or older and accepted the terms{' '}
-      {isTicked ? 'by ticking the box' : 'by placing the order'}, {formatDateTime(terms_accepted_at)}.
-    </p>
-  );
-}
-
 function Delivery({ order }: { order: WholeOrder }) {
+  const { email } = useMember();
   const { delivery } = order;
+  const step = delivery && workStep(order, delivery);
+  const holder = delivery && step === 'preparing' ? whoHasIt(delivery.taken_by, email) : null;
   return (
     <Part title="Delivery">
-      <dl className="grid gap-2 text-sm">
-        <Fact term="To">{[order.shipping_address, order.city].filter(Boolean).join(', ')}</Fact>
-        {order.delivery_notes ? (
-          <Fact term="Customer's notes">
-            <span className="whitespace-pre-line">{order.delivery_notes}</span>
-          </Fact>
-        ) : null}
-        {delivery ? (
-          <>
-            <Fact term="State">
-              <StatusBadge status={delivery.delivery_status} />
-            </Fact>
-            <Fact term="By">
+      {delivery ? (
+        <>
+          <p className="flex flex-wrap items-center gap-x-3 gap-y-1 text-sm">
+            <StatusBadge status={delivery.delivery_status} />
+            {step ? <Due paidAt={delivery.created_at} /> : null}
+            {holder ? <b title={delivery.taken_by ?? undefined}>{holder}</b> : null}
+            {step === 'ready' ? <b>Packed</b> : null}
+          </p>
+          {delivery.failure_reason && step === 'failed' ? (
+            <p className="mt-1 text-sm font-semibold text-danger">
+              {labelOfFailure(delivery.failure_reason)}
+              {delivery.failures > 1 ? `, ${delivery.failures} times` : ''}
+            </p>
+          ) : null}
+          <dl className="mt-2 grid gap-1 text-sm">
+            <Fact term="Rider">
               {delivery.delivery_person ? <AssignedRider delivery={delivery} /> : 'Not assigned'}
             </Fact>
             {delivery.pickup_time ? (
@@ -441,38 +355,73 @@ function Delivery({ order }: { order: WholeOrder }) {
                 <span className="whitespace-pre-line">{delivery.delivery_notes}</span>
               </Fact>
             ) : null}
-          </>
-        ) : (
-          <Fact term="State">Begins once the order is paid</Fact>
-        )}
-      </dl>
-      {delivery ? (
-        <p className="mt-2 flex flex-wrap gap-4 text-sm">
-          {delivery.delivery_person || order.status === 'cancelled' ? null : (
+          </dl>
+          <p className="mt-2 flex flex-wrap gap-4 text-sm">
+            {delivery.delivery_person || order.status === 'cancelled' ? null : (
+              <Link
+                to={`/admin/deliveries?search=${encodeURIComponent(order.order_number)}&assign=${delivery.id}`}
+                className="tap font-semibold underline"
+              >
+                Assign a rider
+              </Link>
+            )}
             <Link
-              to={`/admin/deliveries?search=${encodeURIComponent(order.order_number)}&assign=${delivery.id}`}
+              to={`/admin/deliveries?search=${encodeURIComponent(order.order_number)}`}
               className="tap font-semibold underline"
             >
-              Assign a rider
+              Go to its delivery
             </Link>
-          )}
-          <Link
-            to={`/admin/deliveries?search=${encodeURIComponent(order.order_number)}`}
-            className="tap font-semibold underline"
-          >
-            Go to its delivery
-          </Link>
-        </p>
-      ) : null}
+          </p>
+        </>
+      ) : (
+        <p className="text-sm text-ink-soft">Begins once the order is paid</p>
+      )}
     </Part>
   );
 }
 
 function Fact({ term, children }: { term: string; children: ReactNode }) {
   return (
-    <div>
-      <dt className="text-ink-soft">{term}</dt>
-      <dd className="break-words">{children}</dd>
+    <div className="flex gap-2">
+      <dt className="shrink-0 text-ink-soft">{term}</dt>
+      <dd className="min-w-0 break-words">{children}</dd>
     </div>
+  );
+}
+
+/** What the order is looked up and proved with. */
+function Papers({ order }: { order: WholeOrder }) {
+  return (
+    <Part title="Tracking and print">
+      <div className="grid gap-2 text-sm">
+        <div className="flex flex-wrap items-center gap-2">
+          {/* The customer's page, in another tab, so that this screen stays. */}
+          <a
+            href={`/track-order/${order.tracking_number}`}
+            target="_blank"
+            rel="noreferrer"
+            className="tap font-semibold underline"
+          >
+            {order.tracking_number}
+            <span className="sr-only"> (opens the tracking page in a new tab)</span>
+          </a>
+          <CopyButton text={order.tracking_number} what="tracking number" />
+        </div>
+        <PrintOrder order={order} />
+        <Terms order={order} />
+      </div>
+    </Part>
+  );
+}
+
+/** The customer's confirmations with the order. Orders entered by staff have none. */
+function Terms({ order: { terms_accepted_at, accepted_terms } }: { order: WholeOrder }) {
+  if (!terms_accepted_at) return null;
+  const isTicked = (accepted_terms as { is_ticked?: unknown } | null)?.is_ticked === true;
+  return (
+    <p className="text-xs text-ink-soft">
+      Confirmed being 18 or older and accepted the terms{' '}
+      {isTicked ? 'by ticking the box' : 'by placing the order'}, {formatDateTime(terms_accepted_at)}.
+    </p>
   );
 }

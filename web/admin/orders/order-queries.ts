@@ -167,7 +167,7 @@ export async function readWholeOrder(staff: Staff, idOrNumber: string, signal: A
     tables
       .from('orders')
       .select(
-        '*, order_items(id, product_name, quantity, unit_price, created_at, product:products(slug, image_url)), payments(*, refunds(*), change_notes(*)), parts:mpesa_transactions(receipt, received_cents, transacted_at, payment_id, resolution), delivery:deliveries(*)',
+        '*, order_items(id, product_name, quantity, unit_price, created_at, product:products(slug, image_url, brand)), payments(*, refunds(*), change_notes(*)), parts:mpesa_transactions(receipt, received_cents, transacted_at, payment_id, resolution), delivery:deliveries(*)',
       )
       .eq('id', id)
       .order('created_at', { referencedTable: 'order_items' })

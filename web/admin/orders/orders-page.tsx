@@ -15,10 +15,11 @@ import { useSelection } from '../list/use-selection.ts';
 import { hasPaymentInReview } from '../status/states.ts';
 import { statusLabel } from '../status/status-badge.tsx';
 import { useNextSteps } from '../today/next-step-button.tsx';
+import { queuedOf } from '../today/use-next-step.ts';
 import { useNow } from '../ui/age.tsx';
 import { usePart } from '../ui/use-part.ts';
 import type { Route } from './+types/orders-page.ts';
-import { OrderRow, orderColumns, queuedOf } from './list/order-columns.tsx';
+import { OrderRow, orderColumns } from './list/order-columns.tsx';
 import { OrderDetails } from './order-details.tsx';
 import {
   decisionOf,
@@ -124,7 +125,7 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
           selection.isSelecting && bulk ? (
             <bulk.BulkBar
               selection={selection}
-              queuedOf={queuedOf}
+              queuedOf={(order) => queuedOf(order)}
               orderIdOf={({ id }) => id}
               steps={controls.steps}
               onExport={async (rows) => {

@@ -5,7 +5,7 @@ import type { Work } from '../deliveries/rider-queries.ts';
 import type { Waiting } from '../live/use-waiting.ts';
 import { useOrdersNeedingReview } from '../orders/order-queries.ts';
 
-interface Matter {
+export interface Matter {
   count: number;
   one: string;
   many: string;
@@ -60,9 +60,9 @@ export function useMatters(waiting: Waiting, late: number): Matter[] {
 
 export function Matters({ matters }: { matters: readonly Matter[] }) {
   return (
-    <ul className="flex flex-wrap gap-2 empty:hidden">
+    <ul className="flex flex-wrap gap-2 empty:hidden counter:lg:flex-nowrap counter:lg:overflow-x-auto">
       {matters.filter(isThere).map(({ count, one, many, to }) => (
-        <li key={one} className="max-sm:grow">
+        <li key={one} className="max-sm:grow counter:lg:shrink-0">
           <Link
             to={to}
             className="flex min-h-11 items-center gap-2 rounded-md border border-ember-200 bg-ember-50 px-3 text-sm font-semibold text-ink no-underline hover:border-ember-400"

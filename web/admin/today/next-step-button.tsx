@@ -1,11 +1,11 @@
-// The button of a list that moves a paid order to its next step.
+// The button that moves a paid order to its next step: in a row of a list, on a card, and in the order itself.
 import { workStep } from '../../../domain/delivery-status.ts';
 import { Button } from '../../ui/button.tsx';
 import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
 import { useNextRider } from './use-next-rider.ts';
 import { nextSteps, type Queued, useNextStep } from './use-next-step.ts';
 
-/** What a list needs for these buttons, once for all of its rows. */
+/** What a screen needs for these buttons, once for all of its orders. */
 export function useNextSteps() {
   const [rider, chooseRider] = useNextRider();
   const assign = useDialogOpener('assign');
@@ -16,18 +16,33 @@ export type NextSteps = ReturnType<typeof useNextSteps>;
 interface NextStepButtonProps {
   delivery: Queued;
   steps: NextSteps;
+  /** With the height of a button and the rider's name, where there is more space than in a row. */
+  isLarge?: boolean;
+  /** Whether something else of the order is being saved. */
+  isBusy?: boolean;
 }
 
+const large = 'px-3! counter:min-h-14 counter:text-base';
+const inRow = 'min-h-10! px-2! text-xs! whitespace-nowrap shadow-none! rows:min-h-11!';
+
 /** Nothing where the order waits for nothing. */
-export function NextStepButton({ delivery, steps }: NextStepButtonProps) {
+export function NextStepButton({ delivery, steps, isLarge = false, isBusy = false }: NextStepButtonProps) {
   const { rider, chooseRider, set, saving, assign } = steps;
   const step = workStep(delivery.order, delivery);
   if (!step) return null;
   const carrier = delivery.delivery_person ?? rider?.name;
+  const label =
+    step !== 'ready'
+      ? nextSteps[step][1]
+      : carrier === undefined
+        ? 'Choose a rider'
+        : isLarge
+          ? `Hand over to ${carrier.split(/\s/)[0]}`
+          : 'Hand over';
   return (
     <Button
       tone={step === 'prepare' ? 'dusk' : 'leaf'}
-      isBusy={saving(delivery) !== undefined}
+      isBusy={isBusy || saving(delivery) !== undefined}
       title={step === 'ready' && carrier ? `Hand over to ${carrier}` : undefined}
       onClick={() => {
         if (step === 'ready' && !carrier) {
@@ -37,10 +52,11 @@ export function NextStepButton({ delivery, steps }: NextStepButtonProps) {
         if (step === 'ready' && carrier) chooseRider(carrier);
         set(delivery, nextSteps[step][0]);
       }}
-      className="min-h-10! min-w-0 grow px-2! text-xs! whitespace-nowrap shadow-none! rows:min-h-11!"
+      className={`min-w-0 grow ${isLarge ? large : inRow}`}
     >
-      <span className="relative truncate">
-        {step === 'ready' && !carrier ? 'Choose a rider' : nextSteps[step][1]}
+      {/* The number for screen readers is clipped with the text: placed beyond it, it would widen the page. */}
+      <span className={`relative ${isLarge ? 'line-clamp-2 leading-tight' : 'truncate'}`}>
+        {label}
         <span className="sr-only"> {delivery.order.order_number}</span>
       </span>
     </Button>

@@ -1,6 +1,6 @@
 // An order of the queue: what to pack first, then for whom, by when, and one button that moves it on.
 import { useState } from 'react';
-import { Link } from 'react-router';
+import { Link, useLocation } from 'react-router';
 import { minutesLeft, type WorkStep } from '../../../domain/delivery-status.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
@@ -20,47 +20,61 @@ import { useNow } from '../ui/age.tsx';
 import { callTo } from '../ui/contact-link.tsx';
 import { Due } from '../ui/due.tsx';
 import { usePart } from '../ui/use-part.ts';
-import { nextSteps, useNextStep } from './use-next-step.ts';
+import { NextStepButton } from './next-step-button.tsx';
+import { useNextStep } from './use-next-step.ts';
+import { whoHasIt } from './who-has-it.ts';
 
-interface OrderCardProps {
+export interface OrderCardProps {
   delivery: ListedDelivery;
   step: WorkStep;
   /** Takes orders that have no rider. */
   rider: Rider | undefined;
   /** Called with the name of the rider who takes it. */
   onHandOver(name: string): void;
+  /** Whether it has just arrived: it stands out until it was in view for some seconds. */
+  isNew?: boolean;
 }
 
 const prepareDialog = () => void loadOrderDialog().catch(() => {});
 
-export function OrderCard({ delivery, step, rider, onHandOver }: OrderCardProps) {
+/** Secondary buttons beside the next step; narrower at the counter, where the letters are larger. */
+const secondary =
+  'shrink-0 px-4! whitespace-nowrap counter:min-h-14 counter:px-3! counter:max-2xl:max-w-26 counter:max-2xl:whitespace-normal counter:leading-tight';
+
+export function OrderCard({ delivery, step, rider, onHandOver, isNew = false }: OrderCardProps) {
   const { order } = delivery;
+  // Staying in counter mode while the order is open.
+  const { search } = useLocation();
   const isLate = minutesLeft(delivery.created_at, useNow()) < 0;
   const urgent = isLate || step === 'failed';
   return (
     <li
-      className={`grid grid-cols-[minmax(0,1fr)] gap-1.5 rounded-lg border border-line bg-card p-3 shadow-sm ${urgent ? 'border-l-4 border-l-danger' : ''}`}
+      data-delivery={delivery.id}
+      className={`grid grid-cols-[minmax(0,1fr)] gap-1.5 rounded-lg border border-line bg-card p-3 shadow-sm ${urgent ? 'border-l-4 border-l-danger' : ''} ${isNew ? 'new-order' : ''}`}
     >
+      {isNew ? <span className="sr-only">New order</span> : null}
       <div className="flex items-start justify-between gap-3">
         <ul className="min-w-0">
           {order.order_items.map((item, index) => {
             const [drink, brand] = drinkAndBrand(item);
             return (
               <li key={index} className="leading-snug wrap-anywhere">
-                <span className="text-base font-bold">
+                <span className="text-base font-bold counter:text-2xl counter:leading-tight">
                   {item.quantity} × {drink}
-                </span>
-                {brand ? <span className="text-sm text-ink-soft"> {brand}</span> : null}
+                </span>{' '}
+                {brand ? (
+                  <span className="inline-block text-sm text-ink-soft counter:text-base">{brand}</span>
+                ) : null}
               </li>
             );
           })}
         </ul>
-        <span className="shrink-0 text-sm">
+        <span className="shrink-0 text-sm counter:text-lg">
           <Due paidAt={delivery.created_at} />
         </span>
       </div>
       {order.delivery_notes ? (
-        <p className="flex gap-1.5 rounded-md bg-ember-50 px-2 py-1 text-sm font-semibold wrap-anywhere whitespace-pre-line">
+        <p className="flex gap-1.5 rounded-md bg-ember-50 px-2 py-1 text-sm font-semibold wrap-anywhere whitespace-pre-line counter:text-lg counter:leading-snug">
           <StaffIcon name="note" className="mt-0.5 size-4 shrink-0 text-ember-700" />
           <span>
             <span className="sr-only">Customer's notes: </span>
@@ -68,9 +82,9 @@ export function OrderCard({ delivery, step, rider, onHandOver }: OrderCardProps)
           </span>
         </p>
       ) : null}
-      <p className="text-sm text-ink-soft wrap-anywhere">
+      <p className="text-sm text-ink-soft wrap-anywhere counter:text-base">
         <Link
-          to={`/admin/today/${order.id}`}
+          to={{ pathname: `/admin/today/${order.id}`, search }}
           state={fromThisPage}
           preventScrollReset
           aria-haspopup="dialog"
@@ -84,12 +98,12 @@ export function OrderCard({ delivery, step, rider, onHandOver }: OrderCardProps)
         <Who delivery={delivery} step={step} />
       </p>
       {step === 'failed' ? (
-        <p className="text-sm font-semibold text-danger">
+        <p className="text-sm font-semibold text-danger counter:text-lg">
           {delivery.failure_reason ? labelOfFailure(delivery.failure_reason) : 'The delivery failed'}
           {delivery.failures > 1 ? `, ${delivery.failures} times` : ''}
         </p>
       ) : null}
-      <Actions delivery={delivery} step={step} rider={rider} onHandOver={onHandOver} />
+      <OrderActions delivery={delivery} step={step} rider={rider} onHandOver={onHandOver} />
     </li>
   );
 }
@@ -98,33 +112,35 @@ export function OrderCard({ delivery, step, rider, onHandOver }: OrderCardProps)
 function Who({ delivery, step }: Pick<OrderCardProps, 'delivery' | 'step'>) {
   const { email } = useMember();
   const { taken_by, delivery_person } = delivery;
-  const preparer = taken_by === null ? null : taken_by === email ? 'You' : taken_by.split('@')[0];
+  const holder = step === 'preparing' ? whoHasIt(taken_by, email) : null;
   return (
     <>
-      {preparer && step === 'preparing' ? (
+      {holder ? (
         <span title={taken_by ?? undefined}>
           {' '}
-          · <b className="text-ink">{preparer === 'You' ? 'You have it' : `${preparer} has it`}</b>
+          · <b className="inline-block text-ink">{holder}</b>
         </span>
       ) : null}
       {delivery_person ? (
-        <>
+        // At the counter the button names the rider of an order that is still here.
+        <span className={step === 'on_the_way' ? '' : 'counter:hidden'}>
           {' '}
           · Rider <bdi className="font-semibold text-ink">{delivery_person}</bdi>
-        </>
+        </span>
       ) : null}
     </>
   );
 }
 
-function Actions({ delivery, step, rider, onHandOver }: OrderCardProps) {
+/** Calls the customer, and moves the order on or back. */
+export function OrderActions({ delivery, step, rider, onHandOver }: OrderCardProps) {
   const { order } = delivery;
+  const { search } = useLocation();
+  // Its own, so that the next order can be moved while this one is being saved.
   const next = useNextStep(rider);
   const status = useDeliveryStatus();
   const assign = useDialogOpener('assign');
-  const [to, label] = nextSteps[step];
-  const carrier = delivery.delivery_person ?? rider?.name;
-  const needsRider = step === 'ready' && carrier === undefined;
+  const hasRider = (delivery.delivery_person ?? rider?.name) !== undefined;
   const [isAsking, setAsking] = useState(false);
   const question = confirmDeliveryStatus(delivery, 'failed');
   const dialog = usePart(loadConfirmation, isAsking, () => setAsking(false));
@@ -135,7 +151,7 @@ function Actions({ delivery, step, rider, onHandOver }: OrderCardProps) {
       {order.customer_phone && !order.anonymised_at ? (
         <a
           href={callTo(order.customer_phone)}
-          className="grid size-11 shrink-0 place-items-center rounded-pill bg-paper-deep text-ink-soft hover:bg-line"
+          className="grid size-11 shrink-0 place-items-center rounded-pill bg-paper-deep text-ink-soft hover:bg-line counter:size-14"
         >
           <Icon name="phone" className="size-4.5" />
           <span className="sr-only">Call {order.customer_name}</span>
@@ -146,65 +162,38 @@ function Actions({ delivery, step, rider, onHandOver }: OrderCardProps) {
           tone="quiet"
           isBusy={isSaving}
           onClick={() => next.set(delivery, 'prepare')}
-          className="shrink-0 px-4! whitespace-nowrap"
+          className={secondary}
         >
           Give back{forOrder}
         </Button>
       ) : null}
-      {step === 'ready' && !needsRider ? (
-        <Button
-          tone="quiet"
-          isBusy={isSaving}
-          onClick={() => assign(delivery.id)}
-          className="shrink-0 px-4! whitespace-nowrap"
-        >
+      {step === 'ready' && hasRider ? (
+        <Button tone="quiet" isBusy={isSaving} onClick={() => assign(delivery.id)} className={secondary}>
           Other rider{forOrder}
         </Button>
       ) : null}
       {step === 'failed' ? (
         <Link
-          to={`/admin/today/${order.id}`}
+          to={{ pathname: `/admin/today/${order.id}`, search }}
           state={fromThisPage}
           preventScrollReset
           aria-haspopup="dialog"
-          className={`${buttonStyle('quiet')} shrink-0 px-4! whitespace-nowrap`}
+          className={`${buttonStyle('quiet')} ${secondary}`}
         >
           Refund or cancel{forOrder}
         </Link>
       ) : null}
       {step === 'on_the_way' ? (
-        <Button
-          tone="quiet"
-          isBusy={isSaving}
-          onClick={() => setAsking(true)}
-          className="shrink-0 px-4! whitespace-nowrap"
-        >
+        <Button tone="quiet" isBusy={isSaving} onClick={() => setAsking(true)} className={secondary}>
           Failed{forOrder}
         </Button>
       ) : null}
-      <Button
-        tone={step === 'prepare' ? 'dusk' : 'leaf'}
-        isBusy={isSaving}
-        onClick={() => {
-          if (needsRider) {
-            assign(delivery.id);
-            return;
-          }
-          if (step === 'ready' && carrier) onHandOver(carrier);
-          next.set(delivery, to);
-        }}
-        className="min-w-0 grow px-3!"
-      >
-        {/* The number for screen readers is clipped with the text: placed beyond it, it would widen the page. */}
-        <span className="relative truncate">
-          {needsRider
-            ? 'Choose a rider'
-            : step === 'ready'
-              ? `Hand over to ${carrier?.split(/\s/)[0]}`
-              : label}
-          {forOrder}
-        </span>
-      </Button>
+      <NextStepButton
+        delivery={delivery}
+        steps={{ rider, chooseRider: onHandOver, assign, ...next }}
+        isLarge
+        isBusy={status.saving(delivery) !== undefined}
+      />
       {dialog && question ? (
         <dialog.StatusConfirmation
           confirmation={question}

@@ -42,6 +42,11 @@ export type Queued = Pick<
   'id' | 'created_at' | 'updated_at' | 'delivery_status' | 'delivery_person' | 'taken_by' | 'ready_at'
 > & { order: Pick<ListedDelivery['order'], 'id' | 'order_number' | 'status' | 'payment_status'> };
 
+/** The delivery of an order with its order; null before it is paid. */
+export const queuedOf = (
+  order: Queued['order'] & { delivery: Omit<Queued, 'order'> | null },
+): Queued | null => order.delivery && { ...order.delivery, order };
+
 /** The step of a delivery alone: its order follows in a row of its own. */
 function stepOf(delivery: Pick<ListedDelivery, 'delivery_status' | 'taken_by' | 'ready_at'>): Step {
   const { delivery_status: status } = delivery;

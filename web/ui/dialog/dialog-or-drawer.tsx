@@ -19,12 +19,15 @@ import './dialog-or-drawer.css';
 /** Width from which it is a centred dialog (docs/product.md#numbers). */
 const wide = '(min-width: 768px)';
 
+type Shape = 'dialog' | 'drawer';
+
 interface Surface {
+  shape: Shape;
   isBusy: boolean;
   setBusy(isBusy: boolean): void;
 }
 
-const SurfaceContext = createContext<Surface>({ isBusy: false, setBusy() {} });
+const SurfaceContext = createContext<Surface>({ shape: 'dialog', isBusy: false, setBusy() {} });
 
 const widths = {
   medium: 'w-[min(36rem,calc(100vw-3rem))]',
@@ -117,7 +120,9 @@ export function DialogOrDrawer({
       if (isBusy || isToast || isDoubleClick) event.preventDefault();
     },
   };
-  const inside = <SurfaceContext.Provider value={{ isBusy, setBusy }}>{children}</SurfaceContext.Provider>;
+  const inside = (
+    <SurfaceContext.Provider value={{ shape, isBusy, setBusy }}>{children}</SurfaceContext.Provider>
+  );
 
   if (shape === 'dialog') {
     return (
@@ -169,8 +174,8 @@ function raise(sheet: HTMLElement | null): void {
 }
 
 /** Chosen on opening and fixed until the next one: rotating a phone must not reset a form. */
-function useShape(open: boolean): 'dialog' | 'drawer' | null {
-  const [shape, setShape] = useState<'dialog' | 'drawer' | null>(null);
+function useShape(open: boolean): Shape | null {
+  const [shape, setShape] = useState<Shape | null>(null);
   const wasOpen = useRef(false);
   useEffect(() => {
     if (open && !wasOpen.current) setShape(window.matchMedia(wide).matches ? 'dialog' : 'drawer');
@@ -178,6 +183,9 @@ function useShape(open: boolean): 'dialog' | 'drawer' | null {
   }, [open]);
   return shape;
 }
+
+/** The layout of the dialog around this component, for parts whose order depends on it. */
+export const useDialogShape = (): Shape => useContext(SurfaceContext).shape;
 
 /** While true, the dialog around this component cannot be closed. */
 export function useKeepOpen(isBusy: boolean): void {

@@ -9,7 +9,7 @@ import type { RowAction } from '../../list/row-menu-items.tsx';
 import { confirmOrderStatus, orderStatusBlock } from '../../status/status-change.ts';
 import { loadStatusParts, StatusSelect } from '../../status/status-select.tsx';
 import { NextStepButton, type NextSteps } from '../../today/next-step-button.tsx';
-import type { Queued } from '../../today/use-next-step.ts';
+import { queuedOf } from '../../today/use-next-step.ts';
 import { Age } from '../../ui/age.tsx';
 import { callTo } from '../../ui/contact-link.tsx';
 import { Due } from '../../ui/due.tsx';
@@ -28,9 +28,6 @@ const prepareOrderDialog = () => void loadOrderDialog().catch(() => {});
 
 const amountOf = ({ total_amount, payment_status }: ListedOrder): string =>
   formatKes(shownAmount(total_amount, payment_status));
-
-/** The delivery of a listed order with its order, as the steps of the queue need it; null before it is paid. */
-export const queuedOf = (order: ListedOrder): Queued | null => order.delivery && { ...order.delivery, order };
 
 interface RowControls {
   status: OrderStatus;

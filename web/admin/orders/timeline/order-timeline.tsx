@@ -1,8 +1,8 @@
 // The events and messages of an order, newest first.
 import { Link } from 'react-router';
 import { useMessagesOf } from '../../messages/message-queries.ts';
-import { describeMessage } from '../../messages/message-texts.ts';
 import { formatDateTime } from '../../ui/dates.ts';
+import { type MessageLine, messageLines } from './message-lines.ts';
 import { describeActor, describeEvent, type EventText, type OrderEvent } from './order-event-texts.ts';
 
 const dots = { good: 'bg-leaf-500', bad: 'bg-danger', plain: 'bg-dusk-400' };
@@ -11,8 +11,8 @@ interface Entry extends EventText {
   key: string;
   who: string;
   at: string;
-  /** Id of its message. */
-  message?: string;
+  /** What of it can be read, and sent again. */
+  messages?: MessageLine['messages'];
 }
 
 interface OrderTimelineProps {
@@ -23,12 +23,9 @@ interface OrderTimelineProps {
 export function OrderTimeline({ orderId, events }: OrderTimelineProps) {
   const { data: messages = [], error } = useMessagesOf(orderId);
   const entries: Entry[] = [
-    ...messages.map((message) => ({
-      ...describeMessage(message),
-      key: message.id,
-      who: message.resent_by ?? 'The shop itself',
-      at: message.sent_at ?? (message.status === 'waiting' ? message.created_at : message.updated_at),
-      message: message.id,
+    ...messageLines(messages).map(({ resentBy, ...line }) => ({
+      ...line,
+      who: resentBy ?? describeActor({ actor: 'shop', actor_email: null }),
     })),
     ...[...events].reverse().map((event) => ({
       ...describeEvent(event),
@@ -47,7 +44,7 @@ export function OrderTimeline({ orderId, events }: OrderTimelineProps) {
         </p>
       ) : null}
       <ol className="grid">
-        {entries.map(({ key, what, more, tone, who, at, message }) => (
+        {entries.map(({ key, what, more, tone, who, at, messages = [] }) => (
           <li
             key={key}
             className="relative pb-4 pl-6 before:absolute before:top-3 before:-bottom-3 before:left-[5px] before:w-0.5 before:bg-line last:pb-0 last:before:hidden"
@@ -56,15 +53,15 @@ export function OrderTimeline({ orderId, events }: OrderTimelineProps) {
               aria-hidden="true"
               className={`absolute top-2 left-0 size-3 rounded-pill ring-4 ring-card ${dots[tone]}`}
             />
-            <p className="font-semibold">
-              {message ? (
-                <Link to={`/admin/messages?view=${message}`} className="tap underline">
-                  {what}
+            <p className="font-semibold">{what}</p>
+            {messages.map(({ id, to, problem }) => (
+              <p key={id} className="text-sm wrap-anywhere text-ink-soft">
+                <Link to={`/admin/messages?view=${id}`} className="tap underline">
+                  {to}
                 </Link>
-              ) : (
-                what
-              )}
-            </p>
+                {problem ? `: ${problem}` : ''}
+              </p>
+            ))}
             {more ? <p className="text-sm break-words text-ink-soft">{more}</p> : null}
             <p className="text-xs break-words text-ink-soft">
               {who} · <time dateTime={at}>{formatDateTime(at)}</time>

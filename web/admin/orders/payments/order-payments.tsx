@@ -1,0 +1,168 @@
+// The payments of an order, its refunds and what staff decide about them.
+import { useState } from 'react';
+import { Link } from 'react-router';
+import { chargeCents, formatKes } from '../../../../domain/money.ts';
+import { formatPhone } from '../../../../domain/phone.ts';
+import { Badge } from '../../../ui/badge.tsx';
+import { Icon } from '../../../ui/icons.tsx';
+import { openParts } from '../../print/money-to-collect.ts';
+import { dayOf } from '../../reconciliation/days/nairobi-day.ts';
+import { describeMoneyOfOrder } from '../../reconciliation/differences/order-difference.ts';
+import { labelOfPayment } from '../../status/staff-labels.ts';
+import { useNow } from '../../ui/age.tsx';
+import { formatDateTime } from '../../ui/dates.ts';
+import { decisionOf, type WholeOrder } from '../order-queries.ts';
+import { Part } from '../part.tsx';
+import { RefundForm } from '../refunds/refund-form.tsx';
+import { isRefundable, lastRefund, moneyOf, type PaymentOfOrder } from '../refunds/refund-queries.ts';
+import { RefundState } from '../refunds/refund-state.tsx';
+import { describeReview, plainFailure } from '../timeline/order-event-texts.ts';
+import { ChangeNotes } from './change-notes.tsx';
+import { ConfirmTillPayment } from './confirm-till-payment.tsx';
+import { describePaymentLine, needsLook } from './payment-line.ts';
+import { TakeBack } from './take-back.tsx';
+
+/** The money in one line, what needs a decision, and all payments and attempts behind the line. */
+export function Payments({ order }: { order: WholeOrder }) {
+  const now = useNow();
+  const { text, tone, facts } = describePaymentLine(order, now);
+  const needing = order.payments.filter(needsLook);
+  const isNeeded = needing.length > 0;
+  const [isOpen, setOpen] = useState(false);
+  const line = (
+    <>
+      <Badge tone={tone} isSmall>
+        {text}
+      </Badge>
+      <span className="min-w-0 text-sm wrap-anywhere tabular-nums">{facts}</span>
+    </>
+  );
+  return (
+    <Part title="Payments">
+      <Parts order={order} />
+      <InReview order={order} />
+      {order.payments.length === 0 ? (
+        <p className="flex items-center gap-1.5">{line}</p>
+      ) : (
+        <details
+          open={isNeeded || isOpen}
+          onToggle={({ currentTarget }) => setOpen(currentTarget.open)}
+          className="group"
+        >
+          <summary className="flex min-h-11 cursor-pointer list-none items-center gap-2 rounded-md [&::-webkit-details-marker]:hidden">
+            <span className="flex min-w-0 flex-1 items-center gap-1.5">{line}</span>
+            <span className="sr-only">: details</span>
+            <Icon name="chevron" className="size-5 text-ink-soft group-open:rotate-180" />
+          </summary>
+          <ul className="mt-2 grid gap-3">
+            {[...needing, ...order.payments.filter((payment) => !needing.includes(payment))].map(
+              (payment) => (
+                <li key={payment.id} className="border-t border-line pt-3 text-sm">
+                  <PaymentDetails order={order} payment={payment} />
+                </li>
+              ),
+            )}
+          </ul>
+        </details>
+      )}
+      <ConfirmTillPayment order={order} />
+    </Part>
+  );
+}
+
+function PaymentDetails({ order, payment }: { order: WholeOrder; payment: PaymentOfOrder }) {
+  const state = labelOfPayment(payment.status);
+  return (
+    <>
+      <p className="flex flex-wrap items-center justify-between gap-2">
+        <span>
+          <span className="font-semibold tabular-nums">{formatKes(payment.charge_cents)}</span> by M-PESA,{' '}
+          {payment.method === 'till' ? 'to the till' : formatPhone(payment.phone)}
+        </span>
+        <span className="flex gap-1.5">
+          {payment.refunded_at ? (
+            <Badge tone="grey">Sent back</Badge>
+          ) : payment.needs_refund ? (
+            <Badge tone="red">To be sent back</Badge>
+          ) : null}
+          <Badge tone={state.tone}>{state.text}</Badge>
+        </span>
+      </p>
+      <p className="mt-1 break-words text-ink-soft">
+        {payment.receipt ? (
+          <>
+            Receipt <span className="font-semibold text-ink">{payment.receipt}</span> ·{' '}
+          </>
+        ) : null}
+        {payment.status === 'review' || (payment.status === 'failed' && payment.result_code === '0')
+          ? `${describeReview(payment.result_description)} · `
+          : payment.status === 'failed'
+            ? `${plainFailure(payment.result_code)} ${payment.result_code ? `(code ${payment.result_code}) ` : ''}· `
+            : null}
+        {formatDateTime(payment.completed_at ?? payment.created_at)}
+      </p>
+      <RefundOf order={order} payment={payment} />
+      <TakeBack order={order} payment={payment} />
+      <ChangeNotes payment={payment} />
+    </>
+  );
+}
+
+/** Payments for this order that are less than its charge: they wait in the reconciliation. */
+function Parts({ order }: { order: WholeOrder }) {
+  const open = openParts(order.parts);
+  if (open.length === 0) return null;
+  return (
+    <ul className="mb-3 grid gap-2 rounded-md border border-line bg-paper-deep px-3 py-2 text-sm">
+      {open.map(({ receipt, received_cents, transacted_at }) => (
+        <li key={receipt}>
+          {describeMoneyOfOrder({
+            cents: received_cents,
+            isAssigned: false,
+            chargeCents: chargeCents(order.total_amount),
+            paymentStatus: order.payment_status,
+            status: order.status,
+            bookedCents: moneyOf(order).came,
+            waitingCents: open.reduce((cents, part) => cents + part.received_cents, 0),
+          })}{' '}
+          <Link
+            to={`/admin/reconciliation?day=${dayOf(new Date(transacted_at))}&view=${receipt}`}
+            className="tap font-semibold underline"
+          >
+            Decide about {receipt}
+          </Link>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Payments of another amount than the charge: staff resolve them in the reconciliation. */
+function InReview({ order }: { order: WholeOrder }) {
+  const reviewed = order.payments.find(({ status }) => status === 'review');
+  if (!reviewed) return null;
+  return (
+    <p className="mb-3 rounded-md border border-danger/40 bg-danger-soft px-3 py-2 text-sm">
+      The customer was asked not to pay again while you check this payment.{' '}
+      <Link
+        to={`/admin/reconciliation?day=${dayOf(new Date(reviewed.created_at))}`}
+        className="tap font-semibold underline"
+      >
+        Decide in Reconciliation
+      </Link>
+    </p>
+  );
+}
+
+/** Payments in addition to the order's own payment, which is shown above. */
+function RefundOf({ order, payment }: { order: WholeOrder; payment: PaymentOfOrder }) {
+  const refund = lastRefund(payment.refunds);
+  const isHere = payment.needs_refund || decisionOf(order) === null;
+  if (!isHere || (!refund && !isRefundable(order, payment))) return null;
+  return (
+    <div className="mt-2 grid gap-2">
+      {refund ? <RefundState refund={refund} order={order} /> : null}
+      {isRefundable(order, payment) ? <RefundForm order={order} payment={payment} /> : null}
+    </div>
+  );
+}
