@@ -152,7 +152,7 @@ test('keys move, choose, open and search; they rest while somebody types, or whe
   await waitFor(() => expect(screen.queryByRole('dialog')).toBeNull());
 
   await press(opened, 'Filters');
-  await opened.user.click(screen.getByRole('checkbox', { name: /^Keys:/ }));
+  await opened.user.click(await screen.findByRole('checkbox', { name: /^Keys:/ }));
   (document.activeElement as HTMLElement).blur();
   await keyboard('j');
   expect(document.activeElement).toBe(document.body);
