@@ -136,5 +136,7 @@ test('a reply template is added with its placeholders checked, changed by a coll
   await press(editor.getByRole('button', { name: 'Delete' }));
   await press(editor.getByRole('button', { name: 'Delete reply' }));
   await waitFor(() => expect(screen.queryByRole('region', { name: `Reply: ${title}` })).toBeNull());
-  expect(await readRows(`reply_templates?title=eq.${encodeURIComponent(title)}&select=id`)).toEqual([]);
+  await waitFor(async () =>
+    expect(await readRows(`reply_templates?title=eq.${encodeURIComponent(title)}&select=id`)).toEqual([]),
+  );
 });

@@ -9,13 +9,9 @@ let timer: ReturnType<typeof setInterval> | undefined;
 
 function subscribe(listener: () => void): () => void {
   listeners.add(listener);
-  if (!timer) {
-    now = Date.now();
-    timer = setInterval(() => {
-      now = Date.now();
-      for (const each of listeners) each();
-    }, tickMs);
-  }
+  timer ??= setInterval(() => {
+    for (const each of listeners) each();
+  }, tickMs);
   return () => {
     listeners.delete(listener);
     if (listeners.size > 0) return;
@@ -24,8 +20,16 @@ function subscribe(listener: () => void): () => void {
   };
 }
 
+/** Changes in steps alone, so that all components of a render and of the next ones have the same time. */
+function readNow(): number {
+  const time = Date.now();
+  // Half a step, so that a timer which is a little early still shows the next one.
+  if (time - now >= tickMs / 2) now = time;
+  return now;
+}
+
 /** The time in steps of some seconds, the same for all components on the screen. */
-export const useNow = (): number => useSyncExternalStore(subscribe, () => now);
+export const useNow = (): number => useSyncExternalStore(subscribe, readNow);
 
 export function Age({ at }: { at: string }) {
   return (
