@@ -66,6 +66,8 @@ export type RefundStatus = 'requested' | 'approved' | 'sending' | 'sent' | 'comp
 export type ShopTextSlug = 'faq' | 'privacy' | 'terms';
 /** Values of `statement_pulls.outcome`. */
 export type StatementPullOutcome = 'running' | 'complete' | 'failed';
+/** Values of `stock_changes.cause`. */
+export type StockChangeCause = 'edited' | 'ordered' | 'reservation_ended' | 'cancelled' | 'refunded' | 'under_review';
 
 export type Database = {
   public: {
@@ -240,9 +242,9 @@ export type Database = {
         ];
       };
       products: {
-        Row: { brand: string | null; category: string | null; created_at: string; description: string | null; home_position: number | null; home_section: ProductHomeSection | null; id: string; image_url: string | null; is_active: boolean; name: string; previous_price: number | null; price: number; slug: string; sold_out_until: string | null; stock_quantity: number; tagline: string | null; updated_at: string; units_for_sale: number; };
-        Insert: { brand?: string | null; category?: string | null; created_at?: string; description?: string | null; home_position?: number | null; home_section?: ProductHomeSection | null; id?: string; image_url?: string | null; is_active?: boolean; name: string; previous_price?: number | null; price: number; slug: string; sold_out_until?: string | null; stock_quantity?: number; tagline?: string | null; updated_at?: string; };
-        Update: { brand?: string | null; category?: string | null; created_at?: string; description?: string | null; home_position?: number | null; home_section?: ProductHomeSection | null; id?: string; image_url?: string | null; is_active?: boolean; name?: string; previous_price?: number | null; price?: number; slug?: string; sold_out_until?: string | null; stock_quantity?: number; tagline?: string | null; updated_at?: string; };
+        Row: { brand: string | null; category: string | null; created_at: string; description: string | null; home_position: number | null; home_section: ProductHomeSection | null; id: string; image_url: string | null; is_active: boolean; is_low_on_stock: boolean; low_stock_below: number | null; name: string; previous_price: number | null; price: number; slug: string; sold_out_until: string | null; stock_quantity: number; tagline: string | null; updated_at: string; units_for_sale: number; };
+        Insert: { brand?: string | null; category?: string | null; created_at?: string; description?: string | null; home_position?: number | null; home_section?: ProductHomeSection | null; id?: string; image_url?: string | null; is_active?: boolean; is_low_on_stock?: never; low_stock_below?: number | null; name: string; previous_price?: number | null; price: number; slug: string; sold_out_until?: string | null; stock_quantity?: number; tagline?: string | null; updated_at?: string; };
+        Update: { brand?: string | null; category?: string | null; created_at?: string; description?: string | null; home_position?: number | null; home_section?: ProductHomeSection | null; id?: string; image_url?: string | null; is_active?: boolean; is_low_on_stock?: never; low_stock_below?: number | null; name?: string; previous_price?: number | null; price?: number; slug?: string; sold_out_until?: string | null; stock_quantity?: number; tagline?: string | null; updated_at?: string; };
         Relationships: [
           { foreignKeyName: "a product's category exists"; columns: ['category']; isOneToOne: false; referencedRelation: 'categories'; referencedColumns: ['name'] },
         ];
@@ -298,6 +300,13 @@ export type Database = {
         Relationships: [
         ];
       };
+      stock_changes: {
+        Row: { cause: StockChangeCause; changed_at: string; changed_by: string | null; changed_by_email: string | null; from_units: number; id: number; order_id: string | null; product_id: string; to_units: number; };
+        Insert: { cause: StockChangeCause; changed_at?: string; changed_by?: string | null; changed_by_email?: string | null; from_units: number; id?: never; order_id?: string | null; product_id: string; to_units: number; };
+        Update: { cause?: StockChangeCause; changed_at?: string; changed_by?: string | null; changed_by_email?: string | null; from_units?: number; id?: never; order_id?: string | null; product_id?: string; to_units?: number; };
+        Relationships: [
+        ];
+      };
       store_settings: {
         Row: { chat_phone: string; delivery_fee: number; facebook_url: string; id: boolean; inquiries_months: number; instagram_url: string; mails_per_day: number; order_details_months: number; orders_pause_reason: string | null; orders_paused_until: string | null; paybill_number: string; payment_limit: number; payment_messages_months: number; refund_approval_above: number; refuses_unknown_payments: boolean; requires_terms_tick: boolean; reservation_minutes: number; reserved_share_percent: number; store_name: string; support_email: string; support_phone: string; texts_per_day: number; tiktok_url: string; till_number: string; unpaid_orders_per_phone: number; updated_at: string; };
         Insert: { chat_phone?: string; delivery_fee?: number; facebook_url?: string; id?: boolean; inquiries_months?: number; instagram_url?: string; mails_per_day?: number; order_details_months?: number; orders_pause_reason?: string | null; orders_paused_until?: string | null; paybill_number?: string; payment_limit?: number; payment_messages_months?: number; refund_approval_above?: number; refuses_unknown_payments?: boolean; requires_terms_tick?: boolean; reservation_minutes?: number; reserved_share_percent?: number; store_name?: string; support_email?: string; support_phone?: string; texts_per_day?: number; tiktok_url?: string; till_number?: string; unpaid_orders_per_phone?: number; updated_at?: string; };
@@ -317,6 +326,7 @@ export type Database = {
       begin_message: { Args: { message_id: string; lease: string; body: string; subject?: string | null; }; Returns: number };
       begin_payment: { Args: { order_id: string; tracking_number: string; phone: string; callback_secret: string; expected_cents?: number | null; same_amount_seconds?: number | null; }; Returns: Json };
       begin_payment_test: { Args: { phone: string; callback_secret: string; requested_by: string; }; Returns: Database['public']['Tables']['payments']['Row']; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: true; isSetofReturn: false }; };
+      change_stock: { Args: { product_id: string; by: number; }; Returns: number };
       check_repeat: { Args: { message_id: string; }; Returns: { problem: string; is_true: boolean; }[] };
       check_typed_receipt: { Args: { order_id: string; receipt: string; }; Returns: Database['public']['CompositeTypes']['typed_receipt'] };
       claim_due_jobs: { Args: { busy?: string[] | null; }; Returns: string[] };
@@ -341,7 +351,7 @@ export type Database = {
       export_person: { Args: { identifier: string; }; Returns: Json };
       extend_statement_pull: { Args: { pull_id: number; }; Returns: boolean };
       find_payment: { Args: { reference: string; }; Returns: Json };
-      find_products: { Args: { search?: string | null; category?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
+      find_products: { Args: { search?: string | null; category?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; sort?: string | null; low_on_stock?: boolean | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       find_refund_by_secret: { Args: { result_secret: string; }; Returns: string };
       finish_message: { Args: { message_id: string; attempt: number; outcome: string; problem?: string | null; gateway_reference?: string | null; }; Returns: string };
       finish_push: { Args: { push_id: number; lease: string; outcome: string; retry_after_seconds?: number | null; }; Returns: undefined };
@@ -356,6 +366,7 @@ export type Database = {
       lease_pushes: { Args: { at_most?: number | null; }; Returns: { id: number; lease: string; endpoint: string; p256dh: string; auth_secret: string; notice_id: string; kind: string; event_key: string; order_id: string; seconds_to_live: number; facts: Json; }[] };
       lease_refunds: { Args: { at_most?: number | null; }; Returns: { work: string; refund: Database['public']['Tables']['refunds']['Row']; secret: string; }[] };
       lease_statement_pull: { Args: { every?: string | null; }; Returns: Database['public']['Tables']['statement_pulls']['Row'][]; SetofOptions: { from: '*'; to: 'statement_pulls'; isOneToOne: false; isSetofReturn: true }; };
+      list_brands: { Args: Record<PropertyKey, never>; Returns: string[] };
       list_categories: { Args: Record<PropertyKey, never>; Returns: { id: string; name: string; is_active: boolean; products: number; }[] };
       list_own_sessions: { Args: Record<PropertyKey, never>; Returns: { id: string; created_at: string; last_seen_at: string; user_agent: string; address: string; is_current: boolean; }[] };
       list_unprocessed_confirmations: { Args: { at_most?: number | null; }; Returns: { id: number; body: string; }[] };
@@ -373,6 +384,7 @@ export type Database = {
       payment_health: { Args: Record<PropertyKey, never>; Returns: Database['public']['CompositeTypes']['payment_health'] };
       place_order: { Args: { idempotency_key: string; product_id: string; quantity: number; customer_name: string; customer_email: string; customer_phone: string; delivery_location: string; expected_total: number; building?: string | null; unit?: string | null; delivery_notes?: string | null; accepts_terms?: boolean | null; }; Returns: Json };
       product_and_related: { Args: { product_slug: string; related_limit?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
+      product_history: { Args: { product_id: string; before_stock_change?: number | null; before_price_change?: number | null; page_size?: number | null; }; Returns: { kind: string; id: number; from_value: number; to_value: number; cause: string; order_id: string; order_number: string; changed_by_email: string; changed_at: string; }[] };
       push_public_key: { Args: Record<PropertyKey, never>; Returns: string };
       read_push_keys: { Args: Record<PropertyKey, never>; Returns: { public_key: string; private_key: string; }[] };
       read_till_secret: { Args: Record<PropertyKey, never>; Returns: string };

@@ -25,6 +25,16 @@ having s.units <> p.stock_quantity + coalesce(sum(i.quantity) filter (
     or (o.payment_status = 'unpaid' and o.reserved_until is not null)
 ), 0);
 
+-- the history of the stock has no gap and ends with the stock
+select s.product_id::text as subject, format('%s, then %s', s.to_units, s.next_units) as found
+from (
+  select c.product_id, c.to_units,
+    coalesce(lead(c.from_units) over (partition by c.product_id order by c.id), p.stock_quantity) as next_units
+  from public.stock_changes as c
+  join public.products as p on p.id = c.product_id
+) as s
+where s.to_units <> s.next_units;
+
 -- stock is never negative
 select p.id::text as subject, p.stock_quantity::text as found from public.products as p where p.stock_quantity < 0;
 

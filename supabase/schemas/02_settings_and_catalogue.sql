@@ -195,6 +195,8 @@ create table public.products (
   updated_at timestamptz not null default now(),
   previous_price integer,
   sold_out_until timestamptz,
+  low_stock_below integer,
+  is_low_on_stock boolean not null generated always as (stock_quantity < coalesce(low_stock_below, 10)) stored,
   constraint "product slugs are unique" unique (slug),
   constraint "a product has a name" check (char_length(trim(name)) between 1 and 160),
   constraint "a slug is lower-case letters, digits and hyphens" check (slug ~ '^[a-z0-9]+(-[a-z0-9]+)*$'),
@@ -208,7 +210,8 @@ create table public.products (
     and image_url ~ '^(https://[^/]|http://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?/|/[^/])'
     and image_url !~ '[\\\s[:cntrl:]]'
   ),
-  constraint "a previous price is above the price" check (previous_price > price and previous_price <= 1000000000)
+  constraint "a previous price is above the price" check (previous_price > price and previous_price <= 1000000000),
+  constraint "a low-stock threshold is not negative" check (low_stock_below between 0 and 1000000)
 );
 comment on table public.products is 'What the shop sells. Prices in cents.';
 comment on column public.products.category is 'Name of the category (flavour).';
@@ -218,16 +221,19 @@ comment on column public.products.updated_at is
 comment on column public.products.previous_price is 'In cents: price before the current offer. Null: not on offer.';
 comment on column public.products.sold_out_until is
   'Until then nobody can order it, whatever its stock. Changed by set_sold_out. Null or over: the stock decides.';
+comment on column public.products.low_stock_below is 'Units below which the stock is low. 0: never. Null: the default, 10.';
+comment on column public.products.is_low_on_stock is
+  'Whether few units are left. Stored, so that it can be indexed: an index on stock_quantity would be updated by every order.';
 alter table public.products enable row level security;
 grant select on public.products to anon, authenticated;
 grant
   insert (
     name, slug, tagline, description, price, previous_price, image_url, category, brand, stock_quantity, is_active, home_section,
-    home_position
+    home_position, low_stock_below
   ),
   update (
     name, slug, tagline, description, price, previous_price, image_url, category, brand, stock_quantity, is_active, home_section,
-    home_position, updated_at
+    home_position, low_stock_below, updated_at
   ),
   delete on public.products to authenticated;
 create policy "everyone reads active products" on public.products for select to anon, authenticated using (is_active);
@@ -242,6 +248,7 @@ create index products_shown_by_price on public.products (price, created_at desc,
 create index products_shown_by_brand on public.products (lower(brand), brand, created_at desc, id) where is_active;
 create index products_shown_by_flavour on public.products (lower(category), category, created_at desc, id) where is_active;
 create index products_on_the_home_page on public.products (home_section, home_position) where home_section is not null;
+create index products_low_on_stock on public.products (created_at desc, id desc) where is_active and is_low_on_stock;
 
 create table private.catalogue_counts (
   category text not null,
@@ -471,90 +478,7 @@ create policy "staff edit product images" on storage.objects for all to authenti
   using (bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin()))
   with check (bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin()));
 
--- History of prices
-
-create table public.price_changes (
-  id bigint generated always as identity primary key,
-  product_id uuid,
-  product_name text,
-  from_cents integer not null,
-  to_cents integer not null,
-  changed_by uuid,
-  changed_by_email text,
-  changed_at timestamptz not null default clock_timestamp(),
-  constraint "a change of a price has its product's name" check ((product_id is null) = (product_name is null))
-);
-comment on table public.price_changes is
-  'Changes of prices, and of the delivery fee (without a product). Append-only. It refers to no product, so that it survives one. changed_by_email: the email address at that time.';
-alter table public.price_changes enable row level security;
-revoke all on public.price_changes from anon, authenticated, service_role;
-grant select on public.price_changes to authenticated, service_role;
-create policy "staff read every price change" on public.price_changes
-  for select to authenticated using ((select public.is_admin()));
-create index price_changes_by_product on public.price_changes (product_id, id);
-
-create trigger price_changes_before_change before update or delete on public.price_changes
-  for each row execute function private.refuse_change('The history of prices is only added to');
-
-create function private.record_price_change(product_id uuid, product_name text, from_cents integer, to_cents integer) returns void
-language sql volatile set search_path = '' as $$
-  insert into public.price_changes (product_id, product_name, from_cents, to_cents, changed_by, changed_by_email)
-  select record_price_change.product_id, record_price_change.product_name, record_price_change.from_cents,
-    record_price_change.to_cents, (select auth.uid()), private.email_of((select auth.uid()))
-  where record_price_change.from_cents <> record_price_change.to_cents;
-$$;
-
-create function public.typical_price() returns integer
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.expect_staff();
-  return (
-    select percentile_disc(0.5) within group (order by p.price)
-    from (select n.price from public.products as n where n.is_active order by n.created_at desc, n.id limit 200) as p
-  );
-end
-$$;
-comment on function public.typical_price is 'For staff: the median price of the newest 200 active products in cents. Null without products.';
-
-create function public.find_products(
-  search text default '', category text default null,
-  before_created_at timestamptz default null, before_id uuid default null, page_size integer default 50
-) returns setof public.products
-language plpgsql stable security definer rows 50 set search_path = '' as $$
-declare
-  found_ids uuid[];
-begin
-  perform private.expect_staff();
-  found_ids := private.find_by_text(
-    'products', 'lower(t.name)', coalesce('t.category = ' || quote_literal(find_products.category), 'true'),
-    find_products.search, find_products.before_created_at, find_products.before_id, find_products.page_size
-  );
-  return query
-    select p.* from public.products as p where p.id = any (found_ids) order by p.created_at desc, p.id desc;
-end
-$$;
-comment on function public.find_products is
-  'For staff: a page of products, hidden ones included, whose name contains a text, ignoring case; newest first, after the one named by before_created_at and before_id.';
-
-create function public.list_categories() returns table (id uuid, name text, is_active boolean, products integer)
-language plpgsql stable security definer set search_path = '' as $$
-#variable_conflict use_column
-begin
-  perform private.expect_staff();
-  return query
-    select c.id, c.name, c.is_active, (
-      select count(*)::integer
-      from (select from public.products as p where p.category = c.name limit 101) as bounded
-    )
-    from public.categories as c
-    order by c.name;
-end
-$$;
-comment on function public.list_categories is
-  'For staff: every category by name, hidden ones included, with the number of its products; 101 means more than 100.';
-
 -- Execution rights
-grant execute on function public.find_products, public.list_categories to authenticated, service_role;
 grant execute on function public.product_and_related, public.home_products, public.shop_page
   to anon, authenticated, service_role;
-grant execute on function public.staff_settings, public.typical_price to authenticated, service_role;
+grant execute on function public.staff_settings to authenticated, service_role;

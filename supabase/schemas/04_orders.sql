@@ -427,7 +427,9 @@ begin
   end if;
 
   if units is not null then
+    perform private.state_cause_of_units('ordered', new_order.id);
     update public.products as p set stock_quantity = p.stock_quantity - place_order.quantity where p.id = product.id;
+    perform private.state_cause_of_units();
   end if;
   insert into public.order_items (order_id, product_id, product_name, quantity, unit_price)
   values (new_order.id, product.id, product.name, place_order.quantity, product.price);

@@ -44,20 +44,23 @@ end
 $$;
 comment on function private.units_held is 'Units of a product that unpaid orders hold.';
 
-create function private.return_units(order_id uuid) returns void
+create function private.return_units(order_id uuid, cause text) returns void
 language plpgsql set search_path = '' as $$
 declare
   product_ids uuid[] := array(select i.product_id from public.order_items as i where i.order_id = return_units.order_id);
 begin
   -- Lock products by id, so that two orders of the same products cannot deadlock.
   perform from public.products as p where p.id = any (product_ids) order by p.id for update;
+  perform private.state_cause_of_units(return_units.cause, return_units.order_id);
   update public.products as p
   set stock_quantity = p.stock_quantity
     + (select sum(i.quantity) from public.order_items as i where i.order_id = return_units.order_id and i.product_id = p.id)
   where p.id = any (product_ids);
+  perform private.state_cause_of_units();
 end
 $$;
-comment on function private.return_units is 'Returns an order''s units to stock. The caller has locked the order.';
+comment on function private.return_units is
+  'Returns an order''s units to stock, for one of the causes of stock_changes. The caller has locked the order.';
 
 create function private.due_end(ended public.orders) returns text
 language plpgsql stable set search_path = '' as $$
@@ -144,7 +147,7 @@ begin
     -- A hold may end before its order does.
     is_over := ended.status = 'cancelled' or private.due_end(ended) = 'order';
     if ended.reserved_until is not null then
-      perform private.return_units(ended.id);
+      perform private.return_units(ended.id, case when ended.status = 'cancelled' then 'cancelled' else 'reservation_ended' end);
     end if;
     update public.orders as o
     set reserved_until = null, status = case when is_over then 'cancelled' else o.status end,
@@ -173,10 +176,12 @@ begin
   ) then
     return false;
   end if;
+  perform private.state_cause_of_units('ordered', take_units.order_id);
   update public.products as p
   set stock_quantity = p.stock_quantity
     - (select sum(i.quantity) from public.order_items as i where i.order_id = take_units.order_id and i.product_id = p.id)
   where p.id = any (product_ids);
+  perform private.state_cause_of_units();
   return true;
 end
 $$;
@@ -189,7 +194,7 @@ begin
   if new.status = 'cancelled' then
     -- Units that have left the shop are not returned automatically.
     if private.was_paid(new.payment_status) and new.units_returned_at is null and private.is_in_shop(old.status) then
-      perform private.return_units(new.id);
+      perform private.return_units(new.id, 'cancelled');
       new.units_returned_at := now();
     end if;
     return new;
@@ -452,10 +457,12 @@ begin
   -- Beyond that the prompt is sent without a hold, so that others in the same network cannot block a payment. If the units are sold
   -- before the money arrives, the order needs review as with late money.
   if may_hold then
+    perform private.state_cause_of_units('ordered', waiting.id);
     update public.products as p
     set stock_quantity = p.stock_quantity
       - (select sum(i.quantity) from public.order_items as i where i.order_id = waiting.id and i.product_id = p.id)
     where p.id = any (product_ids);
+    perform private.state_cause_of_units();
     update public.orders as o set reserved_until = held_until where o.id = waiting.id;
     -- Visitors' orders, which are counted, have one product.
     perform private.begin_counted_hold(

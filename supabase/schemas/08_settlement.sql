@@ -162,7 +162,7 @@ begin
       and p.charge_cents <> paid_order.charge_cents
   ) then
     if paid_order.reserved_until is not null then
-      perform private.return_units(paid_order.id);
+      perform private.return_units(paid_order.id, 'under_review');
     end if;
     needs_review := true;
   elsif paid_order.reserved_until is null then
@@ -201,7 +201,7 @@ begin
   if not found then
     return false;
   end if;
-  perform private.return_units(put_order_under_review.order_id);
+  perform private.return_units(put_order_under_review.order_id, 'under_review');
   delete from public.deliveries as d where d.order_id = put_order_under_review.order_id;
   return true;
 end

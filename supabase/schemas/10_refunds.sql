@@ -171,7 +171,7 @@ begin
   end if;
   -- M-PESA reversed the payment after refusing to, and the order was not sent: its units return to stock.
   if refunded_order.payment_status = 'paid' and private.is_in_shop(refunded_order.status) then
-    perform private.return_units(refunded_order.id);
+    perform private.return_units(refunded_order.id, 'refunded');
   end if;
   update public.orders as o
   set payment_status = 'refunded',

@@ -155,7 +155,7 @@ begin
   );
   if reopened.status = 'cancelled' or was_cancelled then
     if reopened.status <> 'cancelled' then
-      perform private.return_units(reopened.id);
+      perform private.return_units(reopened.id, 'reservation_ended');
     end if;
     update public.orders as o
     set payment_status = 'unpaid', payment_method = 'pending', status = 'cancelled', cancel_reason = 'not_paid_in_time',

@@ -100,6 +100,8 @@ begin
   -- A change of the stock or of sold_out_until alone is no edit, so that neither conflicts with a staff member's edit.
   old.stock_quantity := new.stock_quantity;
   old.sold_out_until := new.sold_out_until;
+  -- Generated columns are computed after this.
+  old.is_low_on_stock := new.is_low_on_stock;
   if old is not distinct from new then
     return new;
   end if;
@@ -130,6 +132,9 @@ begin
   end if;
   if tg_op = 'UPDATE' and old.price <> new.price then
     perform private.record_price_change(new.id, new.name, old.price, new.price);
+  end if;
+  if tg_op <> 'DELETE' and coalesce(old.stock_quantity, 0) <> new.stock_quantity then
+    perform private.record_stock_change(new.id, coalesce(old.stock_quantity, 0), new.stock_quantity);
   end if;
   -- Of the stock, pages only show whether there is any.
   if (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,

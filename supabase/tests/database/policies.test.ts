@@ -231,6 +231,17 @@ const matrix: MatrixRow[] = [
     deletes: 'no one',
   },
   {
+    table: 'stock_changes',
+    row: 'any',
+    where: `from_units = 4711`,
+    set: `to_units = 1`,
+    insert: `(product_id, from_units, to_units, cause) values ('${id(1)}', 4711, 1, 'edited')`,
+    select: staff,
+    inserts: 'no one',
+    updates: 'no one',
+    deletes: 'no one',
+  },
+  {
     table: 'reconciliation_events',
     row: 'any',
     where: `receipt = 'UKL1234567'`,
@@ -596,6 +607,9 @@ const procedures: Record<string, Person[]> = {
   count_payments_since: signedIn,
   day_totals: signedIn,
   typical_price: signedIn,
+  list_brands: signedIn,
+  product_history: signedIn,
+  change_stock: signedIn,
   daily_figures: signedIn,
   system_status: signedIn,
   record_backup: service,
@@ -618,9 +632,9 @@ const writableColumns: Record<string, { insert?: string; update?: string }> = {
   categories: { insert: 'is_active name', update: 'is_active name' },
   products: {
     insert:
-      'brand category description home_position home_section image_url is_active name previous_price price slug stock_quantity tagline',
+      'brand category description home_position home_section image_url is_active low_stock_below name previous_price price slug stock_quantity tagline',
     update:
-      'brand category description home_position home_section image_url is_active name previous_price price slug stock_quantity tagline updated_at',
+      'brand category description home_position home_section image_url is_active low_stock_below name previous_price price slug stock_quantity tagline updated_at',
   },
   search_synonyms: { insert: 'means word', update: 'means word' },
   orders: { update: 'status updated_at' },
@@ -710,6 +724,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.reconciliation_events (receipt, kind) values ('UKL1234567', 'accepted');
       insert into public.price_changes (from_cents, to_cents) values (4711, 4712);
       insert into public.order_pauses (reason) values ('rain');
+      insert into public.stock_changes (product_id, from_units, to_units, cause) values ('${id(1)}', 4711, 4712, 'edited');
       insert into public.mpesa_transactions (receipt, received_cents, transacted_at) values ('UKL1234567', 100, now());
       insert into public.messages_to_check (source, problem, body, digest) values ('statement', 'unreadable', '{}', 'any');
       insert into public.payments (id, purpose, phone, charge_cents, requested_by)

@@ -46,6 +46,15 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await announced(offer('999900'), offer('null'))).toHaveLength(2);
   });
 
+  test('another brand, home section or place in it is announced', async () => {
+    for (const column of [`brand = 'Kaskazi'`, `home_section = 'top_picks'`, 'home_position = 77']) {
+      const [column_name] = column.split(' ');
+      const change = (set: string) => `update public.products set ${set} where slug = 'ginger-lemon-can'`;
+      expect(await announced(change(column), change(column)), column).toHaveLength(1);
+      expect(await announced(change(`${column_name} = null`)), column).toHaveLength(1);
+    }
+  });
+
   test('a synonym that is added, changed or removed is announced', async () => {
     expect(
       await announced(

@@ -1,8 +1,7 @@
 // Implausible prices and fees are asked about, can be undone, and can be looked up.
 import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
-import { asOwner } from '../../../e2e/staff-member.ts';
-import { type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
+import { type OpenScreen, openScreen, readRows } from '../../testing/staff-screens.tsx';
 
 interface Product {
   id: string;
@@ -43,17 +42,6 @@ test('a price of 0 is saved only after a question, can be undone, and is in the 
     { from_cents: price, to_cents: 0, changed_by_email: opened.account.email },
     { from_cents: 0, to_cents: price, changed_by_email: opened.account.email },
   ]);
-});
-
-test('the product shows its former prices', async () => {
-  const [product] = await readRows<Product>('products?slug=eq.tamarind-can');
-  const { id, price } = product as Product;
-  await asOwner(shop, `/rest/v1/products?id=eq.${id}`, 'PATCH', { price: price + 1000 });
-  const opened = await openScreen(`/admin/products?edit=${id}`);
-  const dialog = within(await screen.findByRole('dialog'));
-  await opened.user.click(await dialog.findByText('Former prices'));
-  dialog.getByText(/^KES [\d,]+ to KES [\d,]+$/);
-  dialog.getByText(/^The shop itself/);
 });
 
 test('a fee of 15,000 is saved only after a question', async () => {

@@ -9,7 +9,7 @@ import { useSave } from '../data/use-save.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { DialogListLoadState } from '../ui/load-states.tsx';
 import { type ListedCategory, useCategories } from './product-queries.ts';
-import { categoryProblemOf, checkCategoryName, tidyCategoryName } from './product-values.ts';
+import { categoryProblemOf, checkCategoryName, tidyName } from './product-values.ts';
 
 const refresh = ['categories', 'products', 'dashboard'];
 
@@ -115,7 +115,7 @@ function AddCategory({ categories }: { categories: ListedCategory[] }) {
           )
         )
           return;
-        add.mutate(tidyCategoryName(name), { onError: (error) => showProblem(categoryProblemOf(error)) });
+        add.mutate(tidyName(name), { onError: (error) => showProblem(categoryProblemOf(error)) });
       }}
     >
       <div className="min-w-48 flex-1">
@@ -222,7 +222,7 @@ function RenameCategory({ category, others, onDone }: RenameCategoryProps) {
       className="grid gap-3"
       onSubmit={(event) => {
         event.preventDefault();
-        const newName = tidyCategoryName(name);
+        const newName = tidyName(name);
         if (newName === seen) return onDone();
         if (
           rename.isPending ||

@@ -2,7 +2,13 @@
 
 import { Button } from '../../ui/button.tsx';
 import type { EditedProduct } from './product-queries.ts';
-import { changedFields, type ProductField, type ProductForm, productFormOf } from './product-values.ts';
+import {
+  changedFields,
+  homeSections,
+  type ProductField,
+  type ProductForm,
+  productFormOf,
+} from './product-values.ts';
 import type { EditConflict } from './use-product-save.ts';
 
 const labels: Record<ProductField | 'image', string> = {
@@ -12,7 +18,11 @@ const labels: Record<ProductField | 'image', string> = {
   price: 'Price (KES)',
   previousPrice: 'Before Offer (KES)',
   stock: 'Stock Quantity',
+  lowStockBelow: 'Low Stock Below',
   category: 'Category',
+  brand: 'Brand',
+  homeSection: 'Home Page',
+  homePosition: 'Place in Section',
   description: 'Description',
   image: 'Image',
 };
@@ -58,10 +68,10 @@ export function ConflictNotice({
               <span>There is another image now.</span>
             ) : (
               <>
-                <span>You saw: {shorten(before[field])}</span>
-                <span>Now: {shorten(theirs[field])}</span>
+                <span>You saw: {shorten(before, field)}</span>
+                <span>Now: {shorten(theirs, field)}</span>
                 {touched.includes(field) ? (
-                  <span>Yours: {shorten(mine[field])}</span>
+                  <span>Yours: {shorten(mine, field)}</span>
                 ) : (
                   <span className="text-ink-soft">You left it alone: it stays as it is now.</span>
                 )}
@@ -82,7 +92,11 @@ export function ConflictNotice({
   );
 }
 
-function shorten(text: string): string {
+function shorten(form: ProductForm, field: ProductField): string {
+  const text =
+    field === 'homeSection'
+      ? (homeSections.find(({ value }) => value === form.homeSection)?.label ?? form.homeSection)
+      : form[field];
   if (!text.trim()) return 'nothing';
   return text.length > 160 ? `${text.slice(0, 160)}…` : text;
 }

@@ -2,108 +2,113 @@
 import { Link, useSearchParams } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
 import { Badge } from '../../ui/badge.tsx';
-import { Button } from '../../ui/button.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
 import { fromThisPage } from '../dialogs/use-dialog-url-close.ts';
 import { StaffIcon, type StaffIconName } from '../layout/staff-icons.tsx';
 import type { Column } from '../list/row-list.tsx';
+import { RowMenu } from '../list/row-menu.tsx';
 import { withProductDialog } from './product-dialog.tsx';
 import type { ListedProduct } from './product-queries.ts';
-import { SoldOutMenu, SoldOutNote } from './sold-out.tsx';
+import { SoldOutNote, useSoldOutActions } from './sold-out.tsx';
+import { type StockHandlers, StockLevel, StockStepper } from './stock-stepper.tsx';
 
-/** Up to this stock the list shows the number of units. */
-const enough = 10;
-
-interface Handlers {
+interface Handlers extends StockHandlers {
   /** Whether it is being activated or deactivated. */
   isToggling(product: ListedProduct): boolean;
   onToggle(product: ListedProduct): void;
   onDelete(product: ListedProduct): void;
 }
 
+/** Rows of 52 px: two lines, or a control. */
 export function productColumns(handlers: Handlers): Column<ListedProduct>[] {
   return [
-    { title: 'Image', show: (product) => <Thumbnail product={product} /> },
+    { title: 'Image', width: '4.25rem', show: (product) => <Thumbnail product={product} /> },
     {
       title: 'Name',
-      show: (product) => (
-        <span className="block min-w-0 wrap-anywhere">
-          <span className="block font-semibold">{product.name}</span>
-          {product.tagline ? (
-            <span className="mt-0.5 block max-w-96 text-sm text-ink-soft">{product.tagline}</span>
+      sort: 'name',
+      show: ({ name, tagline }) => (
+        <span className="block min-w-0 leading-5">
+          <span className="block truncate font-semibold" title={name}>
+            {name}
+          </span>
+          {tagline ? (
+            <span className="block truncate text-xs leading-5 text-ink-soft" title={tagline}>
+              {tagline}
+            </span>
           ) : null}
         </span>
       ),
     },
-    { title: 'Price', isNumber: true, show: (product) => <ProductPrice {...product} /> },
+    {
+      title: 'Price',
+      width: '7rem',
+      sort: 'price',
+      isNumber: true,
+      show: (product) => <ProductPrice {...product} />,
+    },
     {
       title: 'Category',
-      show: ({ category }) => <span className="inline-block min-w-28">{category || 'Uncategorized'}</span>,
+      width: '8.5rem',
+      show: ({ category }) => (
+        <span className="block truncate" title={category ?? undefined}>
+          {category || 'Uncategorized'}
+        </span>
+      ),
     },
     {
       title: 'Stock',
-      isNumber: true,
+      sort: 'stock',
+      width: '14.5rem',
       show: (product) => (
-        <>
-          <Stock units={product.stock_quantity ?? 0} />
-          <SoldOutNote product={product} />
-        </>
+        <div className="flex items-center gap-2">
+          <StockStepper product={product} {...handlers} />
+          <span className="grid">
+            <StockLevel {...product} />
+            <SoldOutNote product={product} />
+          </span>
+        </div>
       ),
     },
     {
       title: 'Status',
+      width: '6.5rem',
       show: ({ is_active }) => <StatusBadge isActive={is_active} />,
     },
     {
       title: 'Actions',
-      show: (product) => (
-        <div className="-my-1 flex items-center gap-1">
-          <ToggleButton product={product} {...handlers} />
-          <EditLink product={product} />
-          <DeleteButton product={product} {...handlers} />
-          <SoldOutMenu product={product} />
-        </div>
-      ),
+      width: '12.5rem',
+      show: (product) => <RowActions product={product} {...handlers} />,
     },
   ];
 }
 
-/** On phones: name, price and stock next to the controls. */
+/** Without space for a table: what it is, and below it the stock with the controls. */
 export function ProductRow({ product, handlers }: { product: ListedProduct; handlers: Handlers }) {
-  const { name, tagline, is_active, category, stock_quantity, price, previous_price } = product;
+  const { name, tagline, is_active, category, price, previous_price } = product;
   return (
-    <div className="grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-3 py-0.5">
-      <div className="grid grid-cols-[auto_minmax(0,1fr)] items-center gap-x-3 text-sm leading-5.5">
+    <div className="flex flex-wrap items-center gap-x-3 gap-y-1 py-1 text-sm leading-5">
+      <div className="flex min-w-0 flex-1 basis-48 items-center gap-x-3">
         <Thumbnail product={product} />
-        <div className="grid min-w-0 grid-cols-1 items-center gap-x-6 sm:grid-cols-2">
-          <div className="min-w-0">
-            <p className="line-clamp-2 leading-5 font-semibold wrap-anywhere" title={name}>
-              {name}
-            </p>
-            {tagline ? <p className="truncate text-xs leading-5 text-ink-soft">{tagline}</p> : null}
-          </div>
-          <div className="min-w-0">
-            <p className="flex flex-wrap items-center gap-x-2 whitespace-nowrap tabular-nums">
-              <StatusBadge isActive={is_active} isSmall />
-              <span>{formatKes(price)}</span>
-              {previous_price === null ? null : <PreviousPrice cents={previous_price} />}
-            </p>
-            <p className="flex gap-2 whitespace-nowrap">
-              <Stock units={stock_quantity ?? 0} isInline />
-              <span className="truncate text-ink-soft">{category || 'Uncategorized'}</span>
-            </p>
+        <div className="min-w-0">
+          <p className="line-clamp-2 font-semibold wrap-anywhere" title={name}>
+            {name}
+          </p>
+          <p className="truncate text-xs leading-4 text-ink-soft">
+            <span>{category || 'Uncategorized'}</span>
+            {tagline ? ` · ${tagline}` : null}
+          </p>
+          <p className="flex min-w-0 items-center gap-x-2 overflow-hidden whitespace-nowrap tabular-nums">
+            <span>{formatKes(price)}</span>
+            {previous_price === null ? null : <PreviousPrice cents={previous_price} />}
+            <StatusBadge isActive={is_active} isSmall />
+            <StockLevel {...product} />
             <SoldOutNote product={product} />
-          </div>
+          </p>
         </div>
       </div>
-      <div className="grid justify-items-center sm:flex sm:items-center sm:gap-1">
-        <ToggleButton product={product} {...handlers} />
-        {/* On phones no wider than the button above. */}
-        <span className="flex max-sm:-mx-0.5">
-          <EditLink product={product} />
-          <DeleteButton product={product} {...handlers} />
-          <SoldOutMenu product={product} />
-        </span>
+      <div className="flex min-w-0 items-center justify-between gap-x-2 max-sm:basis-full">
+        <StockStepper product={product} {...handlers} />
+        <RowActions product={product} {...handlers} />
       </div>
     </div>
   );
@@ -115,19 +120,69 @@ const StatusBadge = ({ isActive, isSmall }: { isActive: boolean; isSmall?: boole
   </Badge>
 );
 
-type ActionProps = Handlers & { product: ListedProduct };
+type ActionProps = Pick<Handlers, 'isToggling' | 'onToggle' | 'onDelete'> & { product: ListedProduct };
 
-const ToggleButton = ({ product, isToggling, onToggle }: ActionProps) => (
-  <Button
-    tone="quiet"
-    isBusy={isToggling(product)}
-    onClick={() => onToggle(product)}
-    className="min-w-30 px-4!"
-  >
-    {product.is_active ? 'Deactivate' : 'Activate'}
-    <span className="sr-only"> {product.name}</span>
-  </Button>
-);
+/** A switch; its name says what it does. */
+function ToggleButton({ product, isToggling, onToggle }: ActionProps) {
+  const { name, is_active } = product;
+  const isBusy = isToggling(product);
+  const action = is_active ? 'Deactivate' : 'Activate';
+  return (
+    <button
+      type="button"
+      title={action}
+      aria-busy={isBusy || undefined}
+      aria-disabled={isBusy || undefined}
+      onClick={() => (isBusy ? undefined : onToggle(product))}
+      className="grid h-9 w-12 shrink-0 place-items-center rounded-md aria-busy:cursor-progress aria-busy:opacity-50 rows:h-11 rows:w-11"
+    >
+      <span
+        aria-hidden="true"
+        className={`flex h-5.5 w-9.5 items-center rounded-pill border px-0.5 transition-colors forced-colors:border-[ButtonText] ${
+          is_active ? 'justify-end border-leaf-700 bg-leaf-600' : 'border-line-strong bg-paper-deep'
+        }`}
+      >
+        <span
+          className={`size-4 rounded-pill forced-colors:bg-[ButtonText] ${is_active ? 'bg-white' : 'bg-ink-soft'}`}
+        />
+      </span>
+      <span className="sr-only">
+        {action} {name}
+      </span>
+    </button>
+  );
+}
+
+function RowActions(actions: ActionProps) {
+  const { product } = actions;
+  const [parameters] = useSearchParams();
+  const soldOutActions = useSoldOutActions(product);
+  const linkTo = (kind: 'edit' | 'copy') => ({
+    to: { search: withProductDialog(parameters, { kind, id: product.id }).toString() },
+    state: fromThisPage,
+  });
+  return (
+    <span className="flex shrink-0 items-center">
+      <ToggleButton {...actions} />
+      <Link
+        {...linkTo('edit')}
+        preventScrollReset
+        aria-label={`Edit ${product.name}`}
+        aria-haspopup="dialog"
+        title="Edit"
+        data-row-link
+        className={iconButton}
+      >
+        <ActionIcon name="pencil" />
+      </Link>
+      <DeleteButton {...actions} />
+      <RowMenu
+        name={product.name}
+        actions={() => [...soldOutActions(), { label: 'Duplicate', ...linkTo('copy') }]}
+      />
+    </span>
+  );
+}
 
 // Busy until the list has the product as it is after a toggle: deleting one that has changed since it was shown is refused.
 const DeleteButton = ({ product, isToggling, onDelete }: ActionProps) => (
@@ -145,7 +200,7 @@ const DeleteButton = ({ product, isToggling, onDelete }: ActionProps) => (
 );
 
 const PreviousPrice = ({ cents }: { cents: number }) => (
-  <span className="text-xs leading-5.5 whitespace-nowrap text-ink-soft">
+  <span className="text-xs leading-5 whitespace-nowrap text-ink-soft">
     <span className="sr-only">Previous price </span>
     <s>{formatKes(cents)}</s>
   </span>
@@ -156,7 +211,7 @@ function ProductPrice({ price, previous_price }: ListedProduct) {
   return (
     <>
       {formatKes(price)}
-      <span className="block">
+      <span className="block leading-4">
         <PreviousPrice cents={previous_price} />
       </span>
     </>
@@ -164,49 +219,19 @@ function ProductPrice({ price, previous_price }: ListedProduct) {
 }
 
 const iconButton =
-  'grid size-11 shrink-0 place-items-center rounded-pill text-ink-soft transition-colors hover:bg-paper-deep hover:text-ink ' +
+  'grid size-9 shrink-0 place-items-center rounded-pill text-ink-soft transition-colors hover:bg-paper-deep hover:text-ink rows:size-11 ' +
   'aria-busy:cursor-progress aria-busy:opacity-50';
 
 const ActionIcon = ({ name }: { name: StaffIconName }) => <StaffIcon name={name} className="size-5" />;
 
-function EditLink({ product }: { product: ListedProduct }) {
-  const [parameters] = useSearchParams();
-  return (
-    <Link
-      to={{ search: withProductDialog(parameters, product.id).toString() }}
-      state={fromThisPage}
-      preventScrollReset
-      aria-label={`Edit ${product.name}`}
-      aria-haspopup="dialog"
-      title="Edit"
-      className={iconButton}
-    >
-      <ActionIcon name="pencil" />
-    </Link>
-  );
-}
-
 function Thumbnail({ product }: { product: ListedProduct }) {
   return (
-    <span className="@container grid size-12 shrink-0 place-items-center overflow-hidden rounded-md bg-paper-deep text-ink-faint">
+    <span className="@container grid size-11 shrink-0 place-items-center overflow-hidden rounded-md bg-paper-deep text-ink-faint">
       {product.image_url ? (
         <ProductImage src={product.image_url} alt="" sizes="56px" className="size-full text-2xl!" />
       ) : (
         <StaffIcon name="image" className="size-6" />
       )}
-    </span>
-  );
-}
-
-function Stock({ units, isInline = false }: { units: number; isInline?: boolean }) {
-  const figure = `${units.toLocaleString('en-KE')}${isInline ? ' left' : ''}`;
-  if (units >= enough) return figure;
-  return (
-    <span className={`font-bold ${units === 0 ? 'text-danger' : 'text-tone-orange'}`}>
-      {isInline ? (units === 0 ? null : `${figure} · `) : figure}
-      <span className={isInline ? '' : 'block text-xs whitespace-nowrap'}>
-        {units === 0 ? 'Out of stock' : 'Low'}
-      </span>
     </span>
   );
 }

@@ -1,4 +1,4 @@
-// The dialog that adds or edits a product. Open while the URL has `?new=1` or `?edit=<id>`.
+// The dialog that adds, edits or copies a product. Open while the URL has `?new=1`, `?edit=<id>` or `?copy=<id>`.
 import { useQuery } from '@tanstack/react-query';
 import { useCallback, useId } from 'react';
 import { type Location, useSearchParams } from 'react-router';
@@ -18,25 +18,33 @@ import { useLastValue } from '../ui/use-last-value.ts';
 import { type ProductDialogContent, ProductFormFields } from './product-form.tsx';
 import { readProduct } from './product-queries.ts';
 
-/** A product's id, 'new', or null. */
-function openProductOf(parameters: URLSearchParams): string | null {
-  return parameters.get('edit') || (parameters.has('new') ? 'new' : null);
+/** What the dialog shows. `id`: of the product that is edited, or copied. */
+interface OpenProduct {
+  kind: 'new' | 'edit' | 'copy';
+  id: string;
+}
+const kinds = ['edit', 'copy', 'new'] as const;
+
+function openProductOf(parameters: URLSearchParams): OpenProduct | null {
+  const kind = kinds.find((name) => parameters.get(name));
+  return kind ? { kind, id: parameters.get(kind) ?? '' } : null;
 }
 
 /** The URL of the same list with the dialog open, or closed for null. */
-export function withProductDialog(parameters: URLSearchParams, opened: string | null): URLSearchParams {
+export function withProductDialog(parameters: URLSearchParams, opened: OpenProduct | null): URLSearchParams {
   const next = new URLSearchParams(parameters);
-  next.delete('new');
-  next.delete('edit');
-  if (opened === 'new') next.set('new', '1');
-  else if (opened) next.set('edit', opened);
+  for (const kind of kinds) next.delete(kind);
+  if (opened) next.set(opened.kind, opened.id);
   return next;
 }
+
+const keyOf = (opened: OpenProduct | null): string => (opened ? `${opened.kind} ${opened.id}` : '');
 
 /** Filters may change while a dialog is open. */
 const isAnotherDialog = (from: Location, to: Location): boolean =>
   from.pathname !== to.pathname ||
-  openProductOf(new URLSearchParams(from.search)) !== openProductOf(new URLSearchParams(to.search));
+  keyOf(openProductOf(new URLSearchParams(from.search))) !==
+    keyOf(openProductOf(new URLSearchParams(to.search)));
 
 export function ProductDialog() {
   const [parameters, setParameters] = useSearchParams();
@@ -65,19 +73,19 @@ export function ProductDialog() {
   return (
     <DialogOrDrawer size="large" hasOwnEntry={false} open={opened !== null} onClose={close}>
       <DialogHeading
-        title={shown === 'new' ? 'Add New Product' : 'Edit Product'}
+        title={shown?.kind === 'edit' ? 'Edit Product' : 'Add New Product'}
         description="Fill in the product details below"
       />
-      {shown === 'new' ? (
+      {shown?.kind === 'new' ? (
         <ProductFormFields key="new" product={null} {...content} />
       ) : shown ? (
-        <ExistingProduct key={shown} id={shown} {...content} />
+        <ExistingProduct key={keyOf(shown)} {...shown} {...content} />
       ) : null}
     </DialogOrDrawer>
   );
 }
 
-function ExistingProduct({ id, ...content }: ProductDialogContent & { id: string }) {
+function ExistingProduct({ kind, id, ...content }: ProductDialogContent & OpenProduct) {
   const { tables } = useMember().staff;
   // Loaded each time it opens, and never while it is open: the form's base version must not change.
   const opening = useId();
@@ -87,7 +95,13 @@ function ExistingProduct({ id, ...content }: ProductDialogContent & { id: string
     staleTime: 'static',
     gcTime: 0,
   });
-  if (data) return <ProductFormFields product={data} {...content} />;
+  if (data) {
+    return kind === 'copy' ? (
+      <ProductFormFields product={null} original={data} {...content} />
+    ) : (
+      <ProductFormFields product={data} {...content} />
+    );
+  }
   return (
     <>
       <DialogBody>

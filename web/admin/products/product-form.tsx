@@ -10,16 +10,20 @@ import { TableProblem } from '../data/table-answer.ts';
 import { Discard } from '../dialogs/discard.tsx';
 import { ImplausibleDialog } from '../prices/implausible-dialog.tsx';
 import { questionsAboutProduct } from '../prices/plausible-figures.ts';
-import { PriceHistory } from '../prices/price-history.tsx';
 import { useTypicalPrice } from '../prices/price-queries.ts';
 import { ConflictNotice } from './conflict-notice.tsx';
 import { ImagePicker } from './image-picker.tsx';
+import { ProductHistory } from './product-history.tsx';
 import { ImageRejected, UploadStopped } from './product-image-storage.ts';
-import { type EditedProduct, type ListedCategory, useCategories } from './product-queries.ts';
+import { type EditedProduct, type ListedCategory, useBrands, useCategories } from './product-queries.ts';
 import {
   changedFields,
   checkProductForm,
+  copiedForm,
   emptyProductForm,
+  homeSections,
+  knownSpelling,
+  lowStockDefault,
   mergedForm,
   type ProductField,
   type ProductForm,
@@ -46,10 +50,13 @@ export interface ProductDialogContent {
 interface ProductFormFieldsProps extends ProductDialogContent {
   /** The product at opening, or null for a new one. */
   product: EditedProduct | null;
+  /** The product that a new one is a copy of. */
+  original?: EditedProduct;
 }
 
 export function ProductFormFields({
   product,
+  original,
   onClose,
   onChanges,
   isLeaving,
@@ -60,7 +67,9 @@ export function ProductFormFields({
   const formElement = useRef<HTMLFormElement>(null);
   // The base version: background refreshes do not change it.
   const [seen, setSeen] = useState(product);
-  const [form, setForm] = useState<ProductForm>(() => (product ? productFormOf(product) : emptyProductForm));
+  const [start] = useState(() => (original ? copiedForm(original) : emptyProductForm));
+  const [form, setForm] = useState<ProductForm>(() => (product ? productFormOf(product) : start));
+  const [isActive, setActive] = useState(!original);
   const [file, setFile] = useState<File | null>(null);
   const [problems, setProblems] = useState<ProductProblems>({});
   const [imageProblem, setImageProblem] = useState<string>();
@@ -72,6 +81,7 @@ export function ProductFormFields({
   const isSaved = useRef(false);
 
   const categories = useCategories();
+  const brands = useBrands();
   const { save, stopUpload } = useProductSave({
     isNew: product === null,
     onProgress: setProgress,
@@ -84,7 +94,7 @@ export function ProductFormFields({
   const isBusy = save.isPending;
   useKeepOpen(isBusy);
 
-  const before = seen ? productFormOf(seen) : emptyProductForm;
+  const before = seen ? productFormOf(seen) : start;
   const isChanged = file !== null || changedFields(before, form).length > 0;
   useEffect(() => {
     if (!isSaved.current) onChanges(isChanged && !isDeleted);
@@ -134,7 +144,7 @@ export function ProductFormFields({
     setConflict(null);
     setImageProblem(undefined);
     save.mutate(
-      { form, file, seen: base },
+      { form, file, seen: base, start: { image: original?.image_url ?? null, isActive } },
       {
         onError(error) {
           if (error instanceof EditConflict) setConflict(error);
@@ -169,7 +179,10 @@ export function ProductFormFields({
           noValidate
           onSubmit={(event) => {
             event.preventDefault();
-            if (!isBusy && !isDeleted && !isPreparing) submit(form, seen);
+            if (isBusy || isDeleted || isPreparing) return;
+            const tidied = { ...form, brand: knownSpelling(form.brand, brands) };
+            setForm(tidied);
+            submit(tidied, seen);
           }}
           className="grid gap-5 pt-3"
         >
@@ -200,7 +213,7 @@ export function ProductFormFields({
             />
           ) : null}
           <ImagePicker
-            saved={seen?.image_url ?? null}
+            saved={(seen ?? original)?.image_url ?? null}
             picked={file}
             problem={imageProblem}
             progress={progress}
@@ -228,7 +241,7 @@ export function ProductFormFields({
             />
           </div>
           <TextField label="Product Tagline" autoComplete="off" {...field('tagline')} />
-          <div className="grid gap-5 sm:grid-cols-3">
+          <div className="grid gap-5 sm:grid-cols-2">
             <TextField
               label="Price (KES)"
               required
@@ -255,18 +268,76 @@ export function ProductFormFields({
               step="1"
               {...field('stock')}
             />
+            <TextField
+              label="Low Stock Below"
+              type="number"
+              inputMode="numeric"
+              min="0"
+              step="1"
+              placeholder={String(lowStockDefault)}
+              hint={`Units. Empty: ${lowStockDefault}. 0: never low.`}
+              {...field('lowStockBelow')}
+            />
+          </div>
+          <div className="grid gap-5 sm:grid-cols-2">
+            <SelectField label="Category" required {...field('category')}>
+              <option value="">Select a category</option>
+              {choicesOf(categories.data ?? [], form.category).map(({ name, is_active }) => (
+                <option key={name} value={name}>
+                  {is_active ? name : `${name} (inactive)`}
+                </option>
+              ))}
+            </SelectField>
+            <TextField
+              label="Brand"
+              autoComplete="off"
+              list={`${id}-brands`}
+              hint="Choose one, or type a new one."
+              {...field('brand')}
+            />
+            <datalist id={`${id}-brands`}>
+              {brands.map((brand) => (
+                <option key={brand} value={brand} />
+              ))}
+            </datalist>
+            <SelectField label="Home Page" {...field('homeSection')}>
+              <option value="">Not in a section</option>
+              {homeSections.map(({ value, label }) => (
+                <option key={value} value={value}>
+                  {label}
+                </option>
+              ))}
+            </SelectField>
+            {form.homeSection ? (
+              <TextField
+                label="Place in Section"
+                type="number"
+                inputMode="numeric"
+                min="1"
+                step="1"
+                hint="1 is first. Empty: last."
+                {...field('homePosition')}
+              />
+            ) : null}
           </div>
           {seen ? <SoldOutSection product={seen} /> : null}
-          <SelectField label="Category" required {...field('category')}>
-            <option value="">Select a category</option>
-            {choicesOf(categories.data ?? [], form.category).map(({ name, is_active }) => (
-              <option key={name} value={name}>
-                {is_active ? name : `${name} (inactive)`}
-              </option>
-            ))}
-          </SelectField>
           <TextArea label="Description" rows={4} {...field('description')} />
-          {seen ? <PriceHistory productId={seen.id} label="Former prices" /> : null}
+          {original ? (
+            <label className="flex min-h-11 items-center gap-3 text-sm">
+              <input
+                type="checkbox"
+                checked={isActive}
+                disabled={isBusy}
+                onChange={({ target }) => setActive(target.checked)}
+                className="size-5 accent-leaf-700"
+              />
+              <span>
+                <span className="block font-semibold">In the shop at once</span>
+                <span className="text-ink-soft">Otherwise the copy is inactive until you activate it.</span>
+              </span>
+            </label>
+          ) : null}
+          {seen ? <ProductHistory productId={seen.id} /> : null}
         </form>
       </DialogBody>
       <ImplausibleDialog

@@ -1,7 +1,7 @@
 // Queries of products and categories, with their keys.
 import { useQuery } from '@tanstack/react-query';
 import type { Staff } from '../../lib/staff.ts';
-import { dataOf } from '../data/table-answer.ts';
+import { dataOf, TableProblem } from '../data/table-answer.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { type Cursor, type ReadPage, useRows } from '../list/use-rows.ts';
 import type { ProductValues } from './product-values.ts';
@@ -15,13 +15,14 @@ export interface ListedProduct extends Cursor {
   previous_price: number | null;
   category: string | null;
   stock_quantity: number;
+  is_low_on_stock: boolean;
   is_active: boolean;
   image_url: string | null;
   updated_at: string;
   sold_out_until: string | null;
 }
 const listedColumns =
-  'id, name, slug, tagline, price, previous_price, category, stock_quantity, is_active, image_url, created_at, updated_at, sold_out_until';
+  'id, name, slug, tagline, price, previous_price, category, stock_quantity, is_low_on_stock, is_active, image_url, created_at, updated_at, sold_out_until';
 
 /** A product as in the form. */
 export interface EditedProduct extends ProductValues {
@@ -31,38 +32,75 @@ export interface EditedProduct extends ProductValues {
   sold_out_until: string | null;
 }
 export const editedColumns =
-  'id, name, slug, tagline, price, previous_price, stock_quantity, category, description, image_url, updated_at, sold_out_until';
+  'id, name, slug, tagline, price, previous_price, stock_quantity, low_stock_below, category, brand, home_section, home_position, description, image_url, updated_at, sold_out_until';
 
 export interface ProductFilters {
   search: string;
   category: string;
+  /** 'low', or '' for any. */
+  stock: string;
+  /** 'name', 'price' or 'stock', with '-' before it for descending; '' for newest first. */
+  sort: string;
 }
 
 const listKey = (filters: ProductFilters) => ['products', 'list', filters] as const;
 
-/** Newest first; search anywhere in the name, exact category. */
+/** Search anywhere in the name, exact category. */
 export function readProducts(
   tables: Staff['tables'],
-  { search, category }: ProductFilters,
+  { search, category, stock, sort }: ProductFilters,
 ): ReadPage<ListedProduct> {
-  return ({ after, limit, signal }) =>
-    tables
+  return ({ after, limit, signal }) => {
+    const found = tables
       .rpc('find_products', {
         search,
         category: category || null,
         before_created_at: after?.created_at ?? null,
         before_id: after?.id ?? null,
         page_size: limit,
+        sort,
+        low_on_stock: stock === 'low',
       })
-      .select(listedColumns)
-      .order('created_at', { ascending: false })
-      .order('id', { ascending: false })
-      .abortSignal(signal);
+      .select(listedColumns);
+    // By a column, the procedure has sorted them.
+    const rows = sort
+      ? found
+      : found.order('created_at', { ascending: false }).order('id', { ascending: false });
+    return rows.abortSignal(signal);
+  };
 }
 
 export function useProducts(filters: ProductFilters) {
   const { tables } = useMember().staff;
   return useRows(listKey(filters), readProducts(tables, filters));
+}
+
+/** Number of active products that are low on stock; undefined until loaded. */
+export function useLowStockCount(): number | undefined {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['products', 'low on stock'],
+    queryFn: async ({ signal }) => {
+      const { count, error, status } = await tables
+        .from('products')
+        .select('id', { count: 'exact', head: true })
+        .is('is_active', true)
+        .is('is_low_on_stock', true)
+        .abortSignal(signal);
+      if (error) throw new TableProblem(error, status);
+      return count ?? 0;
+    },
+  }).data;
+}
+
+/** The brands of active products. */
+export function useBrands(): readonly string[] {
+  const { tables } = useMember().staff;
+  const { data } = useQuery({
+    queryKey: ['products', 'brands'],
+    queryFn: async ({ signal }) => dataOf(await tables.rpc('list_brands').abortSignal(signal)),
+  });
+  return data ?? [];
 }
 
 export interface ListedCategory {

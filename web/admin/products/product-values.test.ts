@@ -5,7 +5,9 @@ import {
   changedFields,
   checkCategoryName,
   checkProductForm,
+  copiedForm,
   emptyProductForm,
+  knownSpelling,
   mergedForm,
   type ProductForm,
   productFormOf,
@@ -13,19 +15,17 @@ import {
   productValues,
   readShillings,
   slugFromName,
-  tidyCategoryName,
+  tidyName,
   writeShillings,
 } from './product-values.ts';
 
 const good: ProductForm = {
+  ...emptyProductForm,
   name: 'Embu Fresh Mango',
   slug: 'embu-fresh-mango',
-  tagline: '',
   price: '950.50',
-  previousPrice: '',
   stock: '12',
   category: 'Mango',
-  description: '',
 };
 
 describe('checking the form', () => {
@@ -49,6 +49,13 @@ describe('checking the form', () => {
     [{ name: 'x'.repeat(161) }, { name: 'Product name is longer than 160 characters' }],
     [{ slug: ' ' }, { slug: 'Product slug is required' }],
     [{ slug: 'x'.repeat(201) }, { slug: 'Product slug is longer than 200 characters' }],
+    [{ lowStockBelow: '-1' }, { lowStockBelow: 'The threshold must be a whole number from 0 to 1,000,000' }],
+    [{ lowStockBelow: '2.5' }, { lowStockBelow: 'The threshold must be a whole number from 0 to 1,000,000' }],
+    [{ brand: 'x'.repeat(161) }, { brand: 'Brand is longer than 160 characters' }],
+    [
+      { homeSection: 'top_picks', homePosition: '0' },
+      { homePosition: 'The place must be a whole number from 1 to 10,000' },
+    ],
     [{ price: '-0.01' }, { price: 'Price must be positive' }],
     [{ price: '10000000.01' }, { price: 'Price is more than KES 10,000,000' }],
     [{ price: 'dear' }, { price: 'Price must be a number with at most two decimals' }],
@@ -131,7 +138,11 @@ test('converts a form to columns, trimmed and with null for empty fields, and ba
     price: 95_050,
     previous_price: null,
     stock_quantity: 12,
+    low_stock_below: null,
     category: 'Mango',
+    brand: null,
+    home_section: null,
+    home_position: null,
     description: 'Cold.',
   });
   expect(productFormOf(values)).toEqual({ ...good, description: 'Cold.' });
@@ -140,6 +151,46 @@ test('converts a form to columns, trimmed and with null for empty fields, and ba
   expect(productValues(onOffer).previous_price).toBe(110_000);
   expect(productFormOf(productValues(onOffer)).previousPrice).toBe('1100');
   expect(() => productValues({ ...good, price: 'dear' })).toThrow(RangeError);
+});
+
+test('converts threshold, brand and place on the home page, and back', () => {
+  const shown = {
+    ...good,
+    lowStockBelow: '0',
+    brand: 'Meru Gold',
+    homeSection: 'top_picks',
+    homePosition: '3',
+  };
+  expect(checkProductForm(shown)).toEqual({});
+  const values = productValues({ ...shown, brand: '  Meru   Gold ' });
+  expect(values).toMatchObject({
+    low_stock_below: 0,
+    brand: 'Meru Gold',
+    home_section: 'top_picks',
+    home_position: 3,
+  });
+  expect(productFormOf(values)).toEqual(shown);
+  // Without a section there is no place in it.
+  const hidden = { ...shown, homeSection: '', homePosition: 'first' };
+  expect(checkProductForm(hidden)).toEqual({});
+  expect(productValues(hidden)).toMatchObject({ home_section: null, home_position: null });
+});
+
+test('a copy has no units, no place on the home page and another address', () => {
+  const copy = copiedForm({
+    ...productValues({ ...good, brand: 'Meru Gold', homeSection: 'top_picks', homePosition: '3' }),
+    slug: 'embu-fresh-mango',
+  });
+  expect(copy).toEqual({ ...good, brand: 'Meru Gold', stock: '0', slug: 'embu-fresh-mango-copy' });
+  const long = copiedForm({ ...productValues(good), slug: `${'x'.repeat(194)}-yyyyy` });
+  expect(checkProductForm(long)).toEqual({});
+});
+
+test('a brand is spelled as the shop spells it', () => {
+  const brands = ['Embu Fresh', 'Meru Gold'];
+  expect(knownSpelling(' meru  GOLD ', brands)).toBe('Meru Gold');
+  expect(knownSpelling('Meru Silver', brands)).toBe('Meru Silver');
+  expect(knownSpelling('', brands)).toBe('');
 });
 
 test('lists changed fields in order, ignoring spaces at the ends', () => {
@@ -224,7 +275,7 @@ describe('category names', () => {
   test('are compared without regard to case and spaces', () => {
     expect(checkCategoryName(' passion  fruit ', ['Mango', 'Passion Fruit'])).toMatch(/already/);
     expect(checkCategoryName('Passion', ['Mango', 'Passion Fruit'])).toBeNull();
-    expect(tidyCategoryName(' Passion \n fruit ')).toBe('Passion fruit');
+    expect(tidyName(' Passion \n fruit ')).toBe('Passion fruit');
   });
 
   test('are required and limited in length', () => {

@@ -1,6 +1,7 @@
 // The staff's form of a product: validation with its messages, and the values for the database.
 import { slugLength } from '../../../domain/catalogue.ts';
 import { visibleLength } from '../../../domain/visible-text.ts';
+import type { ProductHomeSection } from '../../../supabase/types.ts';
 import { keysOf } from '../data/keys-of.ts';
 
 /** A product in the form, as typed. */
@@ -13,7 +14,14 @@ export interface ProductForm {
   /** In shillings: the price before an offer. Empty: no offer. */
   previousPrice: string;
   stock: string;
+  /** Units below which the stock is low. Empty: the default. */
+  lowStockBelow: string;
   category: string;
+  brand: string;
+  /** A `ProductHomeSection`, or empty for none. */
+  homeSection: string;
+  /** Its place in the section, from 1. Empty: last. */
+  homePosition: string;
   description: string;
 }
 export type ProductField = keyof ProductForm;
@@ -26,7 +34,11 @@ export interface ProductValues {
   price: number;
   previous_price: number | null;
   stock_quantity: number;
+  low_stock_below: number | null;
   category: string | null;
+  brand: string | null;
+  home_section: ProductHomeSection | null;
+  home_position: number | null;
   description: string | null;
 }
 
@@ -36,10 +48,26 @@ export type ProductProblems = Partial<Record<ProductField, string>>;
 const productLimits = {
   nameLength: 160,
   categoryLength: 80,
+  brandLength: 160,
   /** Cents. */
   price: 1_000_000_000,
   stock: 2_147_483_647,
+  lowStockBelow: 1_000_000,
+  homePosition: 10_000,
 } as const;
+
+/** Units below which the stock is low by default, as in the column `is_low_on_stock`. */
+export const lowStockDefault = 10;
+
+const homeSectionLabels: Record<ProductHomeSection, string> = {
+  top_picks: 'Top Picks',
+  drinks_on_offer: 'Drinks on Offer',
+};
+/** Sections of the home page that show chosen products. */
+export const homeSections = keysOf(homeSectionLabels).map((value) => ({
+  value,
+  label: homeSectionLabels[value],
+}));
 
 export const emptyProductForm: ProductForm = {
   name: '',
@@ -48,7 +76,11 @@ export const emptyProductForm: ProductForm = {
   price: '',
   previousPrice: '',
   stock: '0',
+  lowStockBelow: '',
   category: '',
+  brand: '',
+  homeSection: '',
+  homePosition: '',
   description: '',
 };
 
@@ -87,14 +119,41 @@ export function checkProductForm(form: ProductForm): ProductProblems {
       problems.previousPrice = `The price before an offer is more than KES ${inWords.format(productLimits.price / 100)}`;
     } else if (price !== null && previousPrice <= price) problems.previousPrice = notAbovePrice;
   }
-  const stock = readWhole(form.stock);
-  if (stock === null) problems.stock = 'Stock quantity must be a whole number';
-  else if (stock < 0) problems.stock = 'Stock quantity must be non-negative';
-  else if (stock > productLimits.stock) {
-    problems.stock = `Stock quantity is more than ${inWords.format(productLimits.stock)}`;
+  const stock = checkStock(form.stock);
+  if (stock) problems.stock = stock;
+  if (form.lowStockBelow.trim()) {
+    const below = readWhole(form.lowStockBelow);
+    if (below === null || below < 0 || below > productLimits.lowStockBelow) {
+      problems.lowStockBelow = `The threshold must be a whole number from 0 to ${inWords.format(productLimits.lowStockBelow)}`;
+    }
   }
   if (!form.category) problems.category = 'Category is required';
+  if ([...form.brand.trim()].length > productLimits.brandLength) {
+    problems.brand = `Brand is longer than ${productLimits.brandLength} characters`;
+  }
+  if (form.homeSection && form.homePosition.trim()) {
+    const position = readWhole(form.homePosition);
+    if (position === null || position < 1 || position > productLimits.homePosition) {
+      problems.homePosition = `The place must be a whole number from 1 to ${inWords.format(productLimits.homePosition)}`;
+    }
+  }
   return problems;
+}
+
+/** The problem of a typed stock; null when it may be saved. */
+export function checkStock(text: string): string | null {
+  const stock = readWhole(text);
+  if (stock === null) return 'Stock quantity must be a whole number';
+  if (stock < 0) return 'Stock quantity must be non-negative';
+  return stock > productLimits.stock
+    ? `Stock quantity is more than ${inWords.format(productLimits.stock)}`
+    : null;
+}
+
+/** The spelling of a brand that the shop has already, so that the storefront does not list it twice. */
+export function knownSpelling(brand: string, brands: readonly string[]): string {
+  const typed = tidyName(brand);
+  return brands.find((known) => known.toLowerCase() === typed.toLowerCase()) ?? typed;
 }
 
 /**
@@ -112,7 +171,11 @@ export function productValues(form: ProductForm): ProductValues {
     price,
     previous_price: readShillings(form.previousPrice),
     stock_quantity: stock,
+    low_stock_below: form.lowStockBelow.trim() ? readWhole(form.lowStockBelow) : null,
     category: form.category || null,
+    brand: tidyName(form.brand) || null,
+    home_section: (form.homeSection || null) as ProductHomeSection | null,
+    home_position: form.homeSection && form.homePosition.trim() ? readWhole(form.homePosition) : null,
     description: form.description.trim() || null,
   };
 }
@@ -126,8 +189,27 @@ export function productFormOf(product: ProductValues): ProductForm {
     price: writeShillings(product.price),
     previousPrice: product.previous_price === null ? '' : writeShillings(product.previous_price),
     stock: String(product.stock_quantity ?? 0),
+    lowStockBelow: String(product.low_stock_below ?? ''),
     category: product.category ?? '',
+    brand: product.brand ?? '',
+    homeSection: product.home_section ?? '',
+    homePosition: product.home_section ? String(product.home_position ?? '') : '',
     description: product.description ?? '',
+  };
+}
+
+/**
+ * The form of a copy. It has no units, no place on the home page and another address.
+ * @param product the original
+ */
+export function copiedForm(product: ProductValues): ProductForm {
+  const form = productFormOf(product);
+  return {
+    ...form,
+    slug: `${form.slug.slice(0, slugLength - '-copy'.length).replace(/-$/, '')}-copy`,
+    stock: emptyProductForm.stock,
+    homeSection: '',
+    homePosition: '',
   };
 }
 
@@ -166,7 +248,8 @@ export function writeShillings(cents: number): string {
   return `${sign}${digits.slice(0, -2)}${decimals === '00' ? '' : `.${decimals}`}`;
 }
 
-function readWhole(text: string): number | null {
+/** Converts a typed whole number; null when it is none. */
+export function readWhole(text: string): number | null {
   const trimmed = text.trim();
   if (!/^[+-]?\d+(\.0*)?$/.test(trimmed)) return null;
   const value = Number(trimmed);
@@ -211,7 +294,7 @@ export function slugFromName(name: string): string {
  * @returns null when it may be saved
  */
 export function checkCategoryName(name: string, others: readonly string[]): string | null {
-  const tidy = tidyCategoryName(name);
+  const tidy = tidyName(name);
   if (visibleLength(tidy.slice(0, 1000)) === 0) return 'Category name is required';
   if ([...tidy].length > productLimits.categoryLength) {
     return `Category name is longer than ${productLimits.categoryLength} characters`;
@@ -219,8 +302,8 @@ export function checkCategoryName(name: string, others: readonly string[]): stri
   return others.some((other) => other.toLowerCase() === tidy.toLowerCase()) ? categoryTaken : null;
 }
 
-/** Normalises a category's name as the database does: trimmed, with single spaces. */
-export function tidyCategoryName(name: string): string {
+/** Normalises the name of a category or brand: trimmed, with single spaces. */
+export function tidyName(name: string): string {
   return name.trim().replace(/\s+/g, ' ');
 }
 
@@ -245,6 +328,16 @@ const brokenPromises: [string, ProductField, string][] = [
   ['a price is not negative', 'price', 'Price must be positive'],
   ['a previous price is above the price', 'previousPrice', notAbovePrice],
   ['stock is never below zero', 'stock', 'Stock quantity must be non-negative'],
+  [
+    'a low-stock threshold is not negative',
+    'lowStockBelow',
+    'The threshold must be a whole number, 0 or more',
+  ],
+  [
+    'a brand is at most 160 characters',
+    'brand',
+    `Brand is longer than ${productLimits.brandLength} characters`,
+  ],
   ["a product's category exists", 'category', 'This category was renamed or removed: choose again'],
 ];
 

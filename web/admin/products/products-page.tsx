@@ -7,18 +7,27 @@ import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMember } from '../layout/use-member.tsx';
 import type { CsvColumn } from '../list/csv.ts';
 import { ExportButton } from '../list/export-button.tsx';
-import { MoreFilters } from '../list/list-filters.tsx';
+import { MoreFilters, QuickFilters } from '../list/list-filters.tsx';
 import { FilterSelect, SearchBox } from '../list/list-toolbar.tsx';
 import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
+import { ImplausibleDialog } from '../prices/implausible-dialog.tsx';
+import { questionsAboutProduct } from '../prices/plausible-figures.ts';
 import type { Route } from './+types/products-page.ts';
 import { CategoriesDialog } from './categories-dialog.tsx';
 import { DeleteProduct } from './delete-product.tsx';
 import { ProductRow, productColumns } from './product-columns.tsx';
 import { ProductDialog, withProductDialog } from './product-dialog.tsx';
-import { type ListedProduct, readProducts, useCategories, useProducts } from './product-queries.ts';
+import {
+  type ListedProduct,
+  readProducts,
+  useCategories,
+  useLowStockCount,
+  useProducts,
+} from './product-queries.ts';
 import { SynonymsDialog } from './synonyms-dialog.tsx';
 import { useProductToggle } from './use-product-toggle.ts';
+import { useStockChanges } from './use-stock-changes.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Products');
 
@@ -36,17 +45,40 @@ const exported: CsvColumn<ListedProduct>[] = [
   { title: 'Status', value: ({ is_active }) => (is_active ? 'Active' : 'Inactive') },
 ];
 
+const orders = [
+  { value: '', label: 'Newest first' },
+  { value: 'stock', label: 'Least stock first' },
+  { value: '-stock', label: 'Most stock first' },
+  { value: 'name', label: 'Name, A to Z' },
+  { value: '-name', label: 'Name, Z to A' },
+  { value: 'price', label: 'Lowest price first' },
+  { value: '-price', label: 'Highest price first' },
+];
+
 export default function ProductsPage() {
   const { tables } = useMember().staff;
-  const filters = useListFilters({ search: '', category: '' });
+  const filters = useListFilters({ search: '', category: '', stock: '', sort: '' });
+  const { search, category, stock } = filters.values;
   const products = useProducts(filters.values);
   const categories = useCategories();
+  const lowStockCount = useLowStockCount();
   const { toggle, isToggling, withPendingToggle } = useProductToggle();
+  const { step, type, isChangingStock, withPendingStock } = useStockChanges();
+  const [asked, setAsked] = useState<{ questions: string[]; save(): void } | null>(null);
   const [isManaging, setManaging] = useState(false);
   const [isEditingSearch, setEditingSearch] = useState(false);
   const [deleted, setDeleted] = useState<{ product: ListedProduct; isOpen: boolean } | null>(null);
 
   const handlers = {
+    isChangingStock,
+    onStep: step,
+    onType(product: ListedProduct, seen: number, units: number) {
+      const save = () => type(product, seen, units);
+      const { price } = product;
+      const questions = questionsAboutProduct({ price, stock: seen }, { price, stock: units }, null);
+      if (questions.length > 0) setAsked({ questions, save });
+      else save();
+    },
     isToggling,
     onToggle: (product: ListedProduct) => void toggle(product),
     onDelete: (product: ListedProduct) => setDeleted({ product, isOpen: true }),
@@ -76,6 +108,12 @@ export default function ProductsPage() {
               onChoose={(category) => filters.set('category', category)}
             />
             <MoreFilters label="More">
+              <FilterSelect
+                label="Sort by"
+                value={filters.values.sort}
+                options={orders}
+                onChoose={(sort) => filters.set('sort', sort)}
+              />
               <Button tone="quiet" aria-haspopup="dialog" onClick={() => setManaging(true)}>
                 Manage Categories
               </Button>
@@ -86,16 +124,31 @@ export default function ProductsPage() {
             </MoreFilters>
           </>
         }
+        chips={
+          lowStockCount || stock ? (
+            <QuickFilters
+              filters={[
+                {
+                  label: 'Low on stock',
+                  count: lowStockCount,
+                  isUrgent: true,
+                  ...filters.toggle('stock', 'low'),
+                },
+              ]}
+            />
+          ) : null
+        }
       >
         <RowList
           {...products}
-          rows={products.rows.map(withPendingToggle)}
+          rows={products.rows.map((product) => withPendingStock(withPendingToggle(product)))}
           label="Products"
           columns={productColumns(handlers)}
           compact={(product) => <ProductRow product={product} handlers={handlers} />}
           skeletons={3}
+          sorting={{ value: filters.values.sort, set: (value) => filters.set('sort', value) }}
           empty={
-            filters.isNarrowed
+            search || category || stock
               ? noneFound('products', 'Try another name or category.', filters.clear)
               : {
                   title: 'No products yet',
@@ -106,6 +159,14 @@ export default function ProductsPage() {
         />
       </ListFrame>
       <ProductDialog />
+      <ImplausibleDialog
+        questions={asked?.questions ?? null}
+        onCancel={() => setAsked(null)}
+        onConfirm={() => {
+          setAsked(null);
+          asked?.save();
+        }}
+      />
       <CategoriesDialog open={isManaging} onClose={() => setManaging(false)} />
       <SynonymsDialog open={isEditingSearch} onClose={() => setEditingSearch(false)} />
       {deleted ? (
@@ -125,7 +186,7 @@ function AddProduct() {
   const [parameters] = useSearchParams();
   return (
     <Link
-      to={{ search: withProductDialog(parameters, 'new').toString() }}
+      to={{ search: withProductDialog(parameters, { kind: 'new', id: '1' }).toString() }}
       state={fromThisPage}
       preventScrollReset
       aria-haspopup="dialog"

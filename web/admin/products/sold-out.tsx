@@ -4,7 +4,7 @@ import { Button } from '../../ui/button.tsx';
 import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { useMember } from '../layout/use-member.tsx';
-import { RowMenu } from '../list/row-menu.tsx';
+import type { RowAction } from '../list/row-menu-items.tsx';
 import { useNow } from '../ui/age.tsx';
 import { formatClock } from '../ui/dates.ts';
 
@@ -51,24 +51,18 @@ export function SoldOutNote({ product }: { product: Pick<SoldOutProduct, 'sold_o
   const now = useNow();
   const until = useSoldOutUntil(product);
   return until ? (
-    <span className="block text-xs font-bold whitespace-nowrap text-danger">
+    <span className="block text-xs font-bold whitespace-nowrap text-danger table:leading-4 table:whitespace-normal">
       Sold out until {formatClock(until, now)}
     </span>
   ) : null;
 }
 
-/** In a row of the list. */
-export function SoldOutMenu({ product }: { product: SoldOutProduct }) {
+/** Lines of the menu of a row, made when it opens. */
+export function useSoldOutActions(product: SoldOutProduct): () => RowAction[] {
   const until = useSoldOutUntil(product);
   const save = useSoldOut();
-  return (
-    <RowMenu
-      name={product.name}
-      actions={() =>
-        spansOf(until).map(({ span, label }) => ({ label, run: () => save.mutate({ product, span }) }))
-      }
-    />
-  );
+  return () =>
+    spansOf(until).map(({ span, label }) => ({ label, run: () => save.mutate({ product, span }) }));
 }
 
 /** In the form of a product. It is saved at once, whatever else is typed. */

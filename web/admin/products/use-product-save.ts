@@ -46,6 +46,8 @@ export interface ProductDraft {
   file: File | null;
   /** The product as the member saw it, or null for a new one. */
   seen: EditedProduct | null;
+  /** What a new product starts with: a copy keeps the image of its original, and waits until it is activated. */
+  start: { image: string | null; isActive: boolean };
 }
 
 const updated = 'Product updated successfully';
@@ -100,13 +102,13 @@ export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
   }
 
   const save = useSave<ProductDraft, void>({
-    async write({ form, file, seen }) {
+    async write({ form, file, seen, start }) {
       isWriting.current = true;
       try {
         const address = file ? await addressOf(file) : null;
         const replaced = seen
           ? await updateProduct(staff.tables, form, address, seen)
-          : await createProduct(staff.tables, form, address);
+          : await createProduct(staff.tables, form, { ...start, ...(file && { image: address }) });
         sent.current = null;
         if (replaced !== address) void removeUnusedImage(staff, replaced);
       } catch (error) {
@@ -138,12 +140,12 @@ export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
 async function createProduct(
   tables: Staff['tables'],
   form: ProductForm,
-  image: string | null,
+  { image, isActive }: ProductDraft['start'],
 ): Promise<null> {
   dataOf(
     await tables
       .from('products')
-      .insert({ ...productValues(form), is_active: true, image_url: image })
+      .insert({ ...productValues(form), is_active: isActive, image_url: image })
       .select('id'),
   );
   return null;

@@ -4,6 +4,7 @@ import { Icon } from '../../ui/icons.tsx';
 import type { Work } from '../deliveries/rider-queries.ts';
 import type { Waiting } from '../live/use-waiting.ts';
 import { useOrdersNeedingReview } from '../orders/order-queries.ts';
+import { useLowStockCount } from '../products/product-queries.ts';
 
 export interface Matter {
   count: number;
@@ -27,6 +28,7 @@ export function queueMatters(work: Work | null | undefined): Matter[] {
 
 /** What waits besides the queue. */
 export function useMatters(waiting: Waiting, late: number): Matter[] {
+  const lowOnStock = useLowStockCount() ?? 0;
   const reviews = useOrdersNeedingReview()?.count ?? 0;
   return [
     { count: late, one: 'order is late', many: 'orders are late', to: '/admin/orders?due=late' },
@@ -47,6 +49,12 @@ export function useMatters(waiting: Waiting, late: number): Matter[] {
       one: 'payment to match or check',
       many: 'payments to match or check',
       to: '/admin/reconciliation',
+    },
+    {
+      count: lowOnStock,
+      one: 'product is low on stock',
+      many: 'products are low on stock',
+      to: '/admin/products?stock=low&sort=stock',
     },
     { count: waiting.inquiries, one: 'unread inquiry', many: 'unread inquiries', to: '/admin/inquiries' },
     {
