@@ -135,6 +135,8 @@ test('a reply template is added with its placeholders checked, changed by a coll
   expect((own as HTMLTextAreaElement).value).toBe('Theirs');
   await press(editor.getByRole('button', { name: 'Delete' }));
   await press(editor.getByRole('button', { name: 'Delete reply' }));
+  // An open dialog hides the list from queries by role.
+  await waitFor(() => expect(screen.queryByRole('dialog')).toBeNull());
   await waitFor(() => expect(screen.queryByRole('region', { name: `Reply: ${title}` })).toBeNull());
   await waitFor(async () =>
     expect(await readRows(`reply_templates?title=eq.${encodeURIComponent(title)}&select=id`)).toEqual([]),
