@@ -695,3 +695,69 @@ $$;
 
 create trigger inquiries_after_change after insert or delete on public.inquiries
   for each row execute function private.after_inquiry_change();
+
+create or replace function private.is_leaving_message(status text) returns boolean
+language sql immutable
+return status in ('waiting', 'sending');
+
+comment on function private.is_leaving_message is 'A message that will be handed over, or is just being.';
+
+create or replace function private.reason_not_to_repeat(message public.outbox_messages) returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  return case
+    when message.kind = 'newsletter_confirmation' then 'its links work once, and the shop keeps no copy of them'
+    when message.recipient = '' or message.body is null then 'its recipient and text were erased'
+    when message.status <> 'sent' then 'it was not sent yet'
+    when exists (
+      select from public.outbox_messages as m
+      where m.repeat_of = coalesce(message.repeat_of, message.id) and private.is_leaving_message(m.status)
+    ) then 'it is being sent again already'
+  end;
+end
+$$;
+
+comment on function private.reason_not_to_repeat is 'Why a message cannot be sent once more, after "because". Null: it can.';
+
+create or replace function public.forget_old_rows() returns integer
+language plpgsql volatile security definer set search_path = '' as $$
+declare
+  old_messages uuid[] := array(
+    select m.id from public.outbox_messages as m
+    where m.recipient <> '' and m.created_at < now() - interval '90 days' and not private.is_leaving_message(m.status)
+    order by m.created_at limit 5000
+    for update skip locked
+  );
+begin
+  delete from private.rate_limits as known where known.window_end < now();
+  delete from private.network_paid_orders as known where known.window_end < now();
+  delete from private.order_networks as k where not k.is_open and k.ended_at < now() - interval '1 hour';
+  delete from private.hold_time as t where t.counts_until < now();
+  delete from public.notices as n where n.created_at < now() - interval '7 days';
+  delete from private.newsletter_mailed as m where m.mailed_at < now() - interval '30 days';
+  perform private.anonymise_messages(old_messages);
+  perform private.clear_old_payment_messages();
+  perform private.anonymise_old_orders();
+  perform private.reduce_abandoned_orders();
+  delete from public.inquiries as i
+  where i.id in (
+    select old.id from public.inquiries as old
+    where old.created_at < now() - make_interval(months => (select s.inquiries_months from public.store_settings as s))
+    order by old.created_at limit 5000
+    for update skip locked
+  );
+  delete from public.newsletter_subscriptions as n
+  where n.id in (
+    select old.id from public.newsletter_subscriptions as old
+    where old.confirmed_at is null and coalesce(old.confirmation_queued_at, old.created_at) < now() - interval '7 days'
+    order by old.created_at limit 5000
+    for update skip locked
+  );
+  return cardinality(old_messages);
+end
+$$;
+
+comment on function public.forget_old_rows is
+  'Deletes or anonymises old rows, a bounded number of each kind: counters of limits whose window ended, networks of orders that ended; notices to staff after a week; messages to customers after 90 days; M-PESA''s messages, orders and inquiries after the periods of store_settings; cancelled orders that no money came for after 30 days; newsletter addresses not confirmed within 7 days. Returns the number of messages.';
+
+grant execute on function public.forget_old_rows to service_role;

@@ -138,3 +138,8 @@ create function private.may_have_arrived(status text) returns boolean
 language sql immutable
 return status in ('sending', 'sent', 'unsure');
 comment on function private.may_have_arrived is 'A message that was handed over, or may have been.';
+
+create function private.is_leaving_message(status text) returns boolean
+language sql immutable
+return status in ('waiting', 'sending');
+comment on function private.is_leaving_message is 'A message that will be handed over, or is just being.';

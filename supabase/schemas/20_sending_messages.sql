@@ -277,7 +277,7 @@ begin
     when message.status <> 'sent' then 'it was not sent yet'
     when exists (
       select from public.outbox_messages as m
-      where m.repeat_of = coalesce(message.repeat_of, message.id) and m.status in ('waiting', 'sending')
+      where m.repeat_of = coalesce(message.repeat_of, message.id) and private.is_leaving_message(m.status)
     ) then 'it is being sent again already'
   end;
 end

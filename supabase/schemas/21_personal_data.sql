@@ -33,7 +33,7 @@ language plpgsql volatile security definer set search_path = '' as $$
 declare
   old_messages uuid[] := array(
     select m.id from public.outbox_messages as m
-    where m.recipient <> '' and m.created_at < now() - interval '90 days' and m.status not in ('waiting', 'sending')
+    where m.recipient <> '' and m.created_at < now() - interval '90 days' and not private.is_leaving_message(m.status)
     order by m.created_at limit 5000
     for update skip locked
   );

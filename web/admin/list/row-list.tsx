@@ -210,7 +210,6 @@ function Table<Row extends { id: string }>({
                 </tr>
               ))
             : rows.map((row) => (
-                // biome-ignore lint/a11y/useKeyWithClickEvents: the row's link opens it by keyboard
                 <tr
                   key={row.id}
                   data-row={row.id}
