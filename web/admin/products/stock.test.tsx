@@ -285,7 +285,7 @@ test('Today counts what is low on stock, and leads there', async () => {
   const product = await makeProduct({ stock_quantity: 1 });
   const opened = await openScreen('/admin/today');
   await opened.user.click(await screen.findByRole('link', { name: /low on stock$/ }));
-  expect(opened.address()).toBe('/admin/products?stock=low&sort=stock');
+  await waitFor(() => expect(opened.address()).toBe('/admin/products?stock=low&sort=stock'));
   await opened.user.type(await screen.findByRole('searchbox', { name: 'Search products' }), product.name);
   await fieldOf(product);
 });
