@@ -293,7 +293,8 @@ begin
   return query
     select o.*
     from unnest(found_ids) with ordinality as f (id, place)
-    join public.orders as o on o.id = f.id
+    -- One step in an index for each row: the planner cannot know how few there are.
+    cross join lateral (select * from public.orders as own where own.id = f.id limit 1) as o
     order by f.place;
 end
 $$;
@@ -329,7 +330,7 @@ begin
   return query
     select d.*
     from unnest(found_ids) with ordinality as f (id, place)
-    join public.deliveries as d on d.id = f.id
+    cross join lateral (select * from public.deliveries as own where own.id = f.id limit 1) as d
     order by f.place;
 end
 $$;
