@@ -307,6 +307,7 @@ story.for(sizes)(
     expect(page.url()).toBe(`${shop.url}/admin/products`);
 
     // This dialog is not in the URL.
+    await page.getByRole('main').getByRole('button', { name: 'More', exact: true }).click();
     await page.getByRole('button', { name: 'Manage Categories' }).click();
     await dialogOf(page).first().waitFor();
     await entryOf(page).toBe(1);

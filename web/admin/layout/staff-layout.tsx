@@ -16,10 +16,7 @@ import { useEventToasts } from '../live/use-event-toasts.ts';
 import { useFailedQueries } from '../live/use-failed-queries.ts';
 import { useLiveChanges } from '../live/use-live-changes.ts';
 import { useWaiting } from '../live/use-waiting.ts';
-import { unsubscribeDevice } from '../notices/device-notifications.ts';
 import { NoticesButton } from '../notices/notices-button.tsx';
-import { useCounts } from '../notices/use-counts.ts';
-import { useNotices } from '../notices/use-notices.ts';
 import { firstOrdersRequest } from '../orders/list/first-orders-request.ts';
 import { useIsCounter } from '../today/counter/use-is-counter.ts';
 import { PanelLoading } from '../ui/panel-loading.tsx';
@@ -41,6 +38,7 @@ import { useStoreName } from './use-store-name.ts';
 import './staff.css';
 import './staff-layout.css';
 
+const loadNotices = () => import('../notices/device-notices.tsx');
 const loadSessionEnded = () => import('./session-ended.tsx');
 
 /** The last admitted staff member of this tab; null if the next screen must check first. */
@@ -182,8 +180,7 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
   const hasShown = useHasShownData();
   const channelState = useLiveChanges(useEventToasts(), hasShown && !isSignedOut);
   const live = isOnline ? channelState : 'lost';
-  useNotices(hasShown && !isSignedOut);
-  useCounts(waiting, hasShown && !isSignedOut);
+  const notices = usePart(loadNotices, hasShown);
   useFailedQueries();
 
   const shownPath = useRef(pathname);
@@ -294,7 +291,10 @@ function SignOut({ staff }: { staff: Staff }) {
       async () => {
         isSigningOut = true;
         // The shop ends the subscription with the session, if it can be reached.
-        void unsubscribeDevice();
+        void import('../notices/device-notifications.ts').then(
+          ({ unsubscribeDevice }) => unsubscribeDevice(),
+          () => {},
+        );
         // Only this session; the account page ends the others.
         await staff.signOut();
       },

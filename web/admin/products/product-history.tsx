@@ -36,7 +36,7 @@ function useProductHistory(productId: string, isNeeded: boolean) {
     getNextPageParam(page, _, position) {
       if (page.length < pageSize) return undefined;
       const last = (kind: keyof Position) =>
-        page.findLast((change) => change.kind === kind)?.id ?? position[kind];
+        page.filter((change) => change.kind === kind).at(-1)?.id ?? position[kind];
       return { stock: last('stock'), price: last('price') };
     },
     select: ({ pages }) => pages.flat(),
