@@ -264,6 +264,7 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
       {isCounter ? null : <BottomBar waiting={waiting} isMenuOpen={isDrawerOpen} onMenu={toggle} />}
       {/* Of each header its own, over whose words it lies. */}
       <UndoBar key={String(isCounter)} />
+      {notices ? <notices.DeviceNotices waiting={waiting} isActive={!isSignedOut} /> : null}
       {/* Preloads the page to which signing out leads, also without a network. Last, because the first link skips to the content. */}
       {hasShown ? <Link to="/admin/login" prefetch="render" hidden /> : null}
     </div>
