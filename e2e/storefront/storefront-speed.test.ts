@@ -240,7 +240,7 @@ describe('a first visit of the staff panel', () => {
       expect(reads).toHaveLength(1);
       await page.getByTitle('Live: changes appear by themselves').waitFor();
       await page.waitForLoadState('networkidle');
-      const { bytes, files } = await scriptsOf(page, /\/device-notices-/);
+      const { bytes, files } = await scriptsOf(page, /\/device-(notices|notifications)-/);
       expect(bytes).toBeLessThan(215_000);
       expect(files).toBeLessThanOrEqual(20);
       await page.getByRole('link', { name: `View ${order_number}` }).tap();
