@@ -118,6 +118,9 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
   useEffect(() => {
     if (newest === undefined || isNewEvent) return;
     const latest = newest ?? seen ?? new Date(0).toISOString();
+    // Never back to an earlier one, where the newest payment was taken back: the answers that are kept for the two times would lead from
+    // each to the other without end.
+    if (seen !== null && Date.parse(latest) <= Date.parse(seen)) return;
     writeStored(seenKey, latest);
     setSeen(latest);
   }, [newest, isNewEvent, seen]);
