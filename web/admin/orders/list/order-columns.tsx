@@ -73,7 +73,7 @@ export function orderColumns({ status, steps }: RowControls): Column<ListedOrder
         </span>
       ),
     },
-    { title: 'Total', width: '6.25rem', sort: 'total', isNumber: true, show: amountOf },
+    { title: 'Total', width: '6.5rem', sort: 'total', isNumber: true, show: amountOf },
     { title: 'Payment', width: '6.75rem', show: (order) => <PaymentBadge order={order} /> },
     {
       title: 'Status',
