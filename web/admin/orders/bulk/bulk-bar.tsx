@@ -1,5 +1,4 @@
 // What can be done with the chosen rows of a list, in place of its quick filters: move them on, assign them, print and export them.
-import { useQueryClient } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { type WorkStep, workStep } from '../../../../domain/delivery-status.ts';
 import { Button } from '../../../ui/button.tsx';
@@ -39,7 +38,6 @@ export function BulkBar<Row extends { id: string }>({
   onExport,
 }: BulkBarProps<Row>) {
   const { tables } = useMember().staff;
-  const queries = useQueryClient();
   const [done, setDone] = useState<number | null>(null);
   const total = useRef(0);
   const [asked, setAsked] = useState<Asked | null>(null);
@@ -92,7 +90,6 @@ export function BulkBar<Row extends { id: string }>({
             seen_updated_at: null,
           }),
         );
-        for (const word of ['deliveries', 'orders']) void queries.invalidateQueries({ queryKey: [word] });
       },
       `assigned to ${rider.name}`,
     );
