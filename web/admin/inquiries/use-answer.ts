@@ -2,16 +2,11 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { plainText } from '../../../domain/text-message.ts';
 import type { InquiryAnswerWay } from '../../../supabase/types.ts';
-import {
-  ConflictError,
-  dataOf,
-  isUnanswered,
-  messageForUser,
-  SavedWithoutAnswer,
-} from '../data/table-answer.ts';
+import { ConflictError, dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { useMember } from '../layout/use-member.tsx';
-import { type Outcome, offerUndo } from '../undo/undoable-changes.ts';
+import { type Outcome, outcomeOf } from '../undo/outcome.ts';
+import { offerUndo } from '../undo/undoable-changes.ts';
 import { changeOf } from '../undo/use-status-change.ts';
 import type { Inquiry } from './inquiry-queries.ts';
 import { type ReplyDraft, useRestoreDraft } from './use-reply-draft.ts';
@@ -35,26 +30,17 @@ export function useAnswer(onAnswered: () => void) {
   const restore = useRestoreDraft();
 
   async function undo(answerId: string, inquiry: Inquiry, draft: ReplyDraft): Promise<Outcome> {
-    const answer = await tables.rpc('withdraw_answer', { answer_id: answerId });
+    const outcome = await outcomeOf(
+      async () => dataOf(await tables.rpc('withdraw_answer', { answer_id: answerId })),
+      {
+        undone: `Nothing was sent to ${inquiry.name}. Your reply is still in the form.`,
+        unanswered: 'The connection broke. Look at the inquiry again.',
+        subject: 'the inquiry',
+      },
+    );
     for (const word of refreshed) void queries.invalidateQueries({ queryKey: [word] });
-    try {
-      dataOf(answer);
-    } catch (error) {
-      const problem = error as Error;
-      if (isUnanswered(problem))
-        return { title: 'No answer', text: 'The connection broke. Look at the inquiry again.' };
-      if (!(error instanceof SavedWithoutAnswer)) {
-        return {
-          title: 'Not undone',
-          text: messageForUser(problem) || 'Please look at the inquiry again.',
-        };
-      }
-    }
-    restore(inquiry.id, draft);
-    return {
-      title: 'Undone',
-      text: `Nothing was sent to ${inquiry.name}. Your reply is still in the form.`,
-    };
+    if (outcome.title === 'Undone') restore(inquiry.id, draft);
+    return outcome;
   }
 
   return useSave({

@@ -1,12 +1,10 @@
 // Offers to take back a price or fee that was just saved.
 import { useQueryClient } from '@tanstack/react-query';
 import { formatKes } from '../../../domain/money.ts';
-import { changedRow, messageForUser, SavedWithoutAnswer } from '../data/table-answer.ts';
+import { changedRow } from '../data/table-answer.ts';
 import { useMember } from '../layout/use-member.tsx';
-import { offerUndo } from '../undo/undoable-changes.ts';
-
-/** As long as a change of a status can be undone (`private.undo_window`). */
-const undoMs = 15_000;
+import { outcomeOf } from '../undo/outcome.ts';
+import { offerUndo, undoMs } from '../undo/undoable-changes.ts';
 
 export interface PriceChange {
   /** The product; null for the delivery fee. */
@@ -55,19 +53,12 @@ export function usePriceUndo(): (change: PriceChange, success: string) => void {
             ? table === 'store_settings' && ![from, to].includes(Number(row.delivery_fee))
             : table === 'products' && row.id === productId && ![from, to].includes(Number(row.price)),
         async undo() {
-          try {
-            await restore().catch((error) => {
-              if (!(error instanceof SavedWithoutAnswer)) throw error;
-            });
-            return { title: 'Undone', text: `${name}: ${formatKes(from)} again.` };
-          } catch (error) {
-            return {
-              title: 'Not undone',
-              text: messageForUser(error as Error) || 'Please look at it again.',
-            };
-          } finally {
-            for (const word of ['products', 'settings']) void queries.invalidateQueries({ queryKey: [word] });
-          }
+          const outcome = await outcomeOf(restore, {
+            undone: `${name}: ${formatKes(from)} again.`,
+            unanswered: `The connection broke. Look at ${name} again.`,
+          });
+          for (const word of ['products', 'settings']) void queries.invalidateQueries({ queryKey: [word] });
+          return outcome;
         },
       },
       success,

@@ -3,22 +3,15 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import type { Staff } from '../../lib/staff.ts';
-import {
-  ConflictError,
-  dataOf,
-  isUnanswered,
-  messageForUser,
-  SavedWithoutAnswer,
-} from '../data/table-answer.ts';
+import { ConflictError, dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { useMember } from '../layout/use-member.tsx';
-import { type Outcome, offerUndo } from '../undo/undoable-changes.ts';
+import { type Outcome, outcomeOf } from '../undo/outcome.ts';
+import { offerUndo, undoMs } from '../undo/undoable-changes.ts';
 import type { ListedProduct } from './product-queries.ts';
 
 /** Delay of the change after the last press, in ms. */
 const pauseMs = 700;
-/** As long as a change of a status can be undone (`private.undo_window`). */
-const undoMs = 15_000;
 
 interface StockChange {
   id: string;
@@ -91,19 +84,12 @@ export function useStockChanges() {
   }
 
   async function undo({ id, name, by }: StockChange): Promise<Outcome> {
-    try {
-      await addUnits(tables, { id, name, by: -by, seen: null }).catch((error) => {
-        if (!(error instanceof SavedWithoutAnswer)) throw error;
-      });
-      return { title: 'Undone', text: `${name}: ${signed(-by)} in stock.` };
-    } catch (thrown) {
-      const error = thrown as Error;
-      return isUnanswered(error)
-        ? { title: 'No answer', text: `The connection broke. Look at the stock of ${name} again.` }
-        : { title: 'Not undone', text: messageForUser(error) || 'Please look at it again.' };
-    } finally {
-      for (const word of refreshed) void queries.invalidateQueries({ queryKey: [word] });
-    }
+    const outcome = await outcomeOf(() => addUnits(tables, { id, name, by: -by, seen: null }), {
+      undone: `${name}: ${signed(-by)} in stock.`,
+      unanswered: `The connection broke. Look at the stock of ${name} again.`,
+    });
+    for (const word of refreshed) void queries.invalidateQueries({ queryKey: [word] });
+    return outcome;
   }
 
   const save = useSave<StockChange, number>({

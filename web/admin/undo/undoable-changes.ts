@@ -1,12 +1,10 @@
 // Changes that can still be undone, each for its own time, shared by all screens.
 import { showToast } from '../../ui/toasts/toasts.tsx';
 import type { RowChange } from '../live/use-live-changes.ts';
+import type { Outcome } from './outcome.ts';
 
-export interface Outcome {
-  title: 'Undone' | 'Not undone' | 'No answer';
-  /** A sentence: what is as before, or why nothing is. */
-  text: string;
-}
+/** How long a change can be undone, in ms (`private.undo_window`). */
+export const undoMs = 15_000;
 
 export interface UndoableChange {
   /** Id of the undo record in the database. */

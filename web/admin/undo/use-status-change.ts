@@ -2,17 +2,12 @@
 import { useQueryClient } from '@tanstack/react-query';
 import type { Database } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
-import {
-  ConflictError,
-  dataOf,
-  isUnanswered,
-  messageForUser,
-  SavedWithoutAnswer,
-} from '../data/table-answer.ts';
+import { ConflictError, dataOf, SavedWithoutAnswer } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { useMember } from '../layout/use-member.tsx';
 import type { RowChange } from '../live/use-live-changes.ts';
-import { type Outcome, offerUndo } from './undoable-changes.ts';
+import { type Outcome, outcomeOf } from './outcome.ts';
+import { offerUndo } from './undoable-changes.ts';
 
 type Change = Database['public']['CompositeTypes']['status_change'];
 
@@ -65,22 +60,16 @@ export function useStatusChange<Row extends { id: string }, Status extends strin
   };
 
   async function undo(changeId: string, row: Row): Promise<Outcome> {
-    const answer = await tables.rpc('undo_status_change', { change_id: changeId });
+    const number = kind.orderNumber(row);
+    const outcome = await outcomeOf(
+      async () => dataOf(await tables.rpc('undo_status_change', { change_id: changeId })),
+      {
+        undone: `${number} is ${kind.label(kind.statusOf(row))} again.`,
+        unanswered: `The connection broke. The status of ${number} may have been undone all the same: look at it again.`,
+      },
+    );
     refresh();
-    try {
-      dataOf(answer);
-    } catch (error) {
-      const problem = error as Error;
-      if (isUnanswered(problem)) {
-        return {
-          title: 'No answer',
-          text: `The connection broke. The status of ${kind.orderNumber(row)} may have been undone all the same: look at it again.`,
-        };
-      }
-      if (!(error instanceof SavedWithoutAnswer))
-        return { title: 'Not undone', text: messageForUser(problem) || 'Please look at it again.' };
-    }
-    return { title: 'Undone', text: `${kind.orderNumber(row)} is ${kind.label(kind.statusOf(row))} again.` };
+    return outcome;
   }
 
   async function write(row: Row, to: Status, detail: Detail | undefined) {
