@@ -88,7 +88,7 @@ export const scriptGroups: ScriptGroup[] = [
   }),
   group('orders', 2, {
     'web/admin/today': 'next-step-button.tsx use-next-rider.ts use-next-step.ts',
-    'web/admin/orders': 'place.ts order-queries.ts use-order-status.ts',
+    'web/admin/orders': 'contact-actions.ts place.ts order-queries.ts use-order-status.ts',
     'web/admin/orders/payments': 'payment-badge.tsx',
     'web/admin/orders/refunds': 'refund-queries.ts refund-status.ts',
     domain: 'delivery-status.ts',

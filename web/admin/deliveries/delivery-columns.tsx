@@ -2,7 +2,7 @@
 import { Link } from 'react-router';
 import { isWaiting, statusesOnceAssigned, workStep } from '../../../domain/delivery-status.ts';
 import { shownAmount } from '../../../domain/money.ts';
-import { formatPhone, msisdn } from '../../../domain/phone.ts';
+import { formatPhone } from '../../../domain/phone.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
@@ -11,6 +11,7 @@ import { phoneCell } from '../list/phone-cell.ts';
 import type { Column } from '../list/row-list.tsx';
 import { RowMenu } from '../list/row-menu.tsx';
 import type { RowAction } from '../list/row-menu-items.tsx';
+import { contactActions } from '../orders/contact-actions.ts';
 import { Drinks } from '../orders/drinks.tsx';
 import { drinksOf, otherCity } from '../orders/place.ts';
 import { labelOfFailure } from '../status/staff-labels.ts';
@@ -164,12 +165,7 @@ function Actions({ delivery, steps }: { delivery: ListedDelivery; steps: NextSte
     ...(delivery.delivery_phone
       ? [{ label: `Call ${delivery_person ?? 'the rider'}`, href: callTo(delivery.delivery_phone) }]
       : []),
-    ...(order.anonymised_at
-      ? []
-      : [
-          { label: `Call ${order.customer_name}`, href: callTo(order.customer_phone) },
-          { label: 'Chat on WhatsApp', href: `https://wa.me/${msisdn(order.customer_phone)}` },
-        ]),
+    ...contactActions(order),
   ];
   return (
     <span className="flex min-w-0 items-center justify-end gap-0.5">

@@ -1,7 +1,7 @@
 // The details of an inquiry, with its answers and the form to answer it. Open while the URL has `?view=<id>`. Opening does not mark it
 // as read, because that cannot be undone and a colleague may still have to answer.
 import { useId, useState } from 'react';
-import { msisdn, normalisePhone } from '../../../domain/phone.ts';
+import { normalisePhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';
 import {
   DialogBody,
@@ -14,7 +14,7 @@ import { DialogLoadState } from '../dialogs/dialog-load-state.tsx';
 import { Discard } from '../dialogs/discard.tsx';
 import { useDialogParameter } from '../dialogs/use-dialog-parameter.ts';
 import { useUnsaved } from '../dialogs/use-unsaved.ts';
-import { ContactLink, callTo, mailTo } from '../ui/contact-link.tsx';
+import { ContactLink, callTo, chatTo, mailTo } from '../ui/contact-link.tsx';
 import { formatDateTime } from '../ui/dates.ts';
 import { Fact } from '../ui/fact.tsx';
 import { LinkedText } from '../ui/linked-text.tsx';
@@ -199,7 +199,7 @@ function Facts({ inquiry }: { inquiry: Inquiry }) {
         ) : null}
         {mobile ? (
           <ContactLink
-            href={`https://wa.me/${msisdn(mobile)}`}
+            href={chatTo(mobile)}
             icon="chat"
             label="Chat"
             who={`with ${name}`}

@@ -4,7 +4,7 @@ import type { ReactElement, ReactNode } from 'react';
 import { Link, Navigate, useLocation } from 'react-router';
 import { workStep } from '../../../domain/delivery-status.ts';
 import { formatKes, shownAmount } from '../../../domain/money.ts';
-import { formatPhone, msisdn } from '../../../domain/phone.ts';
+import { formatPhone } from '../../../domain/phone.ts';
 import type { OrderStatus } from '../../../supabase/types.ts';
 import { Button } from '../../ui/button.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
@@ -31,7 +31,7 @@ import { StatusSelect } from '../status/status-select.tsx';
 import { NextStepButton, useNextSteps } from '../today/next-step-button.tsx';
 import { queuedOf } from '../today/use-next-step.ts';
 import { whoHasIt } from '../today/who-has-it.ts';
-import { ContactLink, callTo, mailTo } from '../ui/contact-link.tsx';
+import { ContactLink, callTo, chatTo, mailTo } from '../ui/contact-link.tsx';
 import { formatDateTime } from '../ui/dates.ts';
 import { Due } from '../ui/due.tsx';
 import { useLastValue } from '../ui/use-last-value.ts';
@@ -302,7 +302,7 @@ function Customer({ order }: { order: WholeOrder }) {
           className="min-h-12! px-2!"
         />
         <ContactLink
-          href={`https://wa.me/${msisdn(order.customer_phone)}?text=${encodeURIComponent(about)}`}
+          href={chatTo(order.customer_phone, about)}
           icon="chat"
           label="WhatsApp"
           who={order.customer_name}

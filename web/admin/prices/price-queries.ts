@@ -1,23 +1,24 @@
-// The history of prices and of the delivery fee, and the typical price.
+// The history of the delivery fee, and the typical price.
 import { useQuery } from '@tanstack/react-query';
 import { dataOf } from '../data/table-answer.ts';
 import { useMember } from '../layout/use-member.tsx';
 
-/** The last changes of a product's price, newest first; of the delivery fee for null. */
-export function usePriceChanges(productId: string | null) {
+/** The last changes of the delivery fee, newest first. */
+export function useFeeChanges() {
   const { tables } = useMember().staff;
   return useQuery({
-    // A product's price and the settings change with their rows.
-    queryKey: [productId === null ? 'settings' : 'products', 'price changes', productId],
-    queryFn: async ({ signal }) => {
-      const changes = tables.from('price_changes').select('*').order('id', { ascending: false }).limit(20);
-      return dataOf(
-        await (productId === null
-          ? changes.is('product_id', null)
-          : changes.eq('product_id', productId)
-        ).abortSignal(signal),
-      );
-    },
+    // They change with the row of the settings.
+    queryKey: ['settings', 'fee changes'],
+    queryFn: async ({ signal }) =>
+      dataOf(
+        await tables
+          .from('price_changes')
+          .select('*')
+          .is('product_id', null)
+          .order('id', { ascending: false })
+          .limit(20)
+          .abortSignal(signal),
+      ),
     staleTime: 0,
   }).data;
 }

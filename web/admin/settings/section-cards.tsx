@@ -4,7 +4,7 @@ import { Link } from 'react-router';
 import { Card } from '../../ui/card.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { LimitRaise } from '../payments-check/limit-raise.tsx';
-import { PriceHistory } from '../prices/price-history.tsx';
+import { FeeHistory } from '../prices/fee-history.tsx';
 import type { SectionId, SettingsCard } from './settings-sections.ts';
 import { fieldInputs, labelOfField, type SettingsPlace, settingsSections } from './settings-sections.ts';
 import type { SettingsField, SettingsForm, SettingsProblems } from './settings-values.ts';
@@ -20,7 +20,7 @@ interface SectionCardsProps {
 
 /** What stands below the fields of a card, by its title. */
 const below: Record<string, ReactNode> = {
-  Fee: <PriceHistory productId={null} label="Former delivery fees" />,
+  Fee: <FeeHistory />,
   Refunds: <LimitRaise />,
 };
 

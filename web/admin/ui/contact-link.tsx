@@ -1,11 +1,18 @@
 // Links to call, chat or e-mail.
-import { normalisePhone } from '../../../domain/phone.ts';
+import { msisdn, normalisePhone } from '../../../domain/phone.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
 
 /** The `tel:` link of a phone number in any format. */
 export const callTo = (phone: string): string =>
   `tel:${normalisePhone(phone) ?? phone.replace(/[^\d+]/g, '')}`;
+
+/**
+ * The WhatsApp chat with a mobile number as it is stored.
+ * @param text stands in the chat
+ */
+export const chatTo = (phone: string, text?: string): string =>
+  `https://wa.me/${msisdn(phone)}${text ? `?text=${encodeURIComponent(text)}` : ''}`;
 
 /** A `mailto:` link, encoded so that it has one recipient and no other fields. */
 export const mailTo = (email: string, subject?: string): string =>

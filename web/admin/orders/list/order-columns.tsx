@@ -2,7 +2,7 @@
 import { Link, useSearchParams } from 'react-router';
 import { isWaiting, workStep } from '../../../../domain/delivery-status.ts';
 import { formatKes, shownAmount } from '../../../../domain/money.ts';
-import { formatPhone, msisdn } from '../../../../domain/phone.ts';
+import { formatPhone } from '../../../../domain/phone.ts';
 import type { Column } from '../../list/row-list.tsx';
 import { RowMenu } from '../../list/row-menu.tsx';
 import type { RowAction } from '../../list/row-menu-items.tsx';
@@ -13,6 +13,7 @@ import { queuedOf } from '../../today/use-next-step.ts';
 import { Age } from '../../ui/age.tsx';
 import { callTo } from '../../ui/contact-link.tsx';
 import { Due } from '../../ui/due.tsx';
+import { contactActions } from '../contact-actions.ts';
 import { Drinks } from '../drinks.tsx';
 import { type ListedOrder, orderStatuses } from '../order-queries.ts';
 import { PaymentBadge } from '../payments/payment-badge.tsx';
@@ -125,8 +126,6 @@ function Actions({ order, steps }: { order: ListedOrder; steps: NextSteps }) {
   const actions = (): RowAction[] => {
     const isOpen = queued !== null && isWaiting(order);
     const step = queued && workStep(order, queued);
-    const { customer_phone: phone, customer_name: name } = order;
-    const isReachable = !order.anonymised_at && phone !== '';
     return [
       { label: 'View', ...view },
       ...(isOpen && step === 'preparing'
@@ -142,12 +141,7 @@ function Actions({ order, steps }: { order: ListedOrder; steps: NextSteps }) {
             },
           ]
         : []),
-      ...(isReachable
-        ? [
-            { label: `Call ${name}`, href: callTo(phone) },
-            { label: 'Chat on WhatsApp', href: `https://wa.me/${msisdn(phone)}` },
-          ]
-        : []),
+      ...contactActions(order),
       { label: "Customer's tracking page", href: `/track-order/${order.tracking_number}` },
     ];
   };
