@@ -27,7 +27,7 @@ export type NoticeKind = 'paid_order' | 'late_order' | 'failed_delivery' | 'refu
 /** Values of `order_events.actor`. */
 export type OrderEventActor = 'staff' | 'customer' | 'mpesa' | 'shop';
 /** Values of `order_events.kind`. */
-export type OrderEventKind = 'order_placed' | 'status_changed' | 'payment_status_changed' | 'units_taken' | 'units_returned' | 'payment_prompted' | 'payment_completed' | 'payment_failed' | 'payment_in_review' | 'payment_unresolved' | 'payment_receipt_known' | 'payment_corrected' | 'payment_taken_back' | 'delivery_made' | 'delivery_assigned' | 'delivery_status_changed' | 'delivery_taken' | 'delivery_ready' | 'delivery_unpacked' | 'refund_requested' | 'refund_approved' | 'refund_withdrawn' | 'refund_sent' | 'refund_unknown' | 'refund_failed' | 'refund_completed' | 'refund_sent_twice' | 'refund_sent_twice_seen';
+export type OrderEventKind = 'order_placed' | 'items_changed' | 'status_changed' | 'payment_status_changed' | 'units_taken' | 'units_returned' | 'payment_prompted' | 'payment_completed' | 'payment_failed' | 'payment_in_review' | 'payment_unresolved' | 'payment_receipt_known' | 'payment_corrected' | 'payment_taken_back' | 'delivery_made' | 'delivery_assigned' | 'delivery_status_changed' | 'delivery_taken' | 'delivery_ready' | 'delivery_unpacked' | 'refund_requested' | 'refund_approved' | 'refund_withdrawn' | 'refund_sent' | 'refund_unknown' | 'refund_failed' | 'refund_completed' | 'refund_sent_twice' | 'refund_sent_twice_seen';
 /** Values of `orders.cancel_reason`. */
 export type OrderCancelReason = 'not_paid_in_time' | 'refunded' | 'by_shop';
 /** Values of `orders.payment_status`. */
@@ -67,7 +67,7 @@ export type ShopTextSlug = 'faq' | 'privacy' | 'terms';
 /** Values of `statement_pulls.outcome`. */
 export type StatementPullOutcome = 'running' | 'complete' | 'failed';
 /** Values of `stock_changes.cause`. */
-export type StockChangeCause = 'edited' | 'ordered' | 'reservation_ended' | 'cancelled' | 'refunded' | 'under_review';
+export type StockChangeCause = 'edited' | 'ordered' | 'reservation_ended' | 'order_changed' | 'cancelled' | 'refunded' | 'under_review';
 
 export type Database = {
   public: {
@@ -173,9 +173,9 @@ export type Database = {
         ];
       };
       order_items: {
-        Row: { created_at: string; id: string; order_id: string; product_id: string | null; product_name: string; quantity: number; unit_price: number; };
-        Insert: { created_at?: string; id?: string; order_id: string; product_id?: string | null; product_name: string; quantity: number; unit_price: number; };
-        Update: { created_at?: string; id?: string; order_id?: string; product_id?: string | null; product_name?: string; quantity?: number; unit_price?: number; };
+        Row: { created_at: string; id: string; order_id: string; position: number; product_id: string | null; product_name: string; quantity: number; unit_price: number; };
+        Insert: { created_at?: string; id?: string; order_id: string; position?: number; product_id?: string | null; product_name: string; quantity: number; unit_price: number; };
+        Update: { created_at?: string; id?: string; order_id?: string; position?: number; product_id?: string | null; product_name?: string; quantity?: number; unit_price?: number; };
         Relationships: [
           { foreignKeyName: "order_items_order_id_fkey"; columns: ['order_id']; isOneToOne: false; referencedRelation: 'orders'; referencedColumns: ['id'] },
           { foreignKeyName: "order_items_product_id_fkey"; columns: ['product_id']; isOneToOne: false; referencedRelation: 'products'; referencedColumns: ['id'] },
@@ -326,6 +326,7 @@ export type Database = {
       begin_message: { Args: { message_id: string; lease: string; body: string; subject?: string | null; }; Returns: number };
       begin_payment: { Args: { order_id: string; tracking_number: string; phone: string; callback_secret: string; expected_cents?: number | null; same_amount_seconds?: number | null; }; Returns: Json };
       begin_payment_test: { Args: { phone: string; callback_secret: string; requested_by: string; }; Returns: Database['public']['Tables']['payments']['Row']; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: true; isSetofReturn: false }; };
+      change_order_items: { Args: { order_id: string; access_key: string; items: Json; expected_total: number; }; Returns: Json };
       change_stock: { Args: { product_id: string; by: number; }; Returns: number };
       check_repeat: { Args: { message_id: string; }; Returns: { problem: string; is_true: boolean; }[] };
       check_typed_receipt: { Args: { order_id: string; receipt: string; }; Returns: Database['public']['CompositeTypes']['typed_receipt'] };
@@ -382,7 +383,7 @@ export type Database = {
       orders_by_access_key: { Args: { access_keys: string[]; }; Returns: Json };
       pause_orders: { Args: { reason: string; minutes?: number | null; }; Returns: undefined };
       payment_health: { Args: Record<PropertyKey, never>; Returns: Database['public']['CompositeTypes']['payment_health'] };
-      place_order: { Args: { idempotency_key: string; product_id: string; quantity: number; customer_name: string; customer_email: string; customer_phone: string; delivery_location: string; expected_total: number; building?: string | null; unit?: string | null; delivery_notes?: string | null; accepts_terms?: boolean | null; }; Returns: Json };
+      place_order: { Args: { idempotency_key: string; product_id?: string | null; quantity?: number | null; customer_name?: string | null; customer_email?: string | null; customer_phone?: string | null; delivery_location?: string | null; expected_total?: number | null; building?: string | null; unit?: string | null; delivery_notes?: string | null; accepts_terms?: boolean | null; items?: Json | null; }; Returns: Json };
       product_and_related: { Args: { product_slug: string; related_limit?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       product_history: { Args: { product_id: string; before_stock_change?: number | null; before_price_change?: number | null; page_size?: number | null; }; Returns: { kind: string; id: number; from_value: number; to_value: number; cause: string; order_id: string; order_number: string; changed_by_email: string; changed_at: string; }[] };
       push_public_key: { Args: Record<PropertyKey, never>; Returns: string };

@@ -46,14 +46,14 @@ create table public.stock_changes (
   -- The only index: every order adds a row.
   primary key (product_id, id),
   constraint "a cause of a stock change is known" check (
-    cause in ('edited', 'ordered', 'reservation_ended', 'cancelled', 'refunded', 'under_review')
+    cause in ('edited', 'ordered', 'reservation_ended', 'order_changed', 'cancelled', 'refunded', 'under_review')
   ),
   constraint "a stock change has its order, unless it is an edit" check ((order_id is null) = (cause = 'edited'))
 );
 comment on table public.stock_changes is
   'Changes of the stock, with what caused them. Append-only. It refers to no product and no order, so that it survives them. changed_by_email: the email address at that time.';
 comment on column public.stock_changes.cause is
-  'edited: by staff, or by the shop itself. ordered: an order took the units. All others returned the units of an order: its reservation ended, it was cancelled, its money was sent back, or its payment needs review.';
+  'edited: by staff, or by the shop itself. ordered: an order took the units. All others returned the units of an order: its reservation ended, its customer changed its drinks, it was cancelled, its money was sent back, or its payment needs review.';
 alter table public.stock_changes enable row level security;
 revoke all on public.stock_changes from anon, authenticated, service_role;
 grant select on public.stock_changes to authenticated, service_role;

@@ -1,4 +1,4 @@
--- Orders, their items, and placing an order. Amounts are in cents.
+-- Orders and their items. Amounts are in cents.
 
 create table public.orders (
   id uuid primary key default gen_random_uuid(),
@@ -109,10 +109,12 @@ create table public.order_items (
   quantity integer not null,
   unit_price integer not null,
   created_at timestamptz not null default now(),
+  position smallint not null default 1,
   constraint "at least one is ordered" check (quantity >= 1),
   constraint "a unit price is not negative" check (unit_price >= 0)
 );
 comment on table public.order_items is 'Items of orders, with name and price of the product at ordering.';
+comment on column public.order_items.position is 'Place in the order, as the customer chose the drinks. Counted from 1.';
 alter table public.order_items enable row level security;
 grant select on public.order_items to authenticated;
 create policy "staff read every order item" on public.order_items for select to authenticated using ((select public.is_admin()));
@@ -259,206 +261,5 @@ $$;
 comment on function private.refuse_above_payment_limit is
   'Refuses an order that M-PESA cannot charge in one payment. The hint is the limit in cents.';
 
-create function private.total_of_offer(
-  product public.products, quantity integer, settings public.store_settings, expected_total integer
-) returns integer
-language plpgsql stable set search_path = '' as $$
-declare
-  total bigint := product.price::bigint * total_of_offer.quantity + settings.delivery_fee;
-  units integer := public.units_for_sale(product);
-begin
-  if product.id is null then
-    perform private.refuse(404, 'product_unavailable', 'This product is not available');
-  elsif units = 0 then
-    perform private.refuse(409, 'out_of_stock', 'This product is out of stock');
-  elsif units < total_of_offer.quantity then
-    perform private.refuse(409, 'not_enough_stock', format('Only %s left in stock', units), units::text);
-  -- M-PESA charges whole shillings.
-  elsif (total + 99) / 100 * 100 > settings.payment_limit then
-    perform private.refuse_above_payment_limit(settings.payment_limit);
-  elsif total_of_offer.expected_total is distinct from total then
-    perform private.refuse(409, 'total_changed',
-      'The price has changed since you opened this page. Please check the new total', total::text);
-  end if;
-  return total;
-end
-$$;
-comment on function private.total_of_offer is
-  'Price of the units and the delivery fee, in cents. Refuses an order whose product (null: not for sale), stock or total is not what its customer saw.';
-
-create function public.place_order(
-  idempotency_key uuid,
-  product_id uuid,
-  quantity integer,
-  customer_name text,
-  customer_email text,
-  customer_phone text,
-  delivery_location text,
-  expected_total integer,
-  building text default null,
-  unit text default null,
-  delivery_notes text default null,
-  accepts_terms boolean default null
-) returns jsonb
-language plpgsql security definer
-set search_path = ''
--- A cached plan made for few orders must not scan many.
--- The functions it calls inherit this: one with an array as parameter would be planned again at each call.
-set plan_cache_mode = force_generic_plan
-as $$
-#variable_conflict use_column
-declare
-  callers text[] := private.caller_networks();
-  -- Counted before the subtransaction of the block below, so that a refusal does not roll it back.
-  is_within_limit boolean := private.count_call_from(callers, 'place_order');
-  customer private.order_details;
-  fingerprint text;
-  earlier private.order_keys;
-  settings public.store_settings;
-  product public.products;
-  total integer;
-  refusal jsonb;
-  new_order public.orders;
-  number text;
-  new_id uuid := gen_random_uuid();
-  access_key text;
-  -- Empty for staff and the shop itself, whose unpaid orders are not limited.
-  networks text[] := case
-    when coalesce(auth.role(), '') = 'service_role' or public.is_admin() then '{}'
-    else callers
-  end;
-  -- Unsold units of the product. Null: the order holds none.
-  units bigint;
-  expires_at timestamptz;
-  refusal_details text;
-  refusal_hint text;
-begin
-  -- A repeated call returns its order even over the limit: its client may have lost the first response. Customers who paid before are
-  -- served even while a stranger uses up the limit of their common network.
-  if not is_within_limit
-    and not exists (select from private.order_keys as k where k.idempotency_key = place_order.idempotency_key)
-    and not private.has_paid(private.normalised_phone(left(place_order.customer_phone, 40)))
-  then
-    perform private.refuse(429, 'too_many_orders', format(
-      'Too many orders from your network. Please try again in %s, or call or WhatsApp us on %s', private.time_left('place_order'), private.contact_numbers()
-    ));
-  elsif place_order.idempotency_key is null then
-    perform private.refuse(400, 'idempotency_key_missing', 'The order has no idempotency key');
-  end if;
-
-  customer := private.read_order_details(
-    place_order.customer_name, place_order.customer_email, place_order.customer_phone, place_order.delivery_location,
-    place_order.building, place_order.unit, place_order.delivery_notes
-  );
-  if place_order.quantity is null or place_order.quantity < 1 then
-    perform private.refuse(400, 'quantity_invalid', 'The quantity must be at least 1');
-  end if;
-  fingerprint := encode(sha256(convert_to(
-    jsonb_build_array(place_order.product_id, place_order.quantity, customer.name, customer.email, customer.phone, customer.address,
-      customer.notes, place_order.expected_total)::text, 'UTF8'
-  )), 'hex');
-
-  -- The first request with a key places the order; concurrent ones with the same key wait here.
-  insert into private.order_keys as k (idempotency_key, request_hash, order_id)
-  values (place_order.idempotency_key, fingerprint, new_id)
-  on conflict do nothing
-  returning k.access_key into access_key;
-  if not found then
-    select * into strict earlier from private.order_keys as k where k.idempotency_key = place_order.idempotency_key;
-    if earlier.request_hash <> fingerprint then
-      perform private.refuse(409, 'idempotency_key_reused', 'This idempotency key belongs to another order');
-    end if;
-    select * into new_order from public.orders as o where o.id = earlier.order_id;
-    return private.placed_order(new_order, earlier.access_key);
-  end if;
-
-  select * into strict settings from public.store_settings;
-  if private.are_orders_paused(settings) then
-    perform private.refuse(409, 'orders_paused', format(
-      'Orders are paused %s: %s.', private.end_of_pause(settings.orders_paused_until), settings.orders_pause_reason
-    ));
-  elsif settings.requires_terms_tick and place_order.accepts_terms is not true then
-    perform private.refuse(400, 'terms_not_accepted', 'Please confirm that you are 18 or older and accept our terms and privacy notice');
-  end if;
-  perform private.refuse_too_many_unpaid_orders(networks, customer.phone, settings);
-
-  select * into product from public.products as p where p.id = place_order.product_id and p.is_active;
-  total := private.total_of_offer(product, place_order.quantity, settings, place_order.expected_total);
-  units := private.units_to_hold(networks, product, place_order.quantity, settings);
-  expires_at := now() + make_interval(mins => settings.reservation_minutes);
-  for attempt in 1 .. 10 loop
-    number := coalesce(number, private.draw_tracking_number());
-    insert into public.orders (
-      id, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_notes,
-      delivery_fee, total_amount, reserved_until, expires_at, expiry_limit, terms_accepted_at, accepted_terms
-    ) values (
-      new_id, number, customer.name, customer.email, customer.phone, customer.address, customer.notes,
-      settings.delivery_fee, total, case when units is not null then expires_at end, expires_at,
-      now() + private.longest_reservation(make_interval(mins => settings.reservation_minutes)),
-      case when place_order.accepts_terms then now() end,
-      case when place_order.accepts_terms then (
-        select coalesce(jsonb_object_agg(t.slug, t.updated_at), '{}') || jsonb_build_object('is_ticked', settings.requires_terms_tick)
-        from public.shop_texts as t
-        where t.slug in ('terms', 'privacy')
-      ) end
-    )
-    on conflict (tracking_number) do nothing
-    returning * into new_order;
-    if not found then
-      number := null;
-      continue;
-    end if;
-    -- Orders of one product wait for each other from here to their end, so that the costly part comes before. Another order may have
-    -- changed what is left.
-    select * into product from public.products as p where p.id = place_order.product_id and p.is_active for no key update;
-    total := private.total_of_offer(product, place_order.quantity, settings, place_order.expected_total);
-    exit when units is null;
-    units := private.units_to_hold(networks, product, place_order.quantity, settings);
-    exit when units is not null;
-    -- Placed again without a hold, under another id: the key would be deleted with its order. It keeps its number: a
-    -- new one could wait for an order that waits for this product.
-    new_id := gen_random_uuid();
-    update private.order_keys as k set order_id = new_id where k.idempotency_key = place_order.idempotency_key;
-    delete from public.orders as o where o.id = new_order.id;
-    new_order := null;
-  end loop;
-  if new_order.id is null then
-    perform private.refuse(503, 'no_tracking_number', 'No tracking number could be drawn. Please try again');
-  end if;
-
-  if units is not null then
-    perform private.state_cause_of_units('ordered', new_order.id);
-    update public.products as p set stock_quantity = p.stock_quantity - place_order.quantity where p.id = product.id;
-    perform private.state_cause_of_units();
-  end if;
-  insert into public.order_items (order_id, product_id, product_name, quantity, unit_price)
-  values (new_order.id, product.id, product.name, place_order.quantity, product.price);
-  if cardinality(networks) > 0 then
-    insert into private.order_networks (order_id, network, phone)
-    select new_order.id, caller.network, customer.phone
-    from unnest(networks) as caller (network);
-    if units is not null then
-      perform private.begin_counted_hold(networks, new_order.id, product.id, place_order.quantity, units, expires_at, false);
-    end if;
-  end if;
-  return private.placed_order(new_order, access_key);
-exception when sqlstate 'PT000' then
-  get stacked diagnostics refusal_details = pg_exception_detail, refusal_hint = pg_exception_hint;
-  refusal := private.refusal_answer(sqlstate, sqlerrm, refusal_details, refusal_hint);
-  -- Current figures for the form.
-  if product.id is not null then
-    refusal := refusal || jsonb_build_object('quote', jsonb_build_object(
-      'price', product.price, 'delivery_fee', settings.delivery_fee,
-      'total', product.price::bigint * place_order.quantity + settings.delivery_fee,
-      'units_left', public.units_for_sale(product)
-    ));
-  end if;
-  return refusal;
-end
-$$;
-comment on function public.place_order is
-  'Places an order in one transaction: price and fee from the database, a new tracking number, units held (reserved_until) unless unpaid orders hold too many. The same key again returns the same order. A refusal includes quote: the current price, delivery_fee, total and units_left.';
-
 -- Execution rights
-grant execute on function public.place_order to anon, authenticated, service_role;
 grant execute on function public.count_product_orders to authenticated, service_role;

@@ -376,26 +376,36 @@ $$;
 comment on function private.refuse_too_many_unpaid_orders is
   'Refuses an order when a network of its customer has as many unpaid orders as allowed: of its phone unpaid_orders_per_phone times private.allowance_factor, of all phones the allowance of the limit waiting_orders, unless its phone has paid before.';
 
-create function private.units_to_hold(networks text[], product public.products, quantity integer, settings public.store_settings)
-returns bigint
-language plpgsql stable set search_path = '' as $$
-declare
-  held bigint := private.units_held(product.id);
-  units bigint := product.stock_quantity + held;
+create function private.refuse_missing_units(product_name text, units integer, quantity integer) returns void
+language plpgsql set search_path = '' as $$
 begin
-  if cardinality(networks) = 0 or (
-    held + units_to_hold.quantity <= ceil(units * settings.reserved_share_percent / 100.0)
-    and private.is_within_hold_time(
-      networks, product.id, units_to_hold.quantity, units, make_interval(mins => settings.reservation_minutes), false, settings
-    )
-  ) then
-    return units;
+  if units is null then
+    perform private.refuse(404, 'product_unavailable', coalesce(product_name, 'This product') || ' is not available');
+  elsif units = 0 then
+    perform private.refuse(409, 'out_of_stock', coalesce(product_name, 'This product') || ' is out of stock');
+  elsif units < quantity then
+    perform private.refuse(
+      409, 'not_enough_stock', format('Only %s left in stock', units) || coalesce(' of ' || product_name, ''), units::text
+    );
   end if;
-  return null;
 end
 $$;
-comment on function private.units_to_hold is
-  'The unsold units of the product (those left and those held) if an order may hold its units from placing, else null: all unpaid orders together stay within the share of these units, and private.is_within_hold_time. Without networks it always may.';
+comment on function private.refuse_missing_units is
+  'Refuses a line of an order of which there are too few units. units: null if the product is not for sale. product_name: null for an order of one drink.';
+
+create function private.hold_units(order_id uuid, networks text[], held_until timestamptz, is_prompted boolean) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.state_cause_of_units('ordered', hold_units.order_id);
+  update public.products as p set stock_quantity = p.stock_quantity - i.quantity
+  from public.order_items as i
+  where i.order_id = hold_units.order_id and p.id = i.product_id;
+  perform private.state_cause_of_units();
+  perform private.begin_counted_hold(networks, hold_units.order_id, held_until, is_prompted);
+end
+$$;
+comment on function private.hold_units is
+  'Takes an order''s units out of stock until its payment, and counts the hold. The caller has locked the products and set reserved_until.';
 
 create function private.reserve_for_prompt(order_id uuid) returns void
 language plpgsql set search_path = '' as $$
@@ -436,19 +446,13 @@ begin
   select * into strict settings from public.store_settings;
   perform from public.products as p where p.id = any (product_ids) order by p.id for no key update;
   for item in
-    select p.id as product_id, coalesce(p.stock_quantity, 0) as units_left, i.quantity,
+    select p.id as product_id, i.product_name, p.stock_quantity as units_left, i.quantity,
       p.stock_quantity + private.units_held(p.id) as units
     from public.order_items as i
     left join lateral (select * from public.products as p where p.id = i.product_id and p.is_active offset 0) as p on true
     where i.order_id = waiting.id
   loop
-    if item.product_id is null then
-      perform private.refuse(404, 'product_unavailable', 'This product is not available');
-    elsif item.units_left = 0 then
-      perform private.refuse(409, 'out_of_stock', 'This product is out of stock');
-    elsif item.units_left < item.quantity then
-      perform private.refuse(409, 'not_enough_stock', format('Only %s left in stock', item.units_left), item.units_left::text);
-    end if;
+    perform private.refuse_missing_units(case when cardinality(product_ids) > 1 then item.product_name end, item.units_left, item.quantity);
     may_hold := may_hold and (
       cardinality(networks) = 0
       or private.is_within_hold_time(networks, item.product_id, item.quantity, item.units, held_until - now(), true, settings)
@@ -457,20 +461,8 @@ begin
   -- Beyond that the prompt is sent without a hold, so that others in the same network cannot block a payment. If the units are sold
   -- before the money arrives, the order needs review as with late money.
   if may_hold then
-    perform private.state_cause_of_units('ordered', waiting.id);
-    update public.products as p
-    set stock_quantity = p.stock_quantity
-      - (select sum(i.quantity) from public.order_items as i where i.order_id = waiting.id and i.product_id = p.id)
-    where p.id = any (product_ids);
-    perform private.state_cause_of_units();
     update public.orders as o set reserved_until = held_until where o.id = waiting.id;
-    -- Visitors' orders, which are counted, have one product.
-    perform private.begin_counted_hold(
-      networks, waiting.id, i.product_id, i.quantity, private.units_held(p.id) + p.stock_quantity, held_until, true
-    )
-    from public.order_items as i
-    cross join lateral (select * from public.products as p where p.id = i.product_id offset 0) as p
-    where i.order_id = waiting.id;
+    perform private.hold_units(waiting.id, networks, held_until, true);
   end if;
 end
 $$;

@@ -1,12 +1,13 @@
 -- For how long unpaid orders hold units, per network and in all (docs/decisions/unpaid-orders.md).
 
 create unlogged table private.unpaid_holds (
-  order_id uuid primary key,
+  order_id uuid not null,
   product_id uuid not null,
   share_of_units double precision not null,
   is_prompted boolean not null,
   held_since timestamptz not null default now(),
-  held_until timestamptz not null
+  held_until timestamptz not null,
+  primary key (order_id, product_id)
 );
 comment on table private.unpaid_holds is
   'Holds of visitors'' unpaid orders that count in private.hold_time. Deleted with the end of the hold.';
@@ -88,9 +89,7 @@ $$;
 comment on function private.add_hold_time is
   'Adds a time, or takes away a negative one, for the networks of a hold and all networks together. The caller has locked the product''s row of private.held_units.';
 
-create function private.begin_counted_hold(
-  networks text[], order_id uuid, product_id uuid, quantity integer, units bigint, held_until timestamptz, is_prompted boolean
-) returns void
+create function private.begin_counted_hold(networks text[], order_id uuid, held_until timestamptz, is_prompted boolean) returns void
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 begin
@@ -100,10 +99,12 @@ begin
   end if;
   with begun as (
     insert into private.unpaid_holds (order_id, product_id, share_of_units, is_prompted, held_until)
-    values (
-      begin_counted_hold.order_id, begin_counted_hold.product_id, begin_counted_hold.quantity / begin_counted_hold.units::double precision,
+    select i.order_id, i.product_id, i.quantity / (p.stock_quantity + private.units_held(p.id))::double precision,
       begin_counted_hold.is_prompted, begin_counted_hold.held_until
-    )
+    from public.order_items as i
+    -- One step in the primary key for each item: the planner would rather read all products.
+    cross join lateral (select * from public.products as p where p.id = i.product_id offset 0) as p
+    where i.order_id = begin_counted_hold.order_id
     returning *
   )
   insert into private.hold_time as known (subject, product_id, counts_until, held)
@@ -116,44 +117,46 @@ begin
 end
 $$;
 comment on function private.begin_counted_hold is
-  'Counts the hold of an order until its planned end, for its networks and all networks together. units: unsold units of the product, with those held.';
+  'Counts the hold of an order on its units until its planned end, for its networks and all networks together. The order has taken the units.';
 
 create function private.extend_counted_hold(order_id uuid, held_until timestamptz) returns boolean
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
+  held private.unpaid_holds[];
   extended private.unpaid_holds;
   networks text[];
-  units bigint;
   settings public.store_settings;
 begin
-  select * into extended from private.unpaid_holds as h where h.order_id = extend_counted_hold.order_id;
-  if not found then
-    return true;
-  end if;
-  select p.stock_quantity + h.quantity into units
-  from private.held_units as h
-  join public.products as p on p.id = h.product_id
-  where h.product_id = extended.product_id
-  for no key update of h;
-  select array_agg(k.network) into networks from private.order_networks as k where k.order_id = extended.order_id;
+  perform from private.held_units as h
+  where h.product_id = any (array(select u.product_id from private.unpaid_holds as u where u.order_id = extend_counted_hold.order_id))
+  order by h.product_id
+  for no key update;
+  held := array(select h from private.unpaid_holds as h where h.order_id = extend_counted_hold.order_id order by h.product_id);
+  select array_agg(k.network) into networks from private.order_networks as k where k.order_id = extend_counted_hold.order_id;
   select * into strict settings from public.store_settings;
-  if not private.is_within_hold_time(
-    networks, extended.product_id, (select sum(i.quantity)::integer from public.order_items as i where i.order_id = extended.order_id),
-    units, extend_counted_hold.held_until - extended.held_until, extended.is_prompted, settings
-  ) then
-    return false;
-  end if;
-  perform private.add_hold_time(extended, extended.held_since - extended.held_until);
-  update private.unpaid_holds as h set held_until = extend_counted_hold.held_until
-  where h.order_id = extended.order_id
-  returning * into extended;
-  perform private.add_hold_time(extended, extended.held_until - extended.held_since);
+  foreach extended in array held loop
+    if not private.is_within_hold_time(
+      networks, extended.product_id,
+      (select i.quantity from public.order_items as i where i.order_id = extended.order_id and i.product_id = extended.product_id),
+      (select p.stock_quantity + private.units_held(p.id) from public.products as p where p.id = extended.product_id),
+      extend_counted_hold.held_until - extended.held_until, extended.is_prompted, settings
+    ) then
+      return false;
+    end if;
+  end loop;
+  foreach extended in array held loop
+    perform private.add_hold_time(extended, extended.held_since - extended.held_until);
+    extended.held_until := extend_counted_hold.held_until;
+    update private.unpaid_holds as h set held_until = extended.held_until
+    where h.order_id = extended.order_id and h.product_id = extended.product_id;
+    perform private.add_hold_time(extended, extended.held_until - extended.held_since);
+  end loop;
   return true;
 end
 $$;
 comment on function private.extend_counted_hold is
-  'Moves the planned end of an order''s hold, if the networks may hold its units for longer. Returns whether they may; true for holds that are not counted.';
+  'Moves the planned end of an order''s hold, if its networks may hold all of its units for longer. Returns whether they may; true for holds that are not counted.';
 
 create function private.end_counted_hold(order_id uuid, is_sold boolean) returns void
 language plpgsql set search_path = '' as $$
@@ -161,13 +164,12 @@ language plpgsql set search_path = '' as $$
 declare
   ended private.unpaid_holds;
 begin
-  delete from private.unpaid_holds as h where h.order_id = end_counted_hold.order_id returning * into ended;
-  if found then
+  for ended in delete from private.unpaid_holds as h where h.order_id = end_counted_hold.order_id returning * loop
     perform private.add_hold_time(
       ended, case when end_counted_hold.is_sold then ended.held_since - ended.held_until else now() - ended.held_until end
     );
-  end if;
+  end loop;
 end
 $$;
 comment on function private.end_counted_hold is
-  'Ends the hold of an order: counts the time that it took. A hold that ended in a sale does not count.';
+  'Ends the hold of an order: counts the time that it took. A hold that ended in a sale does not count. The caller has locked the rows of private.held_units.';

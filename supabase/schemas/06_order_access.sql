@@ -54,7 +54,7 @@ begin
     'order_items', coalesce((
       select jsonb_agg(
         jsonb_build_object('id', i.id, 'name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
-        order by i.created_at, i.id
+        order by i.position
       )
       from public.order_items as i where i.order_id = receipt_of.id
     ), '[]'::jsonb),
@@ -248,7 +248,7 @@ begin
           'name', coalesce(p.name, i.product_name), 'image_url', p.image_url, 'category', p.category,
           'slug', case when p.is_active then p.slug end
         )
-      ) order by i.created_at, i.id)
+      ) order by i.position)
       from public.order_items as i
       left join public.products as p on p.id = i.product_id
       where i.order_id = described.id

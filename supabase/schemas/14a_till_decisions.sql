@@ -102,7 +102,7 @@ begin
     select j.*, count(*) filter (where j.fits_all) over () as fitting from judged as j
   )
   select c.id, c.order_number, c.tracking_number, c.customer_name, c.customer_phone,
-    (select string_agg(i.quantity || ' × ' || i.product_name, ', ' order by i.created_at, i.id)
+    (select string_agg(i.quantity || ' × ' || i.product_name, ', ' order by i.position)
      from public.order_items as i where i.order_id = c.id),
     c.total_amount, c.charge_cents, c.payment_status, c.status, c.created_at, c.lacks_receipt, c.is_named, c.fits_amount,
     c.phone_match, c.shares_name,

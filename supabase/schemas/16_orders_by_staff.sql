@@ -13,7 +13,7 @@ create table public.order_events (
   happened_at timestamptz not null default clock_timestamp(),
   constraint "an actor is known" check (actor in ('staff', 'customer', 'mpesa', 'shop')),
   constraint "a kind of event is known" check (kind in (
-    'order_placed', 'status_changed', 'payment_status_changed', 'units_taken', 'units_returned',
+    'order_placed', 'items_changed', 'status_changed', 'payment_status_changed', 'units_taken', 'units_returned',
     'payment_prompted', 'payment_completed', 'payment_failed', 'payment_in_review', 'payment_unresolved',
     'payment_receipt_known', 'payment_corrected', 'payment_taken_back',
     'delivery_made', 'delivery_assigned', 'delivery_status_changed', 'delivery_taken', 'delivery_ready', 'delivery_unpacked',

@@ -27,7 +27,7 @@ begin
     'total_amount', o.total_amount,
     'items', array(
       select jsonb_build_object('name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
-      from public.order_items as i where i.order_id = o.id order by i.created_at, i.id
+      from public.order_items as i where i.order_id = o.id order by i.position
     ),
     'failure', (select d.failure_reason from public.deliveries as d where d.order_id = o.id),
     'payment', (

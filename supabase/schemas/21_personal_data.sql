@@ -344,7 +344,7 @@ begin
         'reason_to_keep', private.retention_reason(o.id),
         'items', array(
           select jsonb_build_object('product', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
-          from public.order_items as i where i.order_id = o.id order by i.created_at, i.id
+          from public.order_items as i where i.order_id = o.id order by i.position
         ),
         'payments', array(
           select private.describe_payment(p) from public.payments as p where p.order_id = o.id order by p.created_at

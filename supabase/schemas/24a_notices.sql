@@ -231,7 +231,7 @@ language sql stable set search_path = '' as $$
         'items', array(
           select jsonb_build_object('quantity', i.quantity, 'product_name', i.product_name, 'brand', p.brand)
           from public.order_items as i left join public.products as p on p.id = i.product_id
-          where i.order_id = o.id order by i.created_at, i.id
+          where i.order_id = o.id order by i.position
         )
       )
       from public.orders as o where o.id = notice.order_id

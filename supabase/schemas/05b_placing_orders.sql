@@ -1,0 +1,406 @@
+-- Placing an order of up to ten drinks, and changing the drinks of an unpaid one.
+
+create type private.order_line as (product_id uuid, quantity integer, position smallint);
+
+create function private.read_order_lines(product_id uuid, quantity integer, items jsonb) returns private.order_line[]
+language plpgsql immutable set search_path = '' as $$
+declare
+  lines private.order_line[];
+begin
+  if items is null then
+    if quantity is null or quantity < 1 then
+      perform private.refuse(400, 'quantity_invalid', 'The quantity must be at least 1');
+    end if;
+    return array[(product_id, quantity, 1)::private.order_line];
+  elsif product_id is not null or quantity is not null or pg_column_size(items) > 4000 or jsonb_typeof(items) <> 'array' then
+    perform private.refuse(400, 'items_invalid', 'The drinks of an order are one list of product_id and quantity');
+  elsif jsonb_array_length(items) not between 1 and 10 then
+    perform private.refuse(400, 'items_invalid', 'An order has one to ten different drinks');
+  elsif exists (
+    select from jsonb_array_elements(items) as item
+    where jsonb_typeof(item) <> 'object' or coalesce(item ->> 'product_id', '') !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+  ) then
+    perform private.refuse(400, 'items_invalid', 'Each drink of an order has a product_id and a quantity');
+  elsif exists (
+    select from jsonb_array_elements(items) as item
+    where coalesce(item ->> 'quantity', '') !~ '^[1-9][0-9]{0,9}$' or (item ->> 'quantity')::bigint > 2147483647
+  ) then
+    perform private.refuse(400, 'quantity_invalid', 'The quantity must be at least 1');
+  end if;
+  select array_agg((chosen.product_id, chosen.quantity, chosen.position)::private.order_line order by chosen.product_id) into lines
+  from (
+    select (e.item ->> 'product_id')::uuid as product_id, least(sum((e.item ->> 'quantity')::bigint), 2147483647)::integer as quantity,
+      (row_number() over (order by min(e.place)))::smallint as position
+    from jsonb_array_elements(items) with ordinality as e (item, place)
+    group by (e.item ->> 'product_id')::uuid
+  ) as chosen;
+  return lines;
+end
+$$;
+comment on function private.read_order_lines is
+  'The drinks of an order by product_id, in which order they are locked: of one product and quantity, or of items, a list of {product_id, quantity}. The same product twice is one line. Refuses (quantity_invalid, items_invalid) anything else.';
+
+create type private.offered_line as (
+  product_id uuid, quantity integer, position smallint, name text, price integer, stock_quantity integer, units_for_sale integer
+);
+comment on type private.offered_line is 'A line of an order with its product as it is now. name: null if it is not for sale.';
+
+create function private.offer_of(lines private.order_line[]) returns private.offered_line[]
+language plpgsql stable set search_path = '' as $$
+begin
+  return (
+    select array_agg((
+        l.product_id, l.quantity, l.position, p.name, p.price, p.stock_quantity, public.units_for_sale(p)
+      )::private.offered_line order by l.product_id)
+    from unnest(lines) as l
+    -- One step in the primary key for each line: the planner would rather read all products.
+    left join lateral (select * from public.products as p where p.id = l.product_id and p.is_active offset 0) as p on true
+  );
+end
+$$;
+
+create function private.total_of_offer(
+  offer private.offered_line[], settings public.store_settings, expected_total integer
+) returns integer
+language plpgsql stable set search_path = '' as $$
+declare
+  line private.offered_line;
+  total bigint := settings.delivery_fee;
+begin
+  foreach line in array offer loop
+    perform private.refuse_missing_units(
+      case when cardinality(offer) > 1 then coalesce(line.name, 'One of the drinks') end,
+      case when line.name is not null then line.units_for_sale end, line.quantity
+    );
+    total := total + line.price::bigint * line.quantity;
+  end loop;
+  -- M-PESA charges whole shillings.
+  if (total + 99) / 100 * 100 > settings.payment_limit then
+    perform private.refuse_above_payment_limit(settings.payment_limit);
+  elsif total_of_offer.expected_total is distinct from total then
+    perform private.refuse(409, 'total_changed',
+      'The price has changed since you opened this page. Please check the new total', total::text);
+  end if;
+  return total;
+end
+$$;
+comment on function private.total_of_offer is
+  'Price of the units and the delivery fee, in cents. Refuses an order of which a product, the stock or the total is not what its customer saw.';
+
+create function private.may_hold_from_placing(networks text[], offer private.offered_line[], settings public.store_settings) returns boolean
+language plpgsql stable set search_path = '' as $$
+declare
+  line private.offered_line;
+  held bigint;
+  units bigint;
+begin
+  if cardinality(networks) = 0 then
+    return true;
+  end if;
+  foreach line in array offer loop
+    held := private.units_held(line.product_id);
+    units := line.stock_quantity + held;
+    if held + line.quantity > ceil(units * settings.reserved_share_percent / 100.0)
+      or not private.is_within_hold_time(
+        networks, line.product_id, line.quantity, units, make_interval(mins => settings.reservation_minutes), false, settings
+      )
+    then
+      return false;
+    end if;
+  end loop;
+  return true;
+end
+$$;
+comment on function private.may_hold_from_placing is
+  'Whether an order may hold its units from placing: for each of its products all unpaid orders together stay within the share of the unsold units, and within private.is_within_hold_time. Without networks it always may.';
+
+create function private.with_quote(refusal jsonb, offer private.offered_line[], settings public.store_settings) returns jsonb
+language plpgsql stable set search_path = '' as $$
+#variable_conflict use_column
+declare
+  quote jsonb;
+  refused_id uuid;
+begin
+  select jsonb_build_object(
+      'delivery_fee', settings.delivery_fee,
+      'total', sum(line.price::bigint * line.quantity) + settings.delivery_fee,
+      'items', jsonb_agg(
+        jsonb_build_object('product_id', line.product_id, 'price', line.price, 'units_left', line.units_for_sale) order by line.position
+      )
+    ) || case
+      when count(*) = 1 then jsonb_build_object('price', min(line.price), 'units_left', min(line.units_for_sale))
+      else '{}'
+    end,
+    (array_agg(line.product_id order by line.product_id) filter (where line.name is null or line.units_for_sale < line.quantity))[1]
+  into quote, refused_id
+  from unnest(offer) as line;
+  refusal := refusal || jsonb_build_object('quote', quote);
+  return case
+    when refusal ->> 'details' in ('product_unavailable', 'out_of_stock', 'not_enough_stock')
+      then refusal || jsonb_build_object('product_id', refused_id)
+    else refusal
+  end;
+end
+$$;
+comment on function private.with_quote is
+  'A refused order with the current amounts, so that its form can show them: quote has delivery_fee, total and the price and units_left of each item; of an order for one product these two beside them, too. product_id: the product that cannot be had.';
+
+create function private.add_order_items(order_id uuid, offer private.offered_line[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  -- By product, as counters of held units are locked.
+  insert into public.order_items (order_id, product_id, product_name, quantity, unit_price, position)
+  select add_order_items.order_id, line.product_id, line.name, line.quantity, line.price, line.position
+  from unnest(offer) as line;
+end
+$$;
+
+create function public.place_order(
+  idempotency_key uuid,
+  product_id uuid default null,
+  quantity integer default null,
+  customer_name text default null,
+  customer_email text default null,
+  customer_phone text default null,
+  delivery_location text default null,
+  expected_total integer default null,
+  building text default null,
+  unit text default null,
+  delivery_notes text default null,
+  accepts_terms boolean default null,
+  items jsonb default null
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+-- A cached plan made for few orders must not scan many.
+-- The functions it calls inherit this: one with an array as parameter would be planned again at each call.
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  callers text[] := private.caller_networks();
+  -- Counted before the subtransaction of the block below, so that a refusal does not roll it back.
+  is_within_limit boolean := private.count_call_from(callers, 'place_order');
+  customer private.order_details;
+  fingerprint text;
+  earlier private.order_keys;
+  settings public.store_settings;
+  lines private.order_line[];
+  offer private.offered_line[];
+  total integer;
+  refusal jsonb;
+  new_order public.orders;
+  number text;
+  new_id uuid := gen_random_uuid();
+  access_key text;
+  -- Empty for staff and the shop itself, whose unpaid orders are not limited.
+  networks text[] := case
+    when coalesce(auth.role(), '') = 'service_role' or public.is_admin() then '{}'
+    else callers
+  end;
+  holds_units boolean;
+  expires_at timestamptz;
+  refusal_details text;
+  refusal_hint text;
+begin
+  -- A repeated call returns its order even over the limit: its client may have lost the first response. Customers who paid before are
+  -- served even while a stranger uses up the limit of their common network.
+  if not is_within_limit
+    and not exists (select from private.order_keys as k where k.idempotency_key = place_order.idempotency_key)
+    and not private.has_paid(private.normalised_phone(left(place_order.customer_phone, 40)))
+  then
+    perform private.refuse(429, 'too_many_orders', format(
+      'Too many orders from your network. Please try again in %s, or call or WhatsApp us on %s', private.time_left('place_order'), private.contact_numbers()
+    ));
+  elsif place_order.idempotency_key is null then
+    perform private.refuse(400, 'idempotency_key_missing', 'The order has no idempotency key');
+  end if;
+
+  customer := private.read_order_details(
+    place_order.customer_name, place_order.customer_email, place_order.customer_phone, place_order.delivery_location,
+    place_order.building, place_order.unit, place_order.delivery_notes
+  );
+  lines := private.read_order_lines(place_order.product_id, place_order.quantity, place_order.items);
+  fingerprint := encode(sha256(convert_to(
+    jsonb_build_array(place_order.product_id, coalesce(to_jsonb(place_order.quantity), place_order.items), customer.name, customer.email,
+      customer.phone, customer.address, customer.notes, place_order.expected_total)::text, 'UTF8'
+  )), 'hex');
+
+  -- The first request with a key places the order; concurrent ones with the same key wait here.
+  insert into private.order_keys as k (idempotency_key, request_hash, order_id)
+  values (place_order.idempotency_key, fingerprint, new_id)
+  on conflict do nothing
+  returning k.access_key into access_key;
+  if not found then
+    select * into strict earlier from private.order_keys as k where k.idempotency_key = place_order.idempotency_key;
+    if earlier.request_hash <> fingerprint then
+      perform private.refuse(409, 'idempotency_key_reused', 'This idempotency key belongs to another order');
+    end if;
+    select * into new_order from public.orders as o where o.id = earlier.order_id;
+    return private.placed_order(new_order, earlier.access_key);
+  end if;
+
+  select * into strict settings from public.store_settings;
+  if private.are_orders_paused(settings) then
+    perform private.refuse(409, 'orders_paused', format(
+      'Orders are paused %s: %s.', private.end_of_pause(settings.orders_paused_until), settings.orders_pause_reason
+    ));
+  elsif settings.requires_terms_tick and place_order.accepts_terms is not true then
+    perform private.refuse(400, 'terms_not_accepted', 'Please confirm that you are 18 or older and accept our terms and privacy notice');
+  end if;
+  perform private.refuse_too_many_unpaid_orders(networks, customer.phone, settings);
+
+  offer := private.offer_of(lines);
+  total := private.total_of_offer(offer, settings, place_order.expected_total);
+  holds_units := private.may_hold_from_placing(networks, offer, settings);
+  expires_at := now() + make_interval(mins => settings.reservation_minutes);
+  for attempt in 1 .. 10 loop
+    number := coalesce(number, private.draw_tracking_number());
+    insert into public.orders (
+      id, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_notes,
+      delivery_fee, total_amount, reserved_until, expires_at, expiry_limit, terms_accepted_at, accepted_terms
+    ) values (
+      new_id, number, customer.name, customer.email, customer.phone, customer.address, customer.notes,
+      settings.delivery_fee, total, case when holds_units then expires_at end, expires_at,
+      now() + private.longest_reservation(make_interval(mins => settings.reservation_minutes)),
+      case when place_order.accepts_terms then now() end,
+      case when place_order.accepts_terms then (
+        select coalesce(jsonb_object_agg(t.slug, t.updated_at), '{}') || jsonb_build_object('is_ticked', settings.requires_terms_tick)
+        from public.shop_texts as t
+        where t.slug in ('terms', 'privacy')
+      ) end
+    )
+    on conflict (tracking_number) do nothing
+    returning * into new_order;
+    if not found then
+      number := null;
+      continue;
+    end if;
+    -- Orders of one product wait for each other from here to their end, so that the costly part comes before. Another order may have
+    -- changed what is left. Products are locked by id, so that two orders of the same products cannot deadlock.
+    perform from public.products as p
+    where p.id = any (array(select line.product_id from unnest(lines) as line)) order by p.id for no key update;
+    offer := private.offer_of(lines);
+    total := private.total_of_offer(offer, settings, place_order.expected_total);
+    exit when not holds_units;
+    holds_units := private.may_hold_from_placing(networks, offer, settings);
+    exit when holds_units;
+    -- Placed again without a hold, under another id: the key would be deleted with its order. It keeps its number: a
+    -- new one could wait for an order that waits for this product.
+    new_id := gen_random_uuid();
+    update private.order_keys as k set order_id = new_id where k.idempotency_key = place_order.idempotency_key;
+    delete from public.orders as o where o.id = new_order.id;
+    new_order := null;
+  end loop;
+  if new_order.id is null then
+    perform private.refuse(503, 'no_tracking_number', 'No tracking number could be drawn. Please try again');
+  end if;
+
+  perform private.add_order_items(new_order.id, offer);
+  if cardinality(networks) > 0 then
+    insert into private.order_networks (order_id, network, phone)
+    select new_order.id, caller.network, customer.phone
+    from unnest(networks) as caller (network);
+  end if;
+  if holds_units then
+    perform private.hold_units(new_order.id, networks, expires_at, false);
+  end if;
+  return private.placed_order(new_order, access_key);
+exception when sqlstate 'PT000' then
+  get stacked diagnostics refusal_details = pg_exception_detail, refusal_hint = pg_exception_hint;
+  refusal := private.refusal_answer(sqlstate, sqlerrm, refusal_details, refusal_hint);
+  return case when offer is null then refusal else private.with_quote(refusal, offer, settings) end;
+end
+$$;
+comment on function public.place_order is
+  'Places an order of up to ten drinks in one transaction: of product_id and quantity, or of items (private.read_order_lines). Prices and fee come from the database; the order gets a new tracking number, and holds its units (reserved_until) unless unpaid orders hold too many. The same key again returns the same order. A refusal includes the current amounts (private.with_quote).';
+
+create function public.change_order_items(
+  order_id uuid, access_key text, items jsonb, expected_total integer
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  callers text[] := private.caller_networks();
+  -- Counted before the subtransaction of the block below, so that a refusal does not roll it back.
+  is_within_limit boolean := private.count_call_from(callers, 'place_order');
+  lines private.order_line[];
+  changed public.orders;
+  settings public.store_settings;
+  offer private.offered_line[];
+  total integer;
+  networks text[];
+  product_ids uuid[];
+  refusal jsonb;
+  refusal_details text;
+  refusal_hint text;
+begin
+  lines := private.read_order_lines(null, null, change_order_items.items);
+  -- The lock on the order's row serialises this with its payments and its expiry.
+  select o.* into changed from public.orders as o
+  where o.id = change_order_items.order_id
+    and exists (select from private.order_keys as k where k.order_id = o.id and k.access_key = change_order_items.access_key)
+  for no key update of o;
+  if not found then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  elsif not is_within_limit and not private.has_paid(changed.customer_phone) then
+    perform private.refuse(429, 'too_many_orders', format(
+      'Too many orders from your network. Please try again in %s, or call or WhatsApp us on %s', private.time_left('place_order'), private.contact_numbers()
+    ));
+  elsif changed.payment_status <> 'unpaid' then
+    perform private.refuse(409, 'order_already_paid', 'This order is already paid');
+  elsif changed.status = 'cancelled' or changed.expires_at <= now() then
+    perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
+  elsif changed.status <> 'pending' then
+    perform private.refuse(409, 'order_in_work', 'This order is being prepared already. Please place a new one');
+  elsif exists (select from public.payments as p where p.order_id = changed.id and private.is_unsettled_attempt(p.status))
+    or exists (select from public.mpesa_transactions as t where t.order_id = changed.id)
+  then
+    perform private.refuse(409, 'payment_open', 'A payment for this order has begun, so its drinks cannot change. Please place a new order for more');
+  end if;
+  select * into strict settings from public.store_settings;
+  if private.are_orders_paused(settings) then
+    perform private.refuse(409, 'orders_paused', format(
+      'Orders are paused %s: %s.', private.end_of_pause(settings.orders_paused_until), settings.orders_pause_reason
+    ));
+  end if;
+  -- The fee that the customer saw when placing the order.
+  settings.delivery_fee := changed.delivery_fee;
+
+  product_ids := array(
+    select i.product_id from public.order_items as i where i.order_id = changed.id
+    union select line.product_id from unnest(lines) as line
+  );
+  perform from public.products as p where p.id = any (product_ids) order by p.id for no key update;
+  if changed.reserved_until is not null then
+    perform private.return_units(changed.id, 'order_changed');
+    update public.orders as o set reserved_until = null where o.id = changed.id;
+  end if;
+  offer := private.offer_of(lines);
+  total := private.total_of_offer(offer, settings, change_order_items.expected_total);
+  select coalesce(array_agg(k.network), '{}') into networks from private.order_networks as k where k.order_id = changed.id;
+  delete from public.order_items as i where i.order_id = changed.id;
+  perform private.add_order_items(changed.id, offer);
+  perform private.record_order_event(
+    changed.id, 'items_changed', 'customer', jsonb_build_object('from_cents', changed.total_amount, 'to_cents', total)
+  );
+  update public.orders as o
+  set total_amount = total, updated_at = now(),
+      reserved_until = case when private.may_hold_from_placing(networks, offer, settings) then changed.expires_at end
+  where o.id = changed.id
+  returning * into changed;
+  if changed.reserved_until is not null then
+    perform private.hold_units(changed.id, networks, changed.reserved_until, false);
+  end if;
+  return private.placed_order(changed, change_order_items.access_key);
+exception when sqlstate 'PT000' then
+  get stacked diagnostics refusal_details = pg_exception_detail, refusal_hint = pg_exception_hint;
+  refusal := private.refusal_answer(sqlstate, sqlerrm, refusal_details, refusal_hint);
+  return case when offer is null then refusal else private.with_quote(refusal, offer, settings) end;
+end
+$$;
+comment on function public.change_order_items is
+  'Replaces the drinks of an order that waits for its payment, in one transaction: prices from the database, the fee as it was agreed, the units held as by a new order. Proof: the order''s access key. Refuses once a payment has begun. Answers and refuses as place_order does.';
+
+-- Execution rights
+grant execute on function public.place_order, public.change_order_items to anon, authenticated, service_role;
