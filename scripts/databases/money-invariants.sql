@@ -35,6 +35,13 @@ from (
 ) as s
 where s.to_units <> s.next_units;
 
+-- an order costs what its items and its delivery cost
+select o.id::text as subject, format('%s instead of %s', o.total_amount, sum(i.unit_price::bigint * i.quantity) + o.delivery_fee) as found
+from public.orders as o
+join public.order_items as i on i.order_id = o.id
+group by o.id
+having sum(i.unit_price::bigint * i.quantity) + o.delivery_fee <> o.total_amount;
+
 -- stock is never negative
 select p.id::text as subject, p.stock_quantity::text as found from public.products as p where p.stock_quantity < 0;
 

@@ -380,12 +380,12 @@ create function private.refuse_missing_units(product_name text, units integer, q
 language plpgsql set search_path = '' as $$
 begin
   if units is null then
-    perform private.refuse(404, 'product_unavailable', coalesce(product_name, 'This product') || ' is not available');
+    perform private.refuse(404, 'product_unavailable', format('%s is not available', coalesce(product_name, 'This product')));
   elsif units = 0 then
-    perform private.refuse(409, 'out_of_stock', coalesce(product_name, 'This product') || ' is out of stock');
+    perform private.refuse(409, 'out_of_stock', format('%s is out of stock', coalesce(product_name, 'This product')));
   elsif units < quantity then
     perform private.refuse(
-      409, 'not_enough_stock', format('Only %s left in stock', units) || coalesce(' of ' || product_name, ''), units::text
+      409, 'not_enough_stock', format('Only %s left in stock%s', units, coalesce(' of ' || product_name, '')), units::text
     );
   end if;
 end

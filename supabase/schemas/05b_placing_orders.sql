@@ -353,10 +353,11 @@ begin
     perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
   elsif changed.status <> 'pending' then
     perform private.refuse(409, 'order_in_work', 'This order is being prepared already. Please place a new one');
-  elsif exists (select from public.payments as p where p.order_id = changed.id and private.is_unsettled_attempt(p.status))
+  -- Also one that failed: its money can still come, in the amount of the drinks of then.
+  elsif exists (select from public.payments as p where p.order_id = changed.id)
     or exists (select from public.mpesa_transactions as t where t.order_id = changed.id)
   then
-    perform private.refuse(409, 'payment_open', 'A payment for this order has begun, so its drinks cannot change. Please place a new order for more');
+    perform private.refuse(409, 'payment_begun', 'A payment for this order has begun, so its drinks cannot change. Please place a new order for more');
   end if;
   select * into strict settings from public.store_settings;
   if private.are_orders_paused(settings) then

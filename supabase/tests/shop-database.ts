@@ -170,13 +170,18 @@ export function initialStock(database: Database): Map<string, number> {
 }
 
 /** A new product for a test, so that no other test changes its stock. Default price: 95,000 cents. */
-export async function makeProduct(database: Database, stock: number, price = 95_000): Promise<string> {
+export async function makeProduct(
+  database: Database,
+  stock: number,
+  price = 95_000,
+  name = 'Test drink',
+): Promise<string> {
   const id = randomUUID();
   initialStock(database).set(id, stock);
   await database.query(
     `insert into public.products (id, name, slug, price, category, brand, stock_quantity)
-     values ($1, 'Test drink', $4, $2, 'Mango', 'Test', $3)`,
-    [id, price, stock, `test-${id}`],
+     values ($1, $5, $4, $2, 'Mango', 'Test', $3)`,
+    [id, price, stock, `test-${id}`, name],
   );
   return id;
 }

@@ -499,6 +499,7 @@ const procedures: Record<string, Person[]> = {
   shop_page: all,
   correct_search: all,
   place_order: all,
+  change_order_items: all,
   track_order: all,
   orders_by_access_key: all,
   order_receipt: all,

@@ -252,7 +252,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(rows[0]?.answer.quote).toEqual(
         details === 'name_invalid'
           ? undefined
-          : { price: 95_000, delivery_fee: 100, total: 95_000 * quantity + 100, units_left: 5 },
+          : {
+              price: 95_000,
+              delivery_fee: 100,
+              total: 95_000 * quantity + 100,
+              units_left: 5,
+              items: [{ product_id: product, price: 95_000, units_left: 5 }],
+            },
       );
     },
   );

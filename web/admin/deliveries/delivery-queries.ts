@@ -29,6 +29,8 @@ const parametersOf = ({ search, status, rider, due, from_day, until_day }: Deliv
 const listed =
   '*, order:orders(id, order_number, customer_name, customer_phone, shipping_address, city, delivery_notes, total_amount, status, payment_status, anonymised_at, order_items(quantity, product_name, product:products(brand)))';
 
+const ofItems = { referencedTable: 'order.order_items' };
+
 /** @param sort newest first if empty */
 export function readDeliveries(tables: Staff['tables'], filters: DeliveryFilters, sort = '') {
   return (({ after, limit, signal }) => {
@@ -40,7 +42,8 @@ export function readDeliveries(tables: Staff['tables'], filters: DeliveryFilters
         before_id: after?.id ?? null,
         page_size: limit,
       })
-      .select(listed);
+      .select(listed)
+      .order('position', ofItems);
     return inOrder(rows, sort).abortSignal(signal);
   }) satisfies ReadPage<{ id: string; created_at: string }>;
 }
@@ -55,7 +58,13 @@ export function useWorkQueue() {
     queryKey: ['deliveries', 'queue'],
     queryFn: async ({ signal }): Promise<ListedDelivery[]> =>
       dataOf(
-        await tables.rpc('work_queue').select(listed).order('created_at').order('id').abortSignal(signal),
+        await tables
+          .rpc('work_queue')
+          .select(listed)
+          .order('position', ofItems)
+          .order('created_at')
+          .order('id')
+          .abortSignal(signal),
       ),
   });
 }
@@ -85,7 +94,7 @@ export async function readDelivery(
   signal?: AbortSignal,
 ): Promise<ListedDelivery | null> {
   if (!isUuid(id)) return null;
-  const query = tables.from('deliveries').select(listed).eq('id', id);
+  const query = tables.from('deliveries').select(listed).order('position', ofItems).eq('id', id);
   const answer = await (signal ? query.abortSignal(signal) : query).maybeSingle();
   return rowOrNull(answer);
 }

@@ -72,7 +72,8 @@ export function readOrders(tables: Staff['tables'], filters: OrderFilters, sort 
     const rows = searchOrders(tables, filters, page, sort)
       .select(listedColumns)
       // Only the columns that decide whether an order needs review.
-      .eq('payments.status', 'review');
+      .eq('payments.status', 'review')
+      .order('position', { referencedTable: 'order_items' });
     return inOrder(rows, sort).abortSignal(page.signal);
   }) satisfies ReadPage<{ id: string; created_at: string }>;
 }
@@ -85,6 +86,7 @@ export function readOrdersToExport(tables: Staff['tables'], filters: OrderFilter
   return ((page) =>
     searchOrders(tables, filters, page)
       .select(exported)
+      .order('position', { referencedTable: 'order_items' })
       .order('created_at', { ascending: false })
       .order('id', { ascending: false })
       .abortSignal(page.signal)) satisfies ReadPage<{ id: string; created_at: string }>;
@@ -99,7 +101,13 @@ export function useOrders(filters: OrderFilters, sort: string) {
 
 /** Chosen orders with all columns of the export, in their order. */
 export const readChosenOrders = async (tables: Staff['tables'], ids: readonly string[]) => {
-  const rows = dataOf(await tables.from('orders').select(exported).in('id', ids));
+  const rows = dataOf(
+    await tables
+      .from('orders')
+      .select(exported)
+      .in('id', ids)
+      .order('position', { referencedTable: 'order_items' }),
+  );
   return ids.flatMap((id) => rows.find((row) => row.id === id) ?? []);
 };
 
@@ -167,10 +175,10 @@ export async function readWholeOrder(staff: Staff, idOrNumber: string, signal: A
     tables
       .from('orders')
       .select(
-        '*, order_items(id, product_name, quantity, unit_price, created_at, product:products(slug, image_url, brand)), payments(*, refunds(*), change_notes(*)), parts:mpesa_transactions(receipt, received_cents, transacted_at, payment_id, resolution), delivery:deliveries(*)',
+        '*, order_items(id, product_name, quantity, unit_price, product:products(slug, image_url, brand)), payments(*, refunds(*), change_notes(*)), parts:mpesa_transactions(receipt, received_cents, transacted_at, payment_id, resolution), delivery:deliveries(*)',
       )
       .eq('id', id)
-      .order('created_at', { referencedTable: 'order_items' })
+      .order('position', { referencedTable: 'order_items' })
       .order('created_at', { referencedTable: 'payments', ascending: false })
       .abortSignal(signal)
       .maybeSingle(),

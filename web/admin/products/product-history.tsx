@@ -51,6 +51,7 @@ const causes: Record<StockChangeCause, string> = {
   edited: 'Edited',
   ordered: 'Ordered',
   reservation_ended: 'Reservation ended',
+  order_changed: 'Order changed by its customer',
   cancelled: 'Order cancelled',
   refunded: 'Order refunded',
   under_review: 'Payment under review',

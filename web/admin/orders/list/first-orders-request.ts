@@ -16,6 +16,7 @@ export function firstOrdersRequest(): { path: string; body: string } {
   const query = new URLSearchParams({
     select: listedColumns.replaceAll(' ', ''),
     'payments.status': 'eq.review',
+    'order_items.order': 'position.asc',
     order: 'created_at.desc,id.desc',
   });
   return {

@@ -11,6 +11,12 @@ test.each<[kind: OrderEventKind, details: Json, what: string, more: string | und
     'Order placed',
     'KES 951 · Holds no units before its M-PESA prompt',
   ],
+  [
+    'items_changed',
+    { from_cents: 95_050, to_cents: 125_100 },
+    'The customer changed the drinks',
+    'KES 951 → KES 1,251',
+  ],
   ['status_changed', { from: 'pending', to: 'shipped' }, 'Status set to Shipped', 'From Pending'],
   [
     'status_changed',

@@ -28,6 +28,8 @@ interface Details {
   to?: StaffStatus;
   reason?: string;
   total_amount?: number;
+  from_cents?: number;
+  to_cents?: number;
   holds_no_units?: boolean;
   charge_cents?: number;
   refund_cents?: number;
@@ -80,6 +82,16 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
         more: between(
           facts.total_amount !== undefined && formatKes(chargeCents(facts.total_amount)),
           facts.holds_no_units && 'Holds no units before its M-PESA prompt',
+        ),
+      };
+    case 'items_changed':
+      return {
+        what: 'The customer changed the drinks',
+        tone: 'plain',
+        more: between(
+          facts.from_cents !== undefined &&
+            facts.to_cents !== undefined &&
+            `${formatKes(chargeCents(facts.from_cents))} → ${formatKes(chargeCents(facts.to_cents))}`,
         ),
       };
     case 'status_changed': {

@@ -37,12 +37,12 @@ create or replace function private.refuse_missing_units(product_name text, units
 language plpgsql set search_path = '' as $$
 begin
   if units is null then
-    perform private.refuse(404, 'product_unavailable', coalesce(product_name, 'This product') || ' is not available');
+    perform private.refuse(404, 'product_unavailable', format('%s is not available', coalesce(product_name, 'This product')));
   elsif units = 0 then
-    perform private.refuse(409, 'out_of_stock', coalesce(product_name, 'This product') || ' is out of stock');
+    perform private.refuse(409, 'out_of_stock', format('%s is out of stock', coalesce(product_name, 'This product')));
   elsif units < quantity then
     perform private.refuse(
-      409, 'not_enough_stock', format('Only %s left in stock', units) || coalesce(' of ' || product_name, ''), units::text
+      409, 'not_enough_stock', format('Only %s left in stock%s', units, coalesce(' of ' || product_name, '')), units::text
     );
   end if;
 end
@@ -568,10 +568,11 @@ begin
     perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
   elsif changed.status <> 'pending' then
     perform private.refuse(409, 'order_in_work', 'This order is being prepared already. Please place a new one');
-  elsif exists (select from public.payments as p where p.order_id = changed.id and private.is_unsettled_attempt(p.status))
+  -- Also one that failed: its money can still come, in the amount of the drinks of then.
+  elsif exists (select from public.payments as p where p.order_id = changed.id)
     or exists (select from public.mpesa_transactions as t where t.order_id = changed.id)
   then
-    perform private.refuse(409, 'payment_open', 'A payment for this order has begun, so its drinks cannot change. Please place a new order for more');
+    perform private.refuse(409, 'payment_begun', 'A payment for this order has begun, so its drinks cannot change. Please place a new order for more');
   end if;
   select * into strict settings from public.store_settings;
   if private.are_orders_paused(settings) then
