@@ -300,9 +300,9 @@ begin
     when not private.is_refund_on_the_way(refund.status) then 'superseded'
     when decide_reversal.result = 'already_reversed' then 'already_reversed'
     when decide_reversal.result = 'not_reversed' and (
-      -- M-PESA may not have processed the request yet, or has accepted it, or has reported the payment as reversed already.
+      -- M-PESA may not have processed the request yet, or has accepted it, or has reported a reversal of the payment before, in whatever amount.
       refund.sent_at > now() - interval '10 minutes' or refund.originator_conversation_id is not null
-      or refund.result_code is not distinct from 'R000001'
+      or exists (select from public.payment_messages as m where m.refund_id = refund.id and m.outcome in ('already_reversed', 'wrong_amount'))
     ) then 'pending'
     else 'failed'
   end;

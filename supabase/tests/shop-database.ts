@@ -200,6 +200,12 @@ export function orderForm(productId: string, quantity = 1): Record<string, unkno
   };
 }
 
+/** The data of a valid order form for several drinks. */
+export function itemsForm(items: unknown, expected_total: number): Record<string, unknown> {
+  const { product_id, quantity, ...form } = orderForm('');
+  return { ...form, items: JSON.stringify(items), expected_total };
+}
+
 export async function stockOf(database: Database, productId: string): Promise<number> {
   const { rows } = await database.query<{ stock_quantity: number }>(
     'select stock_quantity from public.products where id = $1',

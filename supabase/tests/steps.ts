@@ -8,6 +8,7 @@ import {
   type Caller,
   call,
   claimsOf,
+  itemsForm,
   openShopDatabase,
   orderForm,
   type PlacedOrder,
@@ -142,6 +143,29 @@ export function shopSteps(database: Database) {
       ...form
     }: { quantity?: number; by?: Caller; address?: string | undefined } & Arguments = {},
   ) => callAs<PlacedOrder>(by, 'place_order', { ...orderForm(product, quantity), ...form }, address);
+
+  /**
+   * Places an order of several drinks. Further options are fields of the form.
+   * @param items as the caller sends them, valid or not
+   * @param options.address IP address of the request. Default: none, an order of the shop itself
+   */
+  const placeItems = (
+    items: unknown,
+    expected_total: number,
+    { address, ...form }: { address?: string | undefined } & Arguments = {},
+  ) => asVisitor<PlacedOrder>('place_order', { ...itemsForm(items, expected_total), ...form }, address);
+  /** The customer replaces the drinks of an order. */
+  const changeItems = (
+    { id, access_key }: Pick<PlacedOrder, 'id' | 'access_key'>,
+    items: readonly { product_id: string; quantity: number }[],
+    expected_total: number,
+    address?: string,
+  ) =>
+    asVisitor<PlacedOrder>(
+      'change_order_items',
+      { order_id: id, access_key, items: JSON.stringify(items), expected_total },
+      address,
+    );
 
   /**
    * What the storefront shows of an order. Without proof it is masked.
@@ -387,6 +411,8 @@ export function shopSteps(database: Database) {
     readColumn,
     readValue,
     place,
+    placeItems,
+    changeItems,
     track,
     trackAsCustomer,
     endPaymentTime,

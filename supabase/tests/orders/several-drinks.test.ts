@@ -5,8 +5,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { expectBalancedBooks } from '../payments/balanced-books.ts';
 import {
   expectRefusal,
+  itemsForm,
   makeProduct,
-  orderForm,
   type PlacedOrder,
   people,
   stockOf,
@@ -27,13 +27,14 @@ interface Refusal {
 describe.each(testDatabases())('on %s', (kind) => {
   const {
     database,
-    asVisitor,
     asStaff,
     readRow,
     readRows,
     readColumn,
     readValue,
     place,
+    placeItems,
+    changeItems,
     track,
     trackAsCustomer,
     begin,
@@ -59,23 +60,6 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   const of = (product_id: string, quantity = 1): Item => ({ product_id, quantity });
-  const form = (items: unknown, expected_total: number, change: Record<string, unknown> = {}) => {
-    const { product_id, quantity, ...rest } = orderForm(mango);
-    return { ...rest, items: JSON.stringify(items), expected_total, ...change };
-  };
-  const placeItems = (items: unknown, total: number, change?: Record<string, unknown>, address?: string) =>
-    asVisitor<PlacedOrder>('place_order', form(items, total, change), address);
-  const changeItems = (
-    { id, access_key }: Pick<PlacedOrder, 'id' | 'access_key'>,
-    items: unknown,
-    expected_total: number,
-    address?: string,
-  ) =>
-    asVisitor<PlacedOrder>(
-      'change_order_items',
-      { order_id: id, access_key, items: JSON.stringify(items), expected_total },
-      address,
-    );
   /** The whole answer of a refused call. */
   const refusalOf = async (procedure: string, given: Record<string, unknown>) => {
     const { rows } = await asRole(database, people.visitor, (session) =>
@@ -200,14 +184,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     ])('names the drink %s, and changes nothing', async (_, prepare, details, message) => {
       const items = await prepare();
       const orders = await readValue<number>('select count(*)::integer from public.orders');
-      const refusal = await refusalOf('place_order', form(items, 80_100));
+      const refusal = await refusalOf('place_order', itemsForm(items, 80_100));
       expect(refusal).toMatchObject({ details, message, product_id: lime });
       expect(await stocks()).toEqual([10, 10, 10]);
       expect(await readValue('select count(*)::integer from public.orders')).toBe(orders);
     });
 
     test('answers a changed total with the figures of each drink', async () => {
-      const refusal = await refusalOf('place_order', form([of(mango), of(cola, 2)], 1));
+      const refusal = await refusalOf('place_order', itemsForm([of(mango), of(cola, 2)], 1));
       expect(refusal).toMatchObject({ details: 'total_changed' });
       expect(refusal?.product_id).toBeUndefined();
       expect(refusal?.quote).toEqual({
@@ -249,7 +233,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
 
     test('counts the hold of each drink, and ends all of them with the payment', async () => {
-      const order = await placeItems([of(mango), of(lime)], 80_100, {}, address);
+      const order = await placeItems([of(mango), of(lime)], 80_100, { address });
       expect(await holdsOf(order)).toEqual(
         [mango, lime].sort().map((product_id) => ({ product_id, is_prompted: false })),
       );
@@ -260,7 +244,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('holds none of the drinks where one of them may not be held, and all of them from the prompt on', async () => {
       // Five of ten units is the share of unpaid orders.
-      const order = await placeItems([of(mango), of(lime, 6)], 230_100, {}, address);
+      const order = await placeItems([of(mango), of(lime, 6)], 230_100, { address });
       expect(order.reserved_until).toBeNull();
       expect(await holdsOf(order)).toEqual([]);
       expect(await stocks()).toEqual([10, 10, 10]);
@@ -272,7 +256,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('refuses the prompt of an order of which a drink was sold in the meantime, by its name', async () => {
-      const order = await placeItems([of(mango), of(lime, 6)], 230_100, {}, address);
+      const order = await placeItems([of(mango), of(lime, 6)], 230_100, { address });
       await database.query('update public.products set stock_quantity = 5 where id = $1', [lime]);
       const refusal = await expectRefusal(begin(order), 409, 'not_enough_stock');
       expect(refusal.message).toBe('Only 5 left in stock of Lime');
@@ -281,14 +265,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('an order that is not paid in time returns the units of all drinks', async () => {
-      const order = await placeItems(three(), totalOfThree, {}, address);
+      const order = await placeItems(three(), totalOfThree, { address });
       expect(await expire(order)).toBe(1);
       expect(await stocks()).toEqual([10, 10, 10]);
       expect(await holdsOf(order)).toEqual([]);
     });
 
     test('a prompt shortly before the end extends the hold of all drinks', async () => {
-      const order = await placeItems([of(mango), of(lime)], 80_100, {}, address);
+      const order = await placeItems([of(mango), of(lime)], 80_100, { address });
       await database.query(
         `update public.orders set expires_at = now() + interval '1 minute', reserved_until = now() + interval '1 minute' where id = $1`,
         [order.id],
@@ -363,7 +347,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('counts the new hold from then on', async () => {
-      const order = await placeItems([of(mango)], 50_100, {}, '192.0.2.78');
+      const order = await placeItems([of(mango)], 50_100, { address: '192.0.2.78' });
       await changeItems(order, [of(lime), of(cola)], 50_100, '192.0.2.78');
       expect(
         await readRows(

@@ -40,8 +40,8 @@ interface ModelRefund {
   tries: number;
   /** M-PESA has accepted the request. */
   isAccepted: boolean;
-  /** M-PESA answered that the payment was already reversed. */
-  wasAlreadyReversed: boolean;
+  /** M-PESA answered that the payment was already reversed, or reported a reversal of another amount. */
+  wasReportedReversed: boolean;
   /** The receipt of the reversal is recorded. */
   isReceiptKnown: boolean;
   wasSentTwice: boolean;
@@ -50,11 +50,12 @@ type StaffMember = 'one' | 'other';
 interface ModelOrder {
   id: string;
   trackingNumber: string;
-  product: ModelProduct;
-  quantity: number;
+  accessKey: string;
+  /** One per product, in order of their ids, as the database checks them. */
+  lines: ModelLine[];
   status: string;
   money: 'unpaid' | 'paid' | 'needs_review' | 'refunded';
-  /** Networks of the visitor who placed it; the shop's own orders have none. */
+  /** Networks of the visitor who placed it; orders of the shop itself, and those that staff have begun to prepare, have none. */
   networks: string[];
   /** It reserves units while it is unpaid. */
   isReserved: boolean;
@@ -74,6 +75,10 @@ interface ModelProduct {
   id: string;
   stock: number;
 }
+interface ModelLine {
+  product: ModelProduct;
+  quantity: number;
+}
 interface Model {
   products: ModelProduct[];
   orders: ModelOrder[];
@@ -91,7 +96,9 @@ function nextReceipt(): string {
   receiptCount += 1;
   return `UKL${receiptCount.toString(36).toUpperCase().padStart(7, '0')}`;
 }
-const chargeOf = (order: ModelOrder) => order.quantity * PRICE + FEE;
+const chargeOfLines = (lines: readonly ModelLine[]) =>
+  lines.reduce((sum, { quantity }) => sum + quantity * PRICE, FEE);
+const chargeOf = ({ lines }: ModelOrder) => chargeOfLines(lines);
 const REFUND_LIMIT = 100_000;
 /** Whether M-PESA may be processing the refund. */
 const isAtMpesa = ({ status }: ModelRefund) => ['sending', 'sent', 'unknown'].includes(status);
@@ -113,26 +120,40 @@ const hasLeftShop = (order: ModelOrder) => !['pending', 'processing'].includes(o
 /** Units of a product that unpaid orders reserve. */
 const heldUnits = ({ orders }: Model, product: ModelProduct) =>
   orders
-    .filter((order) => order.product === product && order.isReserved && order.money === 'unpaid')
+    .filter((order) => order.isReserved && order.money === 'unpaid')
     .filter(({ status }) => status === 'pending' || status === 'cancelled')
+    .flatMap(({ lines }) => lines)
+    .filter((line) => line.product === product)
     .reduce((sum, { quantity }) => sum + quantity, 0);
 
-/** Whether a new order may reserve its units immediately. Time limits of networks may forbid it (unpaid-orders.test.ts). */
-function mayHoldFromPlacing(model: Model, networks: string[], product: ModelProduct, quantity: number) {
-  const held = heldUnits(model, product);
-  return networks.length === 0 || held + quantity <= Math.ceil((product.stock + held) / 2);
+/** The error code for the first line that the stock does not suffice for, or null. */
+function missingUnits(lines: readonly ModelLine[]): string | null {
+  const missing = lines.find(({ product, quantity }) => product.stock < quantity);
+  if (!missing) return null;
+  return missing.product.stock === 0 ? 'out_of_stock' : 'not_enough_stock';
 }
+function takeUnits({ lines }: ModelOrder): void {
+  for (const { product, quantity } of lines) product.stock -= quantity;
+}
+function returnUnits({ lines }: ModelOrder): void {
+  for (const { product, quantity } of lines) product.stock += quantity;
+}
+
+/** Whether a new order may reserve its units immediately. Time limits of networks may forbid it (unpaid-orders.test.ts). */
+const mayHoldFromPlacing = (model: Model, networks: string[], lines: readonly ModelLine[]) =>
+  networks.length === 0 ||
+  lines.every(({ product, quantity }) => {
+    const held = heldUnits(model, product);
+    return held + quantity <= Math.ceil((product.stock + held) / 2);
+  });
 
 /** Checks stock and time before a prompt. Returns the error code, or null if the prompt is sent. */
 function prepareForPrompt(order: ModelOrder): string | null {
   if (order.status !== 'pending') return null;
   if (order.isOver && order.isExtended) return 'order_cancelled';
   if (order.isOver && order.isLimitOver) return 'order_cancelled';
-  const { product, quantity } = order;
-  if (!order.isReserved) {
-    if (product.stock === 0) return 'out_of_stock';
-    if (product.stock < quantity) return 'not_enough_stock';
-  }
+  const missing = order.isReserved ? null : missingUnits(order.lines);
+  if (missing !== null) return missing;
   if (order.isOver) {
     order.isExtended = true;
     order.isOver = false;
@@ -152,7 +173,7 @@ async function reserveForPrompt(order: ModelOrder, { readValue }: Real): Promise
     expect(order.networks).not.toEqual([]);
     return;
   }
-  order.product.stock -= order.quantity;
+  takeUnits(order);
   order.isReserved = true;
   order.isHoldOver = false;
 }
@@ -167,11 +188,11 @@ function recordPayment(order: ModelOrder, payment: ModelPayment): void {
 function sell(order: ModelOrder): void {
   const before = order.status;
   if (!order.isReserved) {
-    if (order.product.stock < order.quantity) {
+    if (missingUnits(order.lines) !== null) {
       order.money = 'needs_review';
       return;
     }
-    order.product.stock -= order.quantity;
+    takeUnits(order);
   }
   order.money = 'paid';
   order.isReserved = false;
@@ -207,7 +228,7 @@ function expire(order: ModelOrder): void {
   const isPrompted = order.payments.some(isOpen) && !order.isLimitOver;
   const isOver = !isPrompted && (isPending ? order.isOver : order.isReserved);
   if (isOver || order.isHoldOver) {
-    if (order.isReserved) order.product.stock += order.quantity;
+    if (order.isReserved) returnUnits(order);
     order.isReserved = false;
   }
   if (isOver) order.status = 'cancelled';
@@ -220,7 +241,7 @@ function completeRefund(order: ModelOrder, payment: ModelPayment, refund: ModelR
   if (!isFirst || payment.needsRefund || !['paid', 'needs_review'].includes(order.money)) return;
   // The order was reopened after M-PESA had reported a failure, and the reversal succeeded late.
   if (order.money === 'paid' && !hasLeftShop(order)) {
-    order.product.stock += order.quantity;
+    returnUnits(order);
     order.isReturned = true;
     order.status = 'cancelled';
   }
@@ -282,7 +303,7 @@ function applyStatus(order: ModelOrder, status: string, isConsented = false): st
   const isSold = order.money === 'paid' || order.money === 'refunded';
   if (status === 'cancelled' && order.status !== 'cancelled') {
     if (isSold && !order.isReturned && !hasLeftShop(order)) {
-      order.product.stock += order.quantity;
+      returnUnits(order);
       order.isReturned = true;
     }
   } else if (status !== 'cancelled') {
@@ -290,8 +311,8 @@ function applyStatus(order: ModelOrder, status: string, isConsented = false): st
       ? order.status === 'cancelled' && order.isReturned
       : order.money === 'unpaid' && !order.isReserved;
     if (takesUnits) {
-      if (order.product.stock < order.quantity) return 'units_sold';
-      order.product.stock -= order.quantity;
+      if (missingUnits(order.lines) !== null) return 'units_sold';
+      takeUnits(order);
       if (isSold) order.isReturned = false;
       else {
         order.isReserved = true;
@@ -304,6 +325,8 @@ function applyStatus(order: ModelOrder, status: string, isConsented = false): st
   }
   const before = order.status;
   order.status = status;
+  // An order that staff have begun to prepare is not limited any more.
+  if (!['pending', 'cancelled'].includes(status)) order.networks = [];
   updateDelivery(order, before);
   return null;
 }
@@ -398,28 +421,50 @@ async function refusalOf(attempt: Promise<unknown>): Promise<string | null> {
 
 // Actions of people and M-PESA ----------------------------------------------------------------------------------------------
 
+/** Drinks that a customer chooses: the number of a product, and units of it. */
+type Choice = readonly (readonly [productNumber: number, quantity: number])[];
+
+/** The chosen drinks as the shop keeps them: the same product once. */
+function linesOf({ products }: Readonly<Model>, choice: Choice): ModelLine[] {
+  const lines = new Map<ModelProduct, number>();
+  for (const [number, quantity] of choice) {
+    const product = products[number % products.length] as ModelProduct;
+    lines.set(product, (lines.get(product) ?? 0) + quantity);
+  }
+  return [...lines]
+    .map(([product, quantity]) => ({ product, quantity }))
+    .sort((one, other) => (one.product.id < other.product.id ? -1 : 1));
+}
+const itemsOf = (lines: readonly ModelLine[]) =>
+  lines.map(({ product, quantity }) => ({ product_id: product.id, quantity }));
+const describeChoice = (choice: Choice) =>
+  choice.map(([product, quantity]) => `${quantity} of product ${product}`).join(' and ');
+
 /** @param host last part of the visitor's IP address in the run's network; null for an order of the shop itself */
-function placeOrder(productNumber: number, quantity: number, host: number | null = null): Command {
+function placeOrder(choice: Choice, host: number | null = null): Command {
   return {
     check: () => true,
     async run(model, real) {
-      const product = model.products[productNumber % model.products.length] as ModelProduct;
+      const lines = linesOf(model, choice);
       const address = host === null ? undefined : `${model.network}${host}`;
       const networks = address === undefined ? [] : [address, `${model.network}0/24`];
-      const attempt = real.place(product.id, { quantity, address, customer_phone: newPhone() });
-      if (product.stock < quantity) {
-        expect(await refusalOf(attempt)).toMatch(/out_of_stock|not_enough_stock/);
+      const attempt = real.placeItems(itemsOf(lines), chargeOfLines(lines), {
+        address,
+        customer_phone: newPhone(),
+      });
+      const missing = missingUnits(lines);
+      if (missing !== null) {
+        expect(await refusalOf(attempt)).toBe(missing);
       } else {
-        const { id, tracking_number: trackingNumber, reserved_until } = await attempt;
+        const { id, tracking_number: trackingNumber, access_key: accessKey, reserved_until } = await attempt;
         const isReserved = reserved_until !== null;
-        const mayReserve = mayHoldFromPlacing(model, networks, product, quantity);
+        const mayReserve = mayHoldFromPlacing(model, networks, lines);
         expect(isReserved).toBe(networks.length === 0 || (mayReserve && isReserved));
-        if (isReserved) product.stock -= quantity;
-        model.orders.push({
+        const order: ModelOrder = {
           id,
           trackingNumber,
-          product,
-          quantity,
+          accessKey,
+          lines,
           status: 'pending',
           money: 'unpaid',
           networks,
@@ -431,12 +476,13 @@ function placeOrder(productNumber: number, quantity: number, host: number | null
           isReturned: false,
           delivery: null,
           payments: [],
-        });
+        };
+        if (isReserved) takeUnits(order);
+        model.orders.push(order);
       }
       await expectSame(model, real);
     },
-    toString: () =>
-      `place an order of ${quantity} of product ${productNumber} from ${host ?? 'the shop itself'}`,
+    toString: () => `place an order of ${describeChoice(choice)} from ${host ?? 'the shop itself'}`,
   };
 }
 
@@ -476,6 +522,38 @@ function paymentCommand(
     (order) => chosen(order) !== undefined,
   );
 }
+
+const changeDrinks = (number: number, choice: Choice) =>
+  orderCommand(`change the drinks to ${describeChoice(choice)}`, number, async (order, real, model) => {
+    const lines = linesOf(model, choice);
+    const attempt = real.changeItems(
+      { id: order.id, access_key: order.accessKey },
+      itemsOf(lines),
+      chargeOfLines(lines),
+    );
+    if (order.money !== 'unpaid') return expect(await refusalOf(attempt)).toBe('order_already_paid');
+    if (order.status === 'cancelled' || order.isOver)
+      return expect(await refusalOf(attempt)).toBe('order_cancelled');
+    if (order.status !== 'pending') return expect(await refusalOf(attempt)).toBe('order_in_work');
+    if (order.payments.length > 0) return expect(await refusalOf(attempt)).toBe('payment_begun');
+    const wasReserved = order.isReserved;
+    if (wasReserved) returnUnits(order);
+    order.isReserved = false;
+    const missing = missingUnits(lines);
+    if (missing !== null) {
+      expect(await refusalOf(attempt)).toBe(missing);
+      if (wasReserved) takeUnits(order);
+      order.isReserved = wasReserved;
+      return;
+    }
+    const { reserved_until } = await attempt;
+    const mayReserve = mayHoldFromPlacing(model, order.networks, lines);
+    order.isReserved = reserved_until !== null;
+    expect(order.isReserved).toBe(order.networks.length === 0 || (mayReserve && order.isReserved));
+    order.isHoldOver = false;
+    order.lines = lines;
+    if (order.isReserved) takeUnits(order);
+  });
 
 const beginPayment = (number: number) =>
   orderCommand(
@@ -673,7 +751,7 @@ const resolveByDelivering = (number: number) =>
       asStaff('resolve_paid_order', { order_id: order.id, resolution: 'deliver' }),
     );
     if (order.money !== 'needs_review') return expect(refusal).toBe('nothing_to_resolve');
-    if (order.product.stock < order.quantity) return expect(refusal).toBe('units_sold');
+    if (missingUnits(order.lines) !== null) return expect(refusal).toBe('units_sold');
     if (isHeld(order)) return expect(refusal).toBe('refund_under_way');
     expect(refusal).toBeNull();
     sell(order);
@@ -711,7 +789,7 @@ const requestRefundBy = (number: number, back: number, member: StaffMember) =>
         status: chargeOf(order) > REFUND_LIMIT ? 'requested' : 'approved',
         tries: 0,
         isAccepted: false,
-        wasAlreadyReversed: false,
+        wasReportedReversed: false,
         isReceiptKnown: false,
         wasSentTwice: false,
       });
@@ -813,8 +891,8 @@ const answerReversal = (
       ...(answer === 'already reversed' ? { refusal_code: 'R000001' } : {}),
     });
     if (answer === 'accepted') refund.isAccepted = true;
+    if (answer === 'already reversed') refund.wasReportedReversed = true;
     if (refund.status !== 'sending') return;
-    refund.wasAlreadyReversed = answer === 'already reversed';
     refund.status = (
       {
         accepted: 'sent',
@@ -855,6 +933,7 @@ const reportReversalOfOtherAmount = (number: number, back: number) =>
       refund_receipt: nextReceipt(),
       refund_cents: chargeOf(order) + 100,
     });
+    if (refund.tries > 0) refund.wasReportedReversed = true;
     if (isAtMpesa(refund)) refund.status = 'unknown';
   });
 
@@ -882,7 +961,7 @@ const reportNotReversed = (number: number, back: number, isOld: boolean) =>
       );
       await settleReversal(real, refund, { source: 'status_result', result: 'not_reversed' });
       // This proves that nothing was sent only if M-PESA never accepted the request.
-      if (isAtMpesa(refund) && !isRecent && !refund.isAccepted && !refund.wasAlreadyReversed) {
+      if (isAtMpesa(refund) && !isRecent && !refund.isAccepted && !refund.wasReportedReversed) {
         refund.status = 'failed';
       }
     },
@@ -890,6 +969,7 @@ const reportNotReversed = (number: number, back: number, isOld: boolean) =>
 
 // Commands on payments occur more often than those of staff alone.
 const small = fc.nat({ max: 5 });
+const choice = fc.array(fc.tuple(small, fc.integer({ min: 1, max: 3 })), { minLength: 1, maxLength: 3 });
 const source = fc.constantFrom('callback' as const, 'query' as const);
 const statuses = fc.constantFrom(
   'pending',
@@ -901,10 +981,9 @@ const statuses = fc.constantFrom(
 );
 const deliveries = fc.constantFrom('pending', 'assigned', 'picked_up', 'in_transit', 'delivered', 'failed');
 const commands: fc.Arbitrary<Command>[] = [
-  fc.tuple(small, fc.integer({ min: 1, max: 3 })).map(([product, quantity]) => placeOrder(product, quantity)),
-  fc
-    .tuple(small, fc.integer({ min: 1, max: 3 }), fc.integer({ min: 1, max: 3 }))
-    .map(([product, quantity, host]) => placeOrder(product, quantity, host)),
+  choice.map((chosen) => placeOrder(chosen)),
+  fc.tuple(choice, fc.integer({ min: 1, max: 3 })).map(([chosen, host]) => placeOrder(chosen, host)),
+  fc.tuple(small, choice).map(([order, chosen]) => changeDrinks(order, chosen)),
   small.map(beginPayment),
   small.map(beginPayment),
   fc
@@ -1007,7 +1086,7 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
         },
       ),
       // Unbiased, because a few long sequences find more than many short ones.
-      { seed: SEED, numRuns: runs(8, 60), unbiased: true },
+      { seed: SEED, numRuns: runs(24, 80), unbiased: true },
     );
     expectAllDone(all, done);
   });
@@ -1030,7 +1109,7 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
           await fc.asyncModelRun(async () => {
             // Each run begins with orders that were paid twice, below and above the limit for approvals.
             for (const number of [0, 1]) {
-              await placeOrder(0, number + 1).run(model, shop);
+              await placeOrder([[0, number + 1]]).run(model, shop);
               await beginPayment(number).run(model, shop);
               await reportFailure(number, 0, 'query').run(model, shop);
               await beginPayment(number).run(model, shop);
@@ -1042,7 +1121,7 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
           await expectBalancedBooks(database);
         },
       ),
-      { seed: SEED, numRuns: runs(14, 35), unbiased: true },
+      { seed: SEED, numRuns: runs(28, 50), unbiased: true },
     );
     expectAllDone(refundCommands, done);
     expect([...seenRefunds].sort()).toEqual(

@@ -617,6 +617,18 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await settleByStatus(refund, 'succeeded')).toMatchObject({ outcome: 'completed' });
     });
 
+    test('is not ended by the status of the payment once M-PESA has reported a reversal, in whatever amount', async () => {
+      const refund = await sendRefund(lost);
+      await later(refund, 60);
+      expect(
+        await settleReversal(refund, { refund_cents: 100, originator_conversation_id: null }),
+      ).toMatchObject({ outcome: 'wrong_amount', refund: { status: 'unknown' } });
+      expect(await settleByStatus(refund, 'not_reversed')).toMatchObject({
+        outcome: 'pending',
+        refund: { status: 'unknown' },
+      });
+    });
+
     test('a staff member resolves it with the receipt of M-PESA’s portal', async () => {
       const found = await sendRefund(lost);
       await expectRefusal(asStaff('close_unknown_refund', { refund_id: found.id }), 409, 'refund_too_fresh');

@@ -718,6 +718,56 @@ comment on function private.describe_order is
 grant execute on function public.track_order, public.order_receipt, public.orders_by_access_key
   to anon, authenticated, service_role;
 
+create or replace function private.decide_reversal(
+  refund public.refunds, source text, result text, refund_receipt text, refund_cents integer, originator_conversation_id text
+) returns text
+language plpgsql stable set search_path = '' as $$
+#variable_conflict use_column
+declare
+  is_success constant boolean := decide_reversal.result = 'succeeded';
+  code constant text := nullif(decide_reversal.refund_receipt, '');
+begin
+  return case
+    when exists (select from public.refunds as r where r.refund_receipt = code and r.id <> refund.id) then 'receipt_replayed'
+    when is_success and (
+      code = refund.receipt
+      or exists (select from public.payments as p where p.receipt = code)
+      or exists (select from public.mpesa_transactions as t where t.receipt = code)
+    ) then 'receipt_of_payment'
+    -- Reversal results include the amount; a status with another amount may be about another payment.
+    when is_success and code is not null and decide_reversal.source = 'status_result'
+      and decide_reversal.refund_cents is distinct from refund.refund_cents then 'pending'
+    when decide_reversal.originator_conversation_id <> refund.originator_conversation_id then 'other_request'
+    when decide_reversal.result = 'pending' then 'pending'
+    when is_success and refund.status = 'completed' then 'already_completed'
+    when is_success and refund.tries = 0 then 'not_sent'
+    when is_success and decide_reversal.refund_cents <> refund.refund_cents then 'wrong_amount'
+    when is_success and exists (
+      select from public.refunds as r
+      where r.id <> refund.id and r.receipt = refund.receipt and r.status = 'completed'
+        and (r.method = 'by_hand' or r.refund_receipt <> code)
+    ) then 'sent_twice'
+    when is_success and exists (
+      select from public.refunds as r
+      where r.id <> refund.id and r.receipt = refund.receipt
+        and not private.is_dropped_refund(r.status) and not private.is_unsent_refund(r.status)
+    ) then 'sent_by_another'
+    when is_success then 'completed'
+    when not private.is_refund_on_the_way(refund.status) then 'superseded'
+    when decide_reversal.result = 'already_reversed' then 'already_reversed'
+    when decide_reversal.result = 'not_reversed' and (
+      -- M-PESA may not have processed the request yet, or has accepted it, or has reported a reversal of the payment before, in whatever amount.
+      refund.sent_at > now() - interval '10 minutes' or refund.originator_conversation_id is not null
+      or exists (select from public.payment_messages as m where m.refund_id = refund.id and m.outcome in ('already_reversed', 'wrong_amount'))
+    ) then 'pending'
+    else 'failed'
+  end;
+end
+$$;
+
+comment on function private.decide_reversal is
+  'Decides what a message means for a refund. A receipt of incoming money is no receipt of a refund. not_reversed proves that nothing was sent only if M-PESA never accepted the request. The caller has locked the refund.';
+
 create or replace function public.suggest_orders(receipt text, search text default '') returns setof public.suggested_order
 language plpgsql stable security definer set search_path = '' as $$
 declare
