@@ -3,7 +3,9 @@
 import type { Simulation } from '../environment/simulation.ts';
 import { type SeededRandom, seededRandom } from '../seeded-random.ts';
 import {
+  changeOrder,
   checkStatus,
+  type Paid,
   type PlacedOrder,
   type Purchase,
   payOrder,
@@ -39,16 +41,16 @@ export function startCustomerTraffic(
   async function customer(index: number): Promise<void> {
     const random = seededRandom(seed, `customer ${index}`);
     const single = random.is(0.05) ? simulation.takeSingleUnit() : null;
-    const product = single ?? random.pick(simulation.products);
     const ending = single ? '9006' : random.is(0.8) ? '5678' : random.pick(['1032', '9003', '0001']);
     const purchase: Purchase = {
-      productId: product.id,
-      total: product.price + simulation.deliveryFee,
+      ...(single ? purchaseOf(simulation, [single]) : chooseDrinks(simulation, random)),
       phone: phoneOf(index, '07', ending),
       address: `10.${(index >> 16) & 255}.${(index >> 8) & 255}.${index & 255}`,
     };
     const shopping = simulation.shopping(() => random.below(2));
-    const order = await placeOrder(shopping, purchase);
+    const order = single
+      ? await placeOrder(shopping, purchase)
+      : await orderDrinks(simulation, shopping, purchase, random);
     if ('kind' in order) return note(`order: ${order.kind}`);
     const paid = await payOrder(shopping, purchase, order);
     if (paid.kind !== 'prompted') return note(`prompt: ${paid.kind}`);
@@ -80,6 +82,34 @@ export function startCustomerTraffic(
       await finished;
     },
   };
+}
+
+type Product = Simulation['products'][number];
+
+/** The drinks and the total of a purchase of one unit each. */
+export const purchaseOf = ({ deliveryFee }: Simulation, products: readonly Product[]) => ({
+  productIds: products.map(({ id }) => id),
+  total: products.reduce((sum, { price }) => sum + price, deliveryFee),
+});
+
+/** One to three different drinks. */
+export function chooseDrinks(simulation: Simulation, random: SeededRandom) {
+  const wanted = random.is(0.6) ? 1 : 2 + random.below(2);
+  const chosen = new Set<Product>();
+  while (chosen.size < wanted) chosen.add(random.pick(simulation.products));
+  return purchaseOf(simulation, [...chosen]);
+}
+
+/** Places an order; some customers change their minds before they pay. */
+export async function orderDrinks(
+  simulation: Simulation,
+  shopping: Shopping,
+  purchase: Purchase,
+  random: SeededRandom,
+): Promise<PlacedOrder | Paid> {
+  const order = await placeOrder(shopping, purchase);
+  if ('kind' in order || !random.is(0.15)) return order;
+  return changeOrder(shopping, { ...purchase, ...chooseDrinks(simulation, random) }, order);
 }
 
 /**

@@ -10,7 +10,8 @@ export interface Shopping {
 }
 
 export interface Purchase {
-  productId: string;
+  /** One unit of each is ordered. */
+  productIds: readonly string[];
   /** In cents, including the delivery fee. */
   total: number;
   /** `07…` or `01…`. */
@@ -22,6 +23,7 @@ export interface Purchase {
 export interface PlacedOrder {
   id: string;
   tracking_number: string;
+  access_key: string;
   total_amount: number;
 }
 
@@ -46,12 +48,19 @@ const retryCodes = new Set([
   '500.003.03',
 ]);
 
+/** One drink in the form of earlier versions, several as a list. */
+function drinksOf({ productIds }: Purchase) {
+  const [productId] = productIds;
+  return productIds.length === 1 ? { product_id: productId, quantity: 1 } : { items: itemsOf(productIds) };
+}
+const itemsOf = (productIds: readonly string[]) =>
+  productIds.map((product_id) => ({ product_id, quantity: 1 }));
+
 /** Places an order; retries with the same key until the timeout. */
 export async function placeOrder(shopping: Shopping, purchase: Purchase): Promise<PlacedOrder | Paid> {
   const form = {
     idempotency_key: randomUUID(),
-    product_id: purchase.productId,
-    quantity: 1,
+    ...drinksOf(purchase),
     customer_name: 'Amina Kamau',
     customer_email: 'amina@example.com',
     customer_phone: purchase.phone,
@@ -63,6 +72,24 @@ export async function placeOrder(shopping: Shopping, purchase: Purchase): Promis
     purchase,
     '/rest/v1/rpc/place_order',
     form,
+    ({ status }) => status < 500,
+  );
+  if ('kind' in answer) return answer;
+  if (answer.status === 200) return answer.body as PlacedOrder;
+  return { kind: 'refused', code: String(answer.body?.details ?? answer.status) };
+}
+
+/** Replaces the drinks of an order before its payment by those of the purchase; retries until the timeout. */
+export async function changeOrder(
+  shopping: Shopping,
+  purchase: Purchase,
+  { id, access_key }: PlacedOrder,
+): Promise<PlacedOrder | Paid> {
+  const answer = await askWithRetries(
+    shopping,
+    purchase,
+    '/rest/v1/rpc/change_order_items',
+    { order_id: id, access_key, items: itemsOf(purchase.productIds), expected_total: purchase.total },
     ({ status }) => status < 500,
   );
   if ('kind' in answer) return answer;

@@ -133,7 +133,7 @@ export async function pooled({ orders, logs }: Pooled): Promise<Outcome> {
 export function purchaseOf({ products, deliveryFee }: PooledShops, index: number): Purchase {
   const product = products[index % products.length] as PooledShops['products'][number];
   return {
-    productId: product.id,
+    productIds: [product.id],
     total: product.price + deliveryFee,
     phone: phoneOf(index, '07', '5678'),
     address: `10.0.${(index >> 8) & 255}.${index & 255}`,

@@ -1,7 +1,13 @@
 // Many payments with faults: lost, duplicate and late callbacks, lost answers to pushes, failed queries.
 import { createHash } from 'node:crypto';
 import { checkStatus, type Paid, type Purchase, payOrder, placeOrder } from '../actors/customer.ts';
-import { actAfterPayment, buyReleasedUnit } from '../actors/customer-traffic.ts';
+import {
+  actAfterPayment,
+  buyReleasedUnit,
+  chooseDrinks,
+  orderDrinks,
+  purchaseOf,
+} from '../actors/customer-traffic.ts';
 import { phoneOf } from '../actors/phone.ts';
 import { countsBySource, openSimulation, refundFigures } from '../environment/simulation.ts';
 import type { DarajaAction } from '../proxies/daraja-proxy.ts';
@@ -146,15 +152,15 @@ export async function soak({ seed, payments, customers = 100, logs }: Soak): Pro
     async function customer(index: number): Promise<void> {
       const random = seededRandom(seed, `customer ${index}`);
       const single = random.is(0.02) ? simulation.takeSingleUnit() : null;
-      const product = single ?? random.pick(simulation.products);
       const purchase: Purchase = {
-        productId: product.id,
-        total: product.price + simulation.deliveryFee,
+        ...(single ? purchaseOf(simulation, [single]) : chooseDrinks(simulation, random)),
         phone: phoneOf(index, '07', single ? '9006' : endingOf(random.below(100))),
         address: `10.${(index >> 16) & 255}.${(index >> 8) & 255}.${index & 255}`,
       };
       const shopping = simulation.shopping(() => random.below(2));
-      const order = await placeOrder(shopping, purchase);
+      const order = single
+        ? await placeOrder(shopping, purchase)
+        : await orderDrinks(simulation, shopping, purchase, random);
       if ('kind' in order) return note(order);
       // Some customers never pay.
       if (random.is(0.02)) return;
