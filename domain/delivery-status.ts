@@ -1,5 +1,10 @@
 // Delivery statuses as staff filter by them and set them (docs/product.md#delivery-statuses).
-import type { DeliveryStatus, OrderPaymentStatus, OrderStatus } from '../supabase/types.ts';
+import type {
+  DeliveryStatus,
+  OrderPaymentMethod,
+  OrderPaymentStatus,
+  OrderStatus,
+} from '../supabase/types.ts';
 
 /** All of them, in the order of their life. */
 export const deliveryStatuses = [
@@ -22,16 +27,32 @@ export const deliveryPromiseMinutes = 60;
 
 const isOpenOrder = (status: OrderStatus): boolean => status !== 'delivered' && status !== 'cancelled';
 
-/** Whether an order is paid and neither delivered nor cancelled: then the promise of its delivery time runs. */
-export const isWaiting = (order: { status: OrderStatus; payment_status: OrderPaymentStatus }): boolean =>
-  order.payment_status === 'paid' && isOpenOrder(order.status);
+interface PayableOrder {
+  status: OrderStatus;
+  payment_status: OrderPaymentStatus;
+  payment_method: OrderPaymentMethod;
+}
 
-/** What a paid order waits for. */
+/** Whether cash for the order is to be collected at the door. */
+export const isCashDue = ({
+  payment_status,
+  payment_method,
+}: Pick<PayableOrder, 'payment_status' | 'payment_method'>): boolean =>
+  payment_status === 'unpaid' && payment_method === 'cash';
+
+/**
+ * Whether an order is paid, or paid in cash at the door, and neither delivered nor cancelled: then the promise of its
+ * delivery time runs. `private.is_to_deliver` in the database.
+ */
+export const isWaiting = (order: PayableOrder): boolean =>
+  (order.payment_status === 'paid' || isCashDue(order)) && isOpenOrder(order.status);
+
+/** What an order that is to be delivered waits for. */
 export type WorkStep = 'prepare' | 'preparing' | 'ready' | 'on_the_way' | 'failed';
 
-/** What a paid order waits for; null: nothing. `private.work_step` in the database. */
+/** What an order waits for; null: nothing. `private.work_step` in the database. */
 export function workStep(
-  order: { status: OrderStatus; payment_status: OrderPaymentStatus },
+  order: PayableOrder,
   delivery: { delivery_status: DeliveryStatus; taken_by: string | null; ready_at: string | null },
 ): WorkStep | null {
   if (!isWaiting(order)) return null;

@@ -90,12 +90,12 @@ where o.payment_status = 'paid' and (o.reserved_until is not null or (o.status =
 
 -- Deliveries --------------------------------------------------------------------------------------------------------------
 
--- a paid order has one delivery, an unpaid one has none
+-- an order that is paid, or paid in cash at the door, has one delivery; another unpaid one has none
 select o.id::text as subject, o.payment_status || ', deliveries: ' || count(d.id) as found
 from public.orders as o
 left join public.deliveries as d on d.order_id = o.id
 where o.payment_status <> 'refunded'
-group by o.id having count(d.id) <> case o.payment_status when 'paid' then 1 else 0 end;
+group by o.id having count(d.id) <> case when private.is_to_deliver(o.payment_status, o.payment_method) then 1 else 0 end;
 
 -- an order and its delivery agree
 select o.id::text as subject, format('%s, delivery %s', o.status, d.delivery_status) as found
@@ -127,13 +127,13 @@ where p.status = 'completed' and p.receipt is null
   and m.source not in ('push', 'query') and m.outcome in ('paid', 'paid_twice', 'paid_needs_review', 'goes_back', 'already_completed')
   and m.body like '%MpesaReceiptNumber%';
 
--- an order is paid if and only if its money arrived or staff decided so
+-- an order is paid if and only if its money arrived or staff decided so, also that another amount of cash is enough
 select o.id::text as subject, o.payment_status as found
 from public.orders as o
 where (o.payment_status = 'paid') <> exists (
   select from public.payments as p
   where p.order_id = o.id and p.status = 'completed' and not p.needs_refund
-    and p.charge_cents = (o.total_amount + 99) / 100 * 100
+    and (p.charge_cents = (o.total_amount + 99) / 100 * 100 or p.method = 'cash')
 )
 and o.payment_status not in ('needs_review', 'refunded')
 and not exists (
@@ -149,8 +149,10 @@ where o.payment_status in ('paid', 'needs_review')
 group by o.id
 having count(p.id) = 0
   or ((count(p.id) > 1 or sum(p.charge_cents) <> (o.total_amount + 99) / 100 * 100) and (
-    bool_or(p.method <> 'till')
-    or (o.payment_status = 'paid' and not exists (select from public.change_notes as c where c.payment_id = any (array_agg(p.id))) and not exists (
+    bool_or(p.method = 'prompt')
+    -- The staff member who took cash was asked why it differs.
+    or (o.payment_status = 'paid' and bool_or(p.method <> 'cash')
+      and not exists (select from public.change_notes as c where c.payment_id = any (array_agg(p.id))) and not exists (
       select from public.order_events as e
       where e.order_id = o.id and e.kind = 'payment_status_changed' and e.actor = 'staff' and e.details ->> 'from' = 'needs_review'
     ))
@@ -180,17 +182,17 @@ select p.order_id::text as subject, count(*)::text as found
 from public.payments as p
 where p.purpose = 'order' and p.status in ('initiating', 'processing') group by p.order_id having count(*) > 1;
 
--- an ended payment has the original message that ended it
+-- an ended payment by M-PESA has the original message that ended it
 select p.id::text as subject, p.status as found
 from public.payments as p
-where p.status in ('completed', 'failed', 'review') and not exists (
+where p.status in ('completed', 'failed', 'review') and p.method <> 'cash' and not exists (
   select from public.payment_messages as m where m.payment_id = p.id and m.outcome is not null
 );
 
--- a completed payment was completed by exactly one message
+-- a completed payment by M-PESA was completed by exactly one message
 select p.id::text as subject, p.receipt as found
 from public.payments as p
-where p.status = 'completed' and p.purpose = 'order' and 1 <> (
+where p.status = 'completed' and p.purpose = 'order' and p.method <> 'cash' and 1 <> (
   select count(*) from public.payment_messages as m
   where m.payment_id = p.id and m.outcome in ('paid', 'paid_twice', 'paid_needs_review', 'goes_back')
 );
@@ -216,7 +218,7 @@ from public.mpesa_transactions as t
 left join public.payments as p on p.receipt = t.receipt
 where t.payment_id is distinct from p.id or (p.id is not null and p.status <> 'completed');
 
--- the customer of a paid order gets one email and one text, again if an earlier payment was taken back
+-- the customer of a paid order gets one email and one text (of cash no text), again if an earlier payment was taken back
 select o.id::text as subject, count(m.id)::text as found
 from public.orders as o
 left join public.outbox_messages as m on m.order_id = o.id and m.kind = 'order_paid' and not exists (
@@ -224,7 +226,7 @@ left join public.outbox_messages as m on m.order_id = o.id and m.kind = 'order_p
   where later.order_id = o.id and later.kind = 'order_paid' and later.created_at > m.created_at
 )
 where o.payment_status = 'paid'
-group by o.id having count(m.id) <> 2;
+group by o.id having count(m.id) <> case o.payment_method when 'cash' then 1 else 2 end;
 
 -- the figures of a day are those of its orders, payments and refunds
 select day::text as subject, format('off by %s orders, %s placed, %s received', sum(orders), sum(revenue_cents), sum(received_cents)) as found
@@ -294,14 +296,14 @@ where r.method = 'reversal' and (r.tries > 0 or r.sent_at is not null)
   and (r.needs_approval or r.refund_cents > (select s.refund_approval_above from public.store_settings as s))
   and (r.approved_by is null or r.approved_by = r.requested_by);
 
--- the customer of a refunded payment gets one email and one text
+-- the customer of a payment that went back by M-PESA or by hand gets one email and one text
 select p.order_id::text as subject, format('%s refunds, %s messages', count(*), sent.messages) as found
 from public.refunds as r
 join public.payments as p on p.id = r.payment_id and p.purpose = 'order'
 cross join lateral (
   select count(*) as messages from public.outbox_messages as m where m.order_id = p.order_id and m.kind = 'order_refunded'
 ) as sent
-where r.status = 'completed'
+where r.status = 'completed' and r.method <> 'cash'
 group by p.order_id, sent.messages
 having sent.messages <> 2 * count(*);
 

@@ -35,6 +35,7 @@ create table public.orders (
   constraint "a tracking number is JJ-YYYYMMDD-NNNN" check (tracking_number ~ '^JJ-\d{8}-\d{4,6}$'),
   constraint "an order status is known"
     check (status in ('pending', 'processing', 'shipped', 'out_for_delivery', 'delivered', 'cancelled')),
+  constraint "a payment method of an order is known" check (payment_method in ('pending', 'mpesa', 'cash')),
   constraint "a payment status is known"
     check (payment_status in ('unpaid', 'paid', 'needs_review', 'refunded')),
   constraint "amounts are not negative" check (delivery_fee >= 0 and total_amount >= 0),
@@ -45,6 +46,8 @@ create table public.orders (
   constraint "accepted terms have a time" check ((terms_accepted_at is null) = (accepted_terms is null))
 );
 comment on table public.orders is 'Customer orders. Amounts in cents. Staff set the status; payment_status follows M-PESA.';
+comment on column public.orders.payment_method is
+  'How the order was paid. cash while it is unpaid: staff agreed with the customer on cash at the door. pending: not known yet.';
 comment on column public.orders.reserved_until is 'End of the hold on units of an unpaid order. Null: it holds none.';
 comment on column public.orders.units_returned_at is
   'When the units of a paid order returned to stock, because it was cancelled before they left. Null: not returned.';

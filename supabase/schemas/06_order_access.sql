@@ -301,6 +301,9 @@ begin
   ) then
     answer := answer || '{"is_refunding": true}';
   end if;
+  if described.payment_status = 'unpaid' and described.payment_method = 'cash' then
+    answer := answer || '{"pays_cash": true}';
+  end if;
   if described.status = 'cancelled' then
     answer := answer || jsonb_strip_nulls(jsonb_build_object('cancelled_because', nullif(described.cancel_reason, 'refunded')));
   end if;

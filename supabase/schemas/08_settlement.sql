@@ -148,6 +148,26 @@ $$;
 comment on function public.settle_payment is
   'Settles a payment attempt by a message of M-PESA: stores the message, decides what it means (decide_settlement) and applies it in the same transaction. Idempotent. A success supersedes a failure, never the reverse; a failure that names money needs review; every receipt stays in the books; an amount other than the charge needs review. message_id: the message is stored already (store_callback), and is settled once. unreadable: what the message has but cannot be read (code, receipt, amount): it waits for staff in messages_to_check.';
 
+create function private.set_order_paid(paid_order public.orders, payment_method text) returns void
+language plpgsql set search_path = '' as $$
+#variable_conflict use_variable
+begin
+  update public.orders as o
+  set payment_status = 'paid', payment_method = set_order_paid.payment_method,
+      status = case when private.is_before_work(o.status) then 'processing' else o.status end,
+      reserved_until = null, updated_at = now()
+  where o.id = paid_order.id;
+  -- The promise of the delivery time counts from the payment, also where staff assigned a rider before it; with cash at the door, from
+  -- the agreement on it.
+  insert into public.deliveries (order_id) values (paid_order.id)
+  on conflict on constraint "an order is delivered once" do update set created_at = excluded.created_at
+  where paid_order.payment_method <> 'cash';
+  perform private.note_paid_order(paid_order.id);
+end
+$$;
+comment on function private.set_order_paid is
+  'Marks an order as paid, as it was before, and creates its delivery. The caller has locked the order, which has its units.';
+
 create function private.mark_order_paid(order_id uuid) returns text
 language plpgsql set search_path = '' as $$
 declare
@@ -177,15 +197,7 @@ begin
     where o.id = paid_order.id;
     return 'paid_needs_review';
   end if;
-  update public.orders as o
-  set payment_status = 'paid', payment_method = 'mpesa',
-      status = case when private.is_before_work(o.status) then 'processing' else o.status end,
-      reserved_until = null, updated_at = now()
-  where o.id = paid_order.id;
-  -- The promise of the delivery time counts from the payment, also where staff assigned a rider before it.
-  insert into public.deliveries (order_id) values (paid_order.id)
-  on conflict on constraint "an order is delivered once" do update set created_at = excluded.created_at;
-  perform private.note_paid_order(paid_order.id);
+  perform private.set_order_paid(paid_order, 'mpesa');
   return 'paid';
 end
 $$;

@@ -51,13 +51,13 @@ create table public.refunds (
   constraint "a refund has a known status" check (status in (
     'requested', 'approved', 'sending', 'sent', 'completed', 'failed', 'unknown', 'withdrawn'
   )),
-  constraint "a refund goes by M-PESA or by hand" check (method in ('reversal', 'by_hand')),
-  constraint "a refund by M-PESA has a receipt" check (method = 'by_hand' or receipt is not null),
+  constraint "a refund goes by M-PESA, by hand or in cash" check (method in ('reversal', 'by_hand', 'cash')),
+  constraint "a refund by M-PESA has a receipt" check (method <> 'reversal' or receipt is not null),
   constraint "a refund by hand is completed" check (method = 'reversal' or status = 'completed'),
   constraint "a refund is of whole shillings" check (refund_cents >= 100 and refund_cents % 100 = 0),
   constraint "a refund has a reason" check (char_length(trim(reason)) between 3 and 200),
   constraint "a second staff member approves above the limit" check (
-    method = 'by_hand' or not needs_approval or status in ('requested', 'withdrawn')
+    method <> 'reversal' or not needs_approval or status in ('requested', 'withdrawn')
     or (approved_by is not null and requested_by is not null and approved_by <> requested_by)
   ),
   constraint "only sent refunds are checked" check (next_check_at is null or status in ('sent', 'unknown')),
@@ -327,7 +327,9 @@ begin
     );
   end if;
   paid := private.lock_refundable_payment(request_refund.payment_id);
-  if paid.receipt is null then
+  if paid.method = 'cash' then
+    perform private.refuse(409, 'cash_goes_back_in_cash', 'This was paid in cash, which M-PESA cannot send back. Give it back, and note it');
+  elsif paid.receipt is null then
     perform private.refuse(409, 'receipt_unknown',
       'M-PESA has not reported the receipt of this payment yet. Without it the money can only be sent back by hand');
   end if;

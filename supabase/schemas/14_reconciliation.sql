@@ -57,7 +57,7 @@ begin
     from (
       select p.id
       from public.payments as p
-      where p.status = 'completed' and p.purpose = 'order'
+      where p.status = 'completed' and p.purpose = 'order' and p.method <> 'cash'
         and p.completed_at >= reconciliation_rows.since and p.completed_at < reconciliation_rows.until
         and not exists (select from public.mpesa_transactions as t where t.payment_id = p.id)
       union all
@@ -70,7 +70,7 @@ begin
       -- Looked at, and ended by that. Apart, so that each has its index.
       select p.id
       from public.payments as p
-      where p.status = 'failed' and p.purpose = 'order'
+      where p.status = 'failed' and p.purpose = 'order' and p.method <> 'cash'
         and p.updated_at >= reconciliation_rows.since and p.updated_at < reconciliation_rows.until
         and exists (select from public.reconciliation_events as e where e.payment_id = p.id and e.kind = 'accepted')
         and not exists (select from public.mpesa_transactions as t where t.attempt_id = p.id)

@@ -14,7 +14,7 @@ create table public.order_events (
   constraint "an actor is known" check (actor in ('staff', 'customer', 'mpesa', 'shop')),
   constraint "a kind of event is known" check (kind in (
     'order_placed', 'items_changed', 'status_changed', 'payment_status_changed', 'units_taken', 'units_returned',
-    'payment_prompted', 'payment_completed', 'payment_failed', 'payment_in_review', 'payment_unresolved',
+    'cash_agreed', 'payment_prompted', 'payment_completed', 'payment_failed', 'payment_in_review', 'payment_unresolved',
     'payment_receipt_known', 'payment_corrected', 'payment_taken_back',
     'delivery_made', 'delivery_assigned', 'delivery_status_changed', 'delivery_taken', 'delivery_ready', 'delivery_unpacked',
     'refund_requested', 'refund_approved', 'refund_withdrawn', 'refund_sent', 'refund_unknown', 'refund_failed',
@@ -77,7 +77,8 @@ language plpgsql set search_path = '' as $$
 begin
   if old.payment_status <> new.payment_status then
     perform private.record_order_event(
-      new.id, 'payment_status_changed', case when private.has_money(new.payment_status) then 'mpesa' else 'shop' end,
+      new.id, 'payment_status_changed',
+      case when private.has_money(new.payment_status) and new.payment_method = 'mpesa' then 'mpesa' else 'shop' end,
       jsonb_build_object('from', old.payment_status, 'to', new.payment_status)
     );
   end if;
@@ -119,7 +120,13 @@ declare
     'result_code', new.result_code, 'result_description', new.result_description, 'receipt', new.receipt
   );
 begin
-  if old.id is null then
+  if new.method = 'cash' then
+    perform private.record_order_event(
+      new.order_id, 'payment_' || case new.status when 'completed' then 'completed' else 'taken_back' end, 'staff',
+      payment || jsonb_build_object('person', new.received_from, 'note', new.note)
+    );
+    return;
+  elsif old.id is null then
     -- Recorded when it is settled, in the same transaction.
     if new.method = 'till' then
       return;
@@ -269,7 +276,7 @@ begin
   end if;
   if new.payment_status = 'refunded' then
     perform private.refuse(409, 'order_refunded', 'The money of this order was sent back. It can be neither shipped nor delivered');
-  elsif not private.is_stated('although_unpaid') and not private.is_stated('undoes') then
+  elsif not private.is_to_deliver(new.payment_status, new.payment_method) and not private.is_stated('although_unpaid') and not private.is_stated('undoes') then
     perform private.refuse(409, 'order_unpaid', 'This order is not paid. Confirm that you want to hand it over all the same');
   end if;
 end

@@ -1,17 +1,17 @@
 -- The queue of paid orders: what each waits for, who prepares it, and one step on (docs/decisions/queue.md).
 
-create function private.work_step(order_status text, payment_status text, delivery public.deliveries) returns text
+create function private.work_step(ordered public.orders, delivery public.deliveries) returns text
 language sql immutable
 return case
-  when payment_status <> 'paid' or not private.is_open_order(order_status) then null
+  when not private.is_to_deliver(ordered.payment_status, ordered.payment_method) or not private.is_open_order(ordered.status) then null
   when delivery.delivery_status = 'failed' then 'failed'
-  when private.is_on_the_way(order_status) then 'on_the_way'
+  when private.is_on_the_way(ordered.status) then 'on_the_way'
   when delivery.ready_at is not null then 'ready'
   when delivery.taken_by is not null then 'preparing'
   else 'prepare'
 end;
 comment on function private.work_step is
-  'What a paid order waits for: prepare (nobody has it), preparing (somebody has), ready (packed, in the shop), on_the_way, or failed (its delivery failed: try again or refund). Null: nothing.';
+  'What an order that is to be delivered (private.is_to_deliver) waits for: prepare (nobody has it), preparing (somebody has), ready (packed, in the shop), on_the_way, or failed (its delivery failed: try again or refund). Null: nothing.';
 
 create function public.work_queue() returns setof public.deliveries
 language plpgsql stable security definer rows 100 set search_path = '' as $$
@@ -22,13 +22,13 @@ begin
     from public.orders as o
     -- One step in an index for each open order: the planner would rather read all deliveries.
     cross join lateral (select * from public.deliveries as own where own.order_id = o.id limit 1) as d
-    where private.is_open_order(o.status) and o.payment_status = 'paid'
+    where private.is_open_order(o.status) and private.is_to_deliver(o.payment_status, o.payment_method)
     order by d.created_at, d.id
     limit 500;
 end
 $$;
 comment on function public.work_queue is
-  'For staff: the deliveries of all paid orders that are neither delivered nor cancelled, the earliest payment first, at most 500.';
+  'For staff: the deliveries of all orders that are paid, or paid in cash at the door, and are neither delivered nor cancelled, the earliest payment first, at most 500.';
 
 create function public.move_on(
   delivery_id uuid, expected_step text, step text,
@@ -46,7 +46,7 @@ declare
 begin
   perform private.expect_staff();
   changed := private.lock_delivery(move_on.delivery_id);
-  if (select private.work_step(o.status, o.payment_status, changed) from public.orders as o where o.id = changed.order_id)
+  if (select private.work_step(o, changed) from public.orders as o where o.id = changed.order_id)
     is distinct from move_on.expected_step
   then
     perform private.refuse(409, 'delivery_changed', 'This delivery was changed in the meantime. Nothing was saved');

@@ -115,6 +115,7 @@ declare
   item_text constant text := format(folded, 'i.product_name');
   rider_text constant text := format(folded, 'private.rider_text(d)');
   is_open constant text := $sql$private.is_open_order(o.status)$sql$;
+  is_to_deliver constant text := is_open || $sql$ and private.is_to_deliver(o.payment_status, o.payment_method)$sql$;
   is_refund_due constant text := $sql$((o.payment_status = 'paid' and o.status = 'cancelled') or exists (
     select from public.payments as p where p.order_id = o.id and p.needs_refund and p.refunded_at is null and p.status = 'completed'))$sql$;
   is_review_due constant text := $sql$(o.payment_status = 'needs_review' or (o.payment_status = 'unpaid' and exists (
@@ -152,18 +153,19 @@ begin
       when 'paid' then $sql$o.payment_status = 'paid' and o.status <> 'cancelled'$sql$
       -- A cancelled unpaid order owes nothing.
       when 'unpaid' then $sql$o.payment_status = 'unpaid' and o.status <> 'cancelled'$sql$
+      when 'cash' then $sql$o.payment_status = 'unpaid' and o.status <> 'cancelled' and o.payment_method = 'cash'$sql$
       when 'refunded' then $sql$o.payment_status = 'refunded'$sql$
       when 'needs_review' then null
       when 'refund_due' then null
       else case when filters.payment is not null then 'false' end
     end;
     indexed := indexed || case filters.due
-      when 'late' then is_open || $sql$ and o.payment_status = 'paid' and coalesce(
+      when 'late' then is_to_deliver || $sql$ and coalesce(
         (select d.created_at from public.deliveries as d where d.order_id = o.id), o.created_at
       ) < now() - private.delivery_promise()$sql$
       else case when filters.due is not null then
-        is_open || format($sql$ and o.payment_status = 'paid' and coalesce(
-          (select private.work_step(o.status, o.payment_status, d) from public.deliveries as d where d.order_id = o.id), 'prepare'
+        is_to_deliver || format($sql$ and coalesce(
+          (select private.work_step(o, d) from public.deliveries as d where d.order_id = o.id), 'prepare'
         ) = any (%L)$sql$, case filters.due when 'prepare' then array['prepare', 'preparing'] else array[filters.due] end)
       end
     end;
@@ -251,9 +253,9 @@ begin
   end if;
   if not is_orders and filters.due = 'late' then
     -- As among orders. Failed deliveries are in no index of open ones, so that these come from their orders.
-    checked := checked || (is_open || $sql$ and o.payment_status = 'paid'$sql$);
+    checked := checked || is_to_deliver;
     is_exact := false;
-    candidates := 'select o.id from public.orders as o where ' || is_open || $sql$ and o.payment_status = 'paid'$sql$;
+    candidates := 'select o.id from public.orders as o where ' || is_to_deliver;
     is_broad := false;
   end if;
   if is_orders and filters.payment = 'refund_due' then

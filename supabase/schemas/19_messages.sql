@@ -149,12 +149,14 @@ comment on function private.failure_event_key is
 create function private.queue_messages_of_delivery(old public.deliveries, new public.deliveries) returns void
 language plpgsql set search_path = '' as $$
 begin
-  -- The words speak of a payment.
+  -- The words of the mail speak of a payment.
   if new.delivery_status = 'failed' and old.delivery_status <> 'failed' and new.failure_reason is not null and exists (
-    select from public.orders as o where o.id = new.order_id and o.payment_status = 'paid'
+    select from public.orders as o where o.id = new.order_id and private.is_to_deliver(o.payment_status, o.payment_method)
   ) then
     perform private.queue_order_messages(
-      new.order_id, 'delivery_failed', private.failure_event_key(new.order_id), due_at => now() + private.undo_window()
+      new.order_id, 'delivery_failed', private.failure_event_key(new.order_id), due_at => now() + private.undo_window(),
+      channels => case (select o.payment_status from public.orders as o where o.id = new.order_id)
+        when 'paid' then array['mail', 'text'] else array['text'] end
     );
   end if;
 end
@@ -168,10 +170,14 @@ begin
   end if;
   if old.payment_status <> new.payment_status then
     if new.payment_status = 'paid' then
-      perform private.queue_order_messages(new.id, 'order_paid', private.payment_event_key(new.id));
+      -- Whoever pays cash stands in front of us: no text, which costs money.
+      perform private.queue_order_messages(
+        new.id, 'order_paid', private.payment_event_key(new.id),
+        channels => case new.payment_method when 'cash' then array['mail'] else array['mail', 'text'] end
+      );
     elsif new.payment_status = 'needs_review' then
       perform private.queue_order_messages(new.id, 'order_payment_held', private.payment_event_key(new.id));
-    elsif new.payment_status = 'refunded' then
+    elsif new.payment_status = 'refunded' and new.payment_method <> 'cash' then
       perform private.queue_order_messages(new.id, 'order_refunded');
     end if;
   end if;

@@ -158,7 +158,7 @@ language plpgsql set search_path = '' as $$
 begin
   -- The delivery of a cancelled order fails, too.
   if new.delivery_status = 'failed' and old.delivery_status is distinct from 'failed' and exists (
-    select from public.orders as o where o.id = new.order_id and o.payment_status = 'paid' and private.is_open_order(o.status)
+    select from public.orders as o where o.id = new.order_id and private.is_to_deliver(o.payment_status, o.payment_method) and private.is_open_order(o.status)
   ) then
     perform private.add_notice('failed_delivery', concat_ws(' ', new.order_id, new.failures), new.order_id, (select auth.uid()));
   end if;
@@ -179,7 +179,7 @@ begin
       limit 500
     ) as late
     join public.orders as o on o.id = late.order_id
-    where private.work_step(o.status, o.payment_status, (
+    where private.work_step(o, (
         select d from public.deliveries as d where d.id = late.id
       )) is not null
       and not exists (select from public.notices as n where n.kind = 'late_order' and n.event_key = late.order_id::text);
@@ -197,7 +197,7 @@ begin
   elsif notice.kind = 'inquiry' then
     return exists (select from public.inquiries as i where i.id = notice.event_key::uuid and not i.is_read);
   end if;
-  select private.work_step(o.status, o.payment_status, d) into step
+  select private.work_step(o, d) into step
   from public.orders as o
   join public.deliveries as d on d.order_id = o.id
   where o.id = notice.order_id;

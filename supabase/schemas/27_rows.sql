@@ -15,6 +15,7 @@ values (
 insert into private.limits (name, allowed, within, per_paid_order) values
   ('place_order', 100, '10 minutes', 2),
   ('waiting_orders', 150, '1 day', 0.1),
+  ('cash_orders', 10, '1 day', 0.5),
   ('payment_prompts', 100, '10 minutes', 2),
   ('payment_prompts_of_order', 10, '10 minutes', 0),
   ('payment_prompts_to_phone', 10, '10 minutes', 0),

@@ -545,6 +545,11 @@ const procedures: Record<string, Person[]> = {
   count_orders: signedIn,
   resolve_paid_order: signedIn,
   confirm_till_payment: signedIn,
+  agree_cash: signedIn,
+  receive_cash: signedIn,
+  take_back_cash: signedIn,
+  give_back_cash: signedIn,
+  choose_cash: all,
   correct_till_payment: signedIn,
   store_confirmation: service,
   store_callback: service,
@@ -628,7 +633,7 @@ const procedures: Record<string, Person[]> = {
 const writableColumns: Record<string, { insert?: string; update?: string }> = {
   store_settings: {
     update:
-      'chat_phone delivery_fee facebook_url inquiries_months instagram_url mails_per_day order_details_months paybill_number payment_limit payment_messages_months refund_approval_above refuses_unknown_payments requires_terms_tick reservation_minutes reserved_share_percent store_name support_email support_phone texts_per_day tiktok_url till_number unpaid_orders_per_phone updated_at',
+      'chat_phone delivery_fee facebook_url inquiries_months instagram_url mails_per_day offers_cash order_details_months paybill_number payment_limit payment_messages_months refund_approval_above refuses_unknown_payments requires_terms_tick reservation_minutes reserved_share_percent store_name support_email support_phone takes_cash texts_per_day tiktok_url till_number unpaid_orders_per_phone updated_at',
   },
   categories: { insert: 'is_active name', update: 'is_active name' },
   products: {

@@ -2,7 +2,7 @@
 import { testDatabases } from '@jani-juice/backend/testing';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { deliveryPromiseMinutes, type WorkStep, workStep } from '../../../domain/delivery-status.ts';
-import type { DeliveryStatus, OrderPaymentStatus, OrderStatus } from '../../types.ts';
+import type { DeliveryStatus, OrderPaymentMethod, OrderPaymentStatus, OrderStatus } from '../../types.ts';
 import { expectRefusal, type Person } from '../shop-database.ts';
 import { setUpShop } from '../steps.ts';
 
@@ -404,41 +404,53 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test.each([
-    // status, payment, delivery, taken, packed, waits for
-    ['processing', 'paid', null, false, false, 'prepare'],
-    ['pending', 'paid', 'pending', false, false, 'prepare'],
-    ['processing', 'paid', 'assigned', false, false, 'prepare'],
-    ['processing', 'paid', 'pending', true, false, 'preparing'],
-    ['processing', 'paid', 'assigned', true, true, 'ready'],
-    ['processing', 'paid', 'pending', false, true, 'ready'],
-    ['processing', 'paid', 'failed', true, true, 'failed'],
-    ['shipped', 'paid', 'failed', false, false, 'failed'],
-    ['shipped', 'paid', 'pending', true, false, 'on_the_way'],
-    ['shipped', 'paid', 'in_transit', true, true, 'on_the_way'],
-    ['out_for_delivery', 'paid', 'picked_up', true, true, 'on_the_way'],
-    ['delivered', 'paid', 'delivered', true, true, null],
-    ['cancelled', 'paid', 'failed', false, true, null],
-    ['processing', 'unpaid', null, false, false, null],
-    ['pending', 'needs_review', null, false, false, null],
-    ['processing', 'refunded', 'failed', false, true, null],
-  ] satisfies [OrderStatus, OrderPaymentStatus, DeliveryStatus | null, boolean, boolean, WorkStep | null][])(
-    'an order that is %s and %s, with a delivery that is %s, taken: %s, packed: %s, waits for %s',
-    async (status, payment, delivery, isTaken, isPacked, step) => {
+    // status, payment, its method, delivery, taken, packed, waits for
+    ['processing', 'paid', 'mpesa', null, false, false, 'prepare'],
+    ['pending', 'paid', 'mpesa', 'pending', false, false, 'prepare'],
+    ['processing', 'paid', 'mpesa', 'assigned', false, false, 'prepare'],
+    ['processing', 'paid', 'mpesa', 'pending', true, false, 'preparing'],
+    ['processing', 'paid', 'mpesa', 'assigned', true, true, 'ready'],
+    ['processing', 'paid', 'mpesa', 'pending', false, true, 'ready'],
+    ['processing', 'paid', 'mpesa', 'failed', true, true, 'failed'],
+    ['shipped', 'paid', 'mpesa', 'failed', false, false, 'failed'],
+    ['shipped', 'paid', 'mpesa', 'pending', true, false, 'on_the_way'],
+    ['shipped', 'paid', 'mpesa', 'in_transit', true, true, 'on_the_way'],
+    ['out_for_delivery', 'paid', 'mpesa', 'picked_up', true, true, 'on_the_way'],
+    ['delivered', 'paid', 'mpesa', 'delivered', true, true, null],
+    ['cancelled', 'paid', 'mpesa', 'failed', false, true, null],
+    ['processing', 'unpaid', 'pending', null, false, false, null],
+    ['processing', 'unpaid', 'cash', 'pending', false, false, 'prepare'],
+    ['shipped', 'unpaid', 'cash', 'picked_up', true, true, 'on_the_way'],
+    ['delivered', 'unpaid', 'cash', 'delivered', true, true, null],
+    ['pending', 'needs_review', 'mpesa', null, false, false, null],
+    ['processing', 'refunded', 'mpesa', 'failed', false, true, null],
+  ] satisfies [
+    OrderStatus,
+    OrderPaymentStatus,
+    OrderPaymentMethod,
+    DeliveryStatus | null,
+    boolean,
+    boolean,
+    WorkStep | null,
+  ][])(
+    'an order that is %s and %s (%s), with a delivery that is %s, taken: %s, packed: %s, waits for %s',
+    async (status, payment_status, payment_method, delivery, isTaken, isPacked, step) => {
+      const order = { status, payment_status, payment_method };
       const made = {
         delivery_status: delivery,
         taken_by: isTaken ? 'amina@jani.example' : null,
         ready_at: isPacked ? '2026-11-28T10:00:00Z' : null,
       };
       const { rows } = await database.query<{ step: string | null }>(
-        `select private.work_step($1, $2, jsonb_populate_record(null::public.deliveries, $3)) as step`,
-        [status, payment, JSON.stringify(made)],
+        `select private.work_step(
+           jsonb_populate_record(null::public.orders, $1), jsonb_populate_record(null::public.deliveries, $2)
+         ) as step`,
+        [JSON.stringify(order), JSON.stringify(made)],
       );
       expect(rows[0]?.step).toBe(step);
       // The panel decides alike about the deliveries that it has.
       if (made.delivery_status !== null) {
-        expect(
-          workStep({ status, payment_status: payment }, { ...made, delivery_status: made.delivery_status }),
-        ).toBe(step);
+        expect(workStep(order, { ...made, delivery_status: made.delivery_status })).toBe(step);
       }
     },
   );

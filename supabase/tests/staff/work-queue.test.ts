@@ -55,7 +55,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   const read = async ({ id } = order) =>
     (await readRow(
       `select d.id, d.delivery_status, d.delivery_person, d.taken_by, d.ready_at is not null as is_packed,
-         private.work_step(o.status, o.payment_status, d) as step, o.status as order_status
+         private.work_step(o, d) as step, o.status as order_status
        from public.deliveries as d join public.orders as o on o.id = d.order_id where o.id = $1`,
       [id],
     )) as unknown as Delivery;

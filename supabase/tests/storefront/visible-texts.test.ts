@@ -29,6 +29,10 @@ const storedArguments = {
   'move_on.delivery_vehicle': 'required',
   'note_change.note': 'reason',
   'note_refund_by_hand.reason': 'reason',
+  'give_back_cash.reason': 'reason',
+  'receive_cash.note': 'reason',
+  'receive_cash.received_from': 'optional',
+  'take_back_cash.reason': 'reason',
   'pause_orders.reason': 'reason',
   'request_refund.reason': 'reason',
   'resolve_difference.note': 'reason',
@@ -38,7 +42,7 @@ const storedArguments = {
 } as const;
 /** Arguments that are compared, or of which only known values are stored. */
 const comparedArguments = new Set(
-  `access_key access_keys auth_secret brand category channel decision due endpoint expected_payment_status
+  `access_key access_keys auth_secret brand category channel decision difference due endpoint expected_payment_status
    expected_status expected_step failure_reason identifier kind kinds p256dh payment phone_last_four
    product_slug receipt refund_receipt resolution rider search seen_receipt sort span status step token
    tracking_number way`.split(/\s+/),

@@ -24,7 +24,7 @@ export const orderStatuses = [
 export interface OrderFilters extends Days {
   search: string;
   status: OrderStatus | '';
-  payment: OrderPaymentStatus | 'refund_due' | '';
+  payment: OrderPaymentStatus | 'cash' | 'refund_due' | '';
   rider: string;
   due: 'prepare' | 'ready' | 'on_the_way' | 'failed' | 'late' | '';
 }
@@ -62,7 +62,7 @@ const searchOrders = (
 
 /** The columns of an order in the list. */
 export const listedColumns =
-  'id, order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, anonymised_at, delivery_notes, order_items(quantity, product_name, product:products(brand)), payments(status), delivery:deliveries(id, created_at, updated_at, delivery_status, delivery_person, taken_by, ready_at)';
+  'id, order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, payment_method, anonymised_at, delivery_notes, order_items(quantity, product_name, product:products(brand)), payments(status), delivery:deliveries(id, created_at, updated_at, delivery_status, delivery_person, taken_by, ready_at)';
 const exported =
   '*, order_items(quantity, product_name, unit_price), payments(receipt, charge_cents, status, needs_refund, completed_at, refunds(refund_cents, status, completed_at, refund_receipt)), delivery:deliveries(delivery_person)';
 

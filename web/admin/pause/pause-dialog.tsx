@@ -1,5 +1,5 @@
 // Asks why the shop takes no orders, and for how long.
-import { type FormEvent, type ReactNode, useId, useState } from 'react';
+import { type FormEvent, useId, useState } from 'react';
 import { pauseReasons, pauseSentence } from '../../../domain/order-pause.ts';
 import { Button } from '../../ui/button.tsx';
 import {
@@ -13,6 +13,7 @@ import { dataOf, TableProblem } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { useNow } from '../ui/age.tsx';
+import { Choices } from '../ui/choices.tsx';
 import { formatDateTime } from '../ui/dates.ts';
 import { usePauseChanges } from './pause-queries.ts';
 
@@ -135,45 +136,6 @@ function PauseForm({ onClose, onPaused }: Omit<PauseDialogProps, 'isOpen'>) {
         </div>
       </DialogFooter>
     </>
-  );
-}
-
-interface ChoicesProps {
-  label: string;
-  options: readonly { value: string; label: string }[];
-  value: string;
-  problem?: string | undefined;
-  onChoose(value: string): void;
-}
-
-function Choices({ label, options, value, problem, onChoose }: ChoicesProps): ReactNode {
-  const name = useId();
-  return (
-    <fieldset className="min-w-0" aria-describedby={problem ? `${name}-problem` : undefined}>
-      <legend className="mb-1.5 text-sm font-semibold">{label}</legend>
-      <div className="flex flex-wrap gap-2">
-        {options.map((option) => (
-          <label key={option.value} className="relative cursor-pointer">
-            <input
-              type="radio"
-              name={name}
-              value={option.value}
-              checked={option.value === value}
-              onChange={() => onChoose(option.value)}
-              className="peer absolute inset-0 size-full cursor-pointer opacity-0"
-            />
-            <span className="inline-flex min-h-11 items-center rounded-pill border border-line-strong bg-card px-4 text-sm font-semibold peer-checked:border-dusk-800 peer-checked:bg-dusk-800 peer-checked:text-white peer-focus-visible:outline-3 peer-focus-visible:outline-offset-2 peer-focus-visible:outline-(--ring) forced-colors:peer-checked:outline-2">
-              {option.label}
-            </span>
-          </label>
-        ))}
-      </div>
-      {problem ? (
-        <p id={`${name}-problem`} role="alert" className="mt-1.5 text-sm font-semibold text-danger">
-          {problem}
-        </p>
-      ) : null}
-    </fieldset>
   );
 }
 

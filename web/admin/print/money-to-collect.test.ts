@@ -11,15 +11,34 @@ test.each<[OrderStatus, OrderPaymentStatus, PaymentStatus[], words: string]>([
   ['pending', 'unpaid', ['failed', 'review'], 'PAYMENT NEEDS REVIEW. Ask the shop before handing over.'],
   ['pending', 'needs_review', ['completed'], 'PAYMENT NEEDS REVIEW. Ask the shop before handing over.'],
 ])('the slip of a %s, %s order with %j payments', (status, payment_status, payments, words) => {
-  const order = { status, payment_status, total_amount: 95_100 };
+  const order = { status, payment_status, payment_method: 'pending' as const, total_amount: 95_100 };
   expect(
     describeMoneyToCollect({ ...order, payments: payments.map((one) => ({ status: one })), parts: [] }),
   ).toBe(words);
 });
 
+test('the slip of an order that is paid at the door says what to collect', () => {
+  expect(
+    describeMoneyToCollect({
+      status: 'shipped',
+      payment_status: 'unpaid',
+      payment_method: 'cash',
+      total_amount: 71_050,
+      payments: [],
+      parts: [],
+    }),
+  ).toBe('CASH. Collect KES 711.');
+});
+
 test('money that came in part is neither collected again nor called missing', () => {
   const part = { received_cents: 30_000, payment_id: null, resolution: null };
-  const order = { status: 'pending', payment_status: 'unpaid', total_amount: 95_100, payments: [] } as const;
+  const order = {
+    status: 'pending',
+    payment_status: 'unpaid',
+    payment_method: 'pending',
+    total_amount: 95_100,
+    payments: [],
+  } as const;
   expect(describeMoneyToCollect({ ...order, parts: [part] })).toBe(
     'PARTLY PAID: KES 300 of KES 951. Ask the shop what to collect.',
   );
@@ -37,6 +56,7 @@ test('the receipt of a cancelled order without a payment does not ask for one', 
   const order = {
     status: 'cancelled',
     payment_status: 'unpaid',
+    payment_method: 'pending',
     total_amount: 95_100,
     payments: [],
     parts: [],

@@ -1,6 +1,8 @@
+import { isCashDue } from '../../../domain/delivery-status.ts';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
 import type {
   MpesaTransactionResolution,
+  OrderPaymentMethod,
   OrderPaymentStatus,
   OrderStatus,
   PaymentStatus,
@@ -14,6 +16,7 @@ import { isOpenRefund, needsReview } from '../status/states.ts';
 interface Order {
   status: OrderStatus;
   payment_status: OrderPaymentStatus;
+  payment_method: OrderPaymentMethod;
   /** In cents. */
   total_amount: number;
   payments: readonly { status: PaymentStatus }[];
@@ -40,7 +43,9 @@ export function describeMoneyToCollect(order: Order): string {
   const partCents = openParts(parts).reduce((sum, { received_cents }) => sum + received_cents, 0);
   return partCents > 0
     ? `PARTLY PAID: ${formatKes(partCents)} of ${formatKes(chargeCents(total_amount))}. Ask the shop what to collect.`
-    : `NOT PAID. Collect ${formatKes(chargeCents(total_amount))}.`;
+    : isCashDue(order)
+      ? `CASH. Collect ${formatKes(chargeCents(total_amount))}.`
+      : `NOT PAID. Collect ${formatKes(chargeCents(total_amount))}.`;
 }
 
 /** The same in two or three words, for the customer's printed receipt without a payment. */

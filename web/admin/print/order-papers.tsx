@@ -137,7 +137,9 @@ function Receipt({ order }: { order: WholeOrder }) {
       ) : (
         paid.map((payment) => (
           <div key={payment.id}>
-            <Line name="Paid by M-PESA">{formatKes(payment.charge_cents)}</Line>
+            <Line name={payment.method === 'cash' ? 'Paid in cash' : 'Paid by M-PESA'}>
+              {formatKes(payment.charge_cents)}
+            </Line>
             {payment.receipt ? <Line name="M-PESA receipt">{payment.receipt}</Line> : null}
             {payment.completed_at ? <p>{formatDateTime(payment.completed_at)}</p> : null}
             {payment.refunded_at ? (

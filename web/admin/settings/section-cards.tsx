@@ -7,7 +7,7 @@ import { LimitRaise } from '../payments-check/limit-raise.tsx';
 import { FeeHistory } from '../prices/fee-history.tsx';
 import type { SectionId, SettingsCard } from './settings-sections.ts';
 import { fieldInputs, labelOfField, type SettingsPlace, settingsSections } from './settings-sections.ts';
-import type { SettingsField, SettingsForm, SettingsProblems } from './settings-values.ts';
+import { isFlag, type SettingsField, type SettingsForm, type SettingsProblems } from './settings-values.ts';
 
 interface SectionCardsProps {
   section: SectionId;
@@ -67,7 +67,7 @@ function Field({
 }: Omit<SectionCardsProps, 'section' | 'found'> & { name: SettingsField }) {
   const { alsoCalled: _, isOptional = false, label: __, ...input } = fieldInputs[name];
   const label = labelOfField(name);
-  if (name === 'requires_terms_tick') {
+  if (isFlag(name)) {
     return (
       <>
         <label className="flex min-h-11 cursor-pointer items-center gap-3 text-sm font-semibold">

@@ -71,6 +71,18 @@ export const fieldInputs: Record<SettingsField, FieldInput> = {
     hint: 'Pay Bill, with the tracking number as account. Empty: not offered',
     alsoCalled: 'M-PESA Lipa na',
   },
+  takes_cash: {
+    label: 'Staff may agree on cash at the door, and note cash',
+    hint: 'It counts as money received, and stays out of the reconciliation with M-PESA.',
+    isOptional: true,
+    alsoCalled: 'money notes coins',
+  },
+  offers_cash: {
+    label: 'Customers may choose cash at the door themselves',
+    hint: 'Nothing is paid before the rider stands at the door. A phone that never paid may have one such order at a time.',
+    isOptional: true,
+    alsoCalled: 'money on delivery',
+  },
   refund_approval_above: {
     label: 'Refund limit (KES)',
     inputMode: 'decimal',
@@ -152,7 +164,7 @@ export const settingsSections: Record<SectionId, Section> = {
   },
   payments: {
     title: 'Payments',
-    summary: 'M-PESA, till, unpaid orders, refunds',
+    summary: 'M-PESA, till, cash, unpaid orders, refunds',
     cards: [
       {
         title: 'Unpaid orders',
@@ -164,6 +176,7 @@ export const settingsSections: Record<SectionId, Section> = {
           'Offered to customers whose phone the prompt does not reach. You confirm the money in the order, by its receipt.',
         fields: ['till_number', 'paybill_number'],
       },
+      { title: 'Cash', fields: ['takes_cash', 'offers_cash'] },
       {
         title: 'Refunds',
         description:

@@ -21,6 +21,8 @@ export const settingsLabels = {
   requires_terms_tick: 'Box for age and terms',
   till_number: 'Till number',
   paybill_number: 'Paybill number',
+  takes_cash: 'Take cash',
+  offers_cash: 'Offer cash',
   refund_approval_above: 'Refund limit',
   payment_messages_months: 'Keep M-PESA messages',
   texts_per_day: 'SMS per day',
@@ -48,7 +50,8 @@ const wholeNumbers = {
   inquiries_months: { least: 1, most: 240, words: 'whole months from 1 to 240 (20 years)' },
 } as const;
 /** Either `yes` or `no` in the form. */
-const flags = ['requires_terms_tick'] as const;
+const flags = ['requires_terms_tick', 'takes_cash', 'offers_cash'] as const;
+export const isFlag = (field: SettingsField): field is Flag => flags.some((flag) => flag === field);
 type Amount = (typeof amounts)[number];
 type Flag = (typeof flags)[number];
 type WholeNumber = keyof typeof wholeNumbers;

@@ -3,6 +3,7 @@ import { deliveryFailures } from '../../../domain/delivery-failure.ts';
 import type {
   DeliveryFailureReason,
   DeliveryStatus,
+  OrderPaymentMethod,
   OrderPaymentStatus,
   OrderStatus,
   PaymentStatus,
@@ -79,12 +80,15 @@ export const labelOfFailure = (reason: DeliveryFailureReason): string =>
 export function describePaymentOfOrder(order: {
   status: OrderStatus;
   payment_status: OrderPaymentStatus;
+  /** Default: not cash. */
+  payment_method?: OrderPaymentMethod;
   payments?: readonly { status: PaymentStatus }[];
 }): StaffLabel {
   const { status, payment_status } = order;
   if (payment_status === 'paid' && status === 'cancelled') return label('Refund due', 'red');
   if (payment_status !== 'unpaid') return labelOfStatus(payment_status);
   if (hasPaymentInReview(order)) return label('Needs review', 'red');
+  if (order.payment_method === 'cash' && status !== 'cancelled') return label('Cash due', 'orange');
   // No payment is expected for a cancelled order.
   return status === 'cancelled' ? label('Unpaid', 'grey') : labelOfStatus('unpaid');
 }

@@ -1,7 +1,8 @@
 // An order of the queue: what to pack first, then for whom, by when, and one button that moves it on.
 import { useState } from 'react';
 import { Link, useLocation } from 'react-router';
-import { minutesLeft, type WorkStep } from '../../../domain/delivery-status.ts';
+import { isCashDue, minutesLeft, type WorkStep } from '../../../domain/delivery-status.ts';
+import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import type { ListedDelivery } from '../deliveries/delivery-queries.ts';
@@ -97,6 +98,11 @@ export function OrderCard({ delivery, step, rider, onHandOver, isNew = false }: 
         · {areaOf(order)} · <bdi>{order.customer_name.split(/\s/)[0]}</bdi>
         <Who delivery={delivery} step={step} />
       </p>
+      {isCashDue(order) ? (
+        <p className="text-sm font-bold text-ember-700 counter:text-lg">
+          Collect {formatKes(chargeCents(order.total_amount))} in cash
+        </p>
+      ) : null}
       {step === 'failed' ? (
         <p className="text-sm font-semibold text-danger counter:text-lg">
           {delivery.failure_reason ? labelOfFailure(delivery.failure_reason) : 'The delivery failed'}

@@ -40,7 +40,12 @@ export const nextSteps: Record<WorkStep, [step: Step, label: string]> = {
 export type Queued = Pick<
   ListedDelivery,
   'id' | 'created_at' | 'updated_at' | 'delivery_status' | 'delivery_person' | 'taken_by' | 'ready_at'
-> & { order: Pick<ListedDelivery['order'], 'id' | 'order_number' | 'status' | 'payment_status'> };
+> & {
+  order: Pick<
+    ListedDelivery['order'],
+    'id' | 'order_number' | 'status' | 'payment_status' | 'payment_method'
+  >;
+};
 
 /** The delivery of an order with its order; null before it is paid. */
 export const queuedOf = (
@@ -52,7 +57,9 @@ function stepOf(delivery: Pick<ListedDelivery, 'delivery_status' | 'taken_by' | 
   const { delivery_status: status } = delivery;
   if (status === 'delivered') return 'delivered';
   if (status === 'picked_up' || status === 'in_transit') return 'on_the_way';
-  return workStep({ status: 'processing', payment_status: 'paid' }, delivery) ?? 'prepare';
+  return (
+    workStep({ status: 'processing', payment_status: 'paid', payment_method: 'mpesa' }, delivery) ?? 'prepare'
+  );
 }
 
 /** @param rider takes the orders that have none, unless another one is given with the step */

@@ -17,6 +17,7 @@ import { RefundForm } from '../refunds/refund-form.tsx';
 import { isRefundable, lastRefund, moneyOf, type PaymentOfOrder } from '../refunds/refund-queries.ts';
 import { RefundState } from '../refunds/refund-state.tsx';
 import { describeReview, plainFailure } from '../timeline/order-event-texts.ts';
+import { CashDecisions, CashOfOrder } from './cash.tsx';
 import { ChangeNotes } from './change-notes.tsx';
 import { ConfirmTillPayment } from './confirm-till-payment.tsx';
 import { describePaymentLine, needsLook } from './payment-line.ts';
@@ -66,6 +67,7 @@ export function Payments({ order }: { order: WholeOrder }) {
         </details>
       )}
       <ConfirmTillPayment order={order} />
+      <CashOfOrder order={order} />
     </Part>
   );
 }
@@ -76,8 +78,8 @@ function PaymentDetails({ order, payment }: { order: WholeOrder; payment: Paymen
     <>
       <p className="flex flex-wrap items-center justify-between gap-2">
         <span>
-          <span className="font-semibold tabular-nums">{formatKes(payment.charge_cents)}</span> by M-PESA,{' '}
-          {payment.method === 'till' ? 'to the till' : formatPhone(payment.phone)}
+          <span className="font-semibold tabular-nums">{formatKes(payment.charge_cents)}</span>{' '}
+          {describeWay(payment)}
         </span>
         <span className="flex gap-1.5">
           {payment.refunded_at ? (
@@ -85,7 +87,9 @@ function PaymentDetails({ order, payment }: { order: WholeOrder; payment: Paymen
           ) : payment.needs_refund ? (
             <Badge tone="red">To be sent back</Badge>
           ) : null}
-          <Badge tone={state.tone}>{state.text}</Badge>
+          <Badge tone={state.tone}>
+            {payment.method === 'cash' && payment.status === 'failed' ? 'Taken back' : state.text}
+          </Badge>
         </span>
       </p>
       <p className="mt-1 break-words text-ink-soft">
@@ -96,16 +100,23 @@ function PaymentDetails({ order, payment }: { order: WholeOrder; payment: Paymen
         ) : null}
         {payment.status === 'review' || (payment.status === 'failed' && payment.result_code === '0')
           ? `${describeReview(payment.result_description)} · `
-          : payment.status === 'failed'
+          : payment.status === 'failed' && payment.method !== 'cash'
             ? `${plainFailure(payment.result_code)} ${payment.result_code ? `(code ${payment.result_code}) ` : ''}· `
             : null}
         {formatDateTime(payment.completed_at ?? payment.created_at)}
       </p>
+      {payment.note ? <p className="mt-1 wrap-anywhere">“{payment.note}”</p> : null}
       <RefundOf order={order} payment={payment} />
+      <CashDecisions order={order} payment={payment} />
       <TakeBack order={order} payment={payment} />
       <ChangeNotes payment={payment} />
     </>
   );
+}
+
+function describeWay({ method, phone, received_from }: PaymentOfOrder): string {
+  if (method === 'cash') return received_from ? `in cash, from ${received_from}` : 'in cash';
+  return `by M-PESA, ${method === 'till' ? 'to the till' : formatPhone(phone)}`;
 }
 
 /** Payments for this order that are less than its charge: they wait in the reconciliation. */
@@ -162,7 +173,9 @@ function RefundOf({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
   return (
     <div className="mt-2 grid gap-2">
       {refund ? <RefundState refund={refund} order={order} /> : null}
-      {isRefundable(order, payment) ? <RefundForm order={order} payment={payment} /> : null}
+      {isRefundable(order, payment) && payment.method !== 'cash' ? (
+        <RefundForm order={order} payment={payment} />
+      ) : null}
     </div>
   );
 }

@@ -16,6 +16,7 @@ import { decisionOf, type WholeOrder } from '../order-queries.ts';
 import { RefundForm } from '../refunds/refund-form.tsx';
 import { isRefundable, lastRefund, moneyOf } from '../refunds/refund-queries.ts';
 import { RefundState } from '../refunds/refund-state.tsx';
+import { CashDecisions } from './cash.tsx';
 
 export function useOrderDecision(order: { id: string }) {
   const { tables } = useMember().staff;
@@ -107,7 +108,11 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
                 save={save}
               />
             ) : null}
-            {isRefundable(order, paid) ? <RefundForm order={order} payment={paid} /> : null}
+            {!isRefundable(order, paid) ? null : paid.method === 'cash' ? (
+              <CashDecisions order={order} payment={paid} />
+            ) : (
+              <RefundForm order={order} payment={paid} />
+            )}
           </div>
         )
       ) : isConfirming ? (

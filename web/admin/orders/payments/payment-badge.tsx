@@ -11,6 +11,7 @@ export const paymentFilters = [
   { value: '', label: 'All payments' },
   { value: 'paid', label: 'Paid' },
   { value: 'unpaid', label: 'Unpaid' },
+  { value: 'cash', label: 'Cash due' },
   { value: 'needs_review', label: 'Needs review' },
   { value: 'refund_due', label: 'Refund due' },
   { value: 'refunded', label: 'Refunded' },

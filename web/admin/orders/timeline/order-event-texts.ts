@@ -117,6 +117,8 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
       return { what: 'Its units went back into stock', tone: 'plain' };
     case 'units_taken':
       return { what: 'Its units were taken out of stock', tone: 'plain' };
+    case 'cash_agreed':
+      return { what: 'Cash at the door agreed', more: money ?? '', tone: 'plain' };
     case 'payment_prompted':
       return { what: 'Payment prompt sent', more: between(money, payer), tone: 'plain' };
     case 'payment_completed':
@@ -124,8 +126,10 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
         what: facts.needs_refund ? 'Paid twice: refund the second payment' : 'Payment received',
         more: between(
           money,
-          facts.method === 'till' ? 'By till' : payer,
+          facts.method === 'till' ? 'By till' : facts.method === 'cash' ? 'In cash' : payer,
+          facts.method === 'cash' && facts.person && `From ${facts.person}`,
           facts.receipt && `Receipt ${facts.receipt}`,
+          facts.note && `“${facts.note}”`,
         ),
         tone: facts.needs_refund ? 'bad' : 'good',
       };
@@ -142,7 +146,10 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
       };
     case 'payment_taken_back':
       return {
-        what: 'Payment taken back: it was not for this order',
+        what:
+          facts.method === 'cash'
+            ? 'Cash taken back: noted by mistake'
+            : 'Payment taken back: it was not for this order',
         more: between(money, facts.receipt && `Receipt ${facts.receipt}`, facts.note && `“${facts.note}”`),
         tone: 'bad',
       };

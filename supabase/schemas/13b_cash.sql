@@ -1,0 +1,211 @@
+-- Cash: orders that are paid at the door or the counter (docs/decisions/cash.md).
+
+create function private.lock_order_for_cash(order_id uuid) returns public.orders
+language plpgsql set search_path = '' as $$
+declare
+  ordered public.orders;
+begin
+  -- The lock on the order's row serialises this with its payments and its expiry.
+  select * into ordered from public.orders as o where o.id = lock_order_for_cash.order_id for no key update;
+  if not found then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  elsif ordered.payment_status = 'needs_review' then
+    perform private.refuse(409, 'decide_order', 'Decide what happens to the order of this money');
+  elsif ordered.payment_status <> 'unpaid' then
+    perform private.refuse(409, 'order_already_paid', 'This order is already paid');
+  elsif ordered.status = 'cancelled' or (private.is_before_work(ordered.status) and ordered.expires_at <= now()) then
+    perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
+  elsif exists (select from public.payments as p where p.order_id = ordered.id and private.is_unsettled_attempt(p.status)) then
+    perform private.refuse(409, 'payment_open', 'A payment by M-PESA is open for this order. Wait until it has ended, so that it is not paid twice');
+  elsif exists (
+    select from public.mpesa_transactions as t where t.order_id = ordered.id and t.payment_id is null and t.resolution is null
+  ) then
+    perform private.refuse(409, 'money_waiting', 'Money for this order has come to the till. Decide about it in Reconciliation first');
+  end if;
+  return ordered;
+end
+$$;
+comment on function private.lock_order_for_cash is 'Locks an order that can be paid in cash. Refuses others.';
+
+create function private.deliver_for_cash(ordered public.orders, agreed_by text) returns void
+language plpgsql set search_path = '' as $$
+begin
+  -- The order holds its units from now on, as one that was handed over unpaid: it does not expire any more.
+  update public.orders as o
+  set payment_method = 'cash', status = case when o.status = 'pending' then 'processing' else o.status end, updated_at = now()
+  where o.id = ordered.id;
+  insert into public.deliveries (order_id) values (ordered.id) on conflict on constraint "an order is delivered once" do nothing;
+  perform private.record_order_event(
+    ordered.id, 'cash_agreed', deliver_for_cash.agreed_by, jsonb_build_object('charge_cents', ordered.charge_cents)
+  );
+end
+$$;
+
+create function public.agree_cash(order_id uuid) returns void
+language plpgsql security definer set search_path = '' as $$
+declare
+  ordered public.orders;
+begin
+  perform private.expect_staff();
+  if not (select s.takes_cash from public.store_settings as s) then
+    perform private.refuse(409, 'cash_not_taken', 'The shop takes no cash. Settings, Payments can change that');
+  end if;
+  ordered := private.lock_order_for_cash(agree_cash.order_id);
+  if ordered.payment_method <> 'cash' then
+    perform private.deliver_for_cash(ordered, 'staff');
+  end if;
+end
+$$;
+comment on function public.agree_cash is
+  'For staff: the customer pays an unpaid order in cash at the door. It goes into work, has a delivery, and does not expire any more. Repeating it changes nothing.';
+
+create function public.choose_cash(order_id uuid, access_key text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  ordered public.orders;
+  -- Counted before the subtransaction of the block below, so that a refusal does not roll it back.
+  is_within_limit boolean := private.count_call('cash_orders');
+  refusal_details text;
+  refusal_hint text;
+begin
+  if not (select s.offers_cash from public.store_settings as s) then
+    perform private.refuse(409, 'cash_not_taken', 'We take no cash at the door at the moment. Please pay by M-PESA');
+  elsif not exists (
+    select from private.order_keys as k where k.order_id = choose_cash.order_id and k.access_key = choose_cash.access_key
+  ) then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  end if;
+  ordered := private.lock_order_for_cash(choose_cash.order_id);
+  if ordered.payment_method = 'cash' then
+    return private.placed_order(ordered, choose_cash.access_key);
+  end if;
+  -- Nothing is paid before the rider stands at the door: a stranger could send riders around. One phone has one such order at a time,
+  -- unless it has paid before.
+  if not private.has_paid(ordered.customer_phone) and (
+    not is_within_limit or exists (
+      select from public.orders as o
+      where private.is_open_order(o.status) and o.payment_status = 'unpaid' and o.payment_method = 'cash'
+        and o.customer_phone = ordered.customer_phone
+    )
+  ) then
+    perform private.refuse(429, 'too_many_cash_orders', format(
+      'Another order of this phone or network is paid in cash already. Please pay this one by M-PESA, or call or WhatsApp us on %s',
+      private.contact_numbers()
+    ));
+  end if;
+  perform private.deliver_for_cash(ordered, 'customer');
+  perform private.add_notice('paid_order', ordered.id::text, ordered.id);
+  select * into ordered from public.orders as o where o.id = ordered.id;
+  return private.placed_order(ordered, choose_cash.access_key);
+exception when sqlstate 'PT000' then
+  get stacked diagnostics refusal_details = pg_exception_detail, refusal_hint = pg_exception_hint;
+  return private.refusal_answer(sqlstate, sqlerrm, refusal_details, refusal_hint);
+end
+$$;
+comment on function public.choose_cash is
+  'A customer pays in cash at the door, where the settings offer it (store_settings.offers_cash). Proof: the order''s access key. Answers as place_order.';
+
+create function public.receive_cash(
+  order_id uuid, received_cents integer, received_from text default null, difference text default null, note text default null
+) returns public.payments
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_staff_member();
+  person text := private.visible_text(receive_cash.received_from);
+  reason text := private.read_reason(receive_cash.note);
+  ordered public.orders;
+  received public.payments;
+begin
+  if private.is_whole_shillings(receive_cash.received_cents) is not true then
+    perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
+  elsif char_length(person) > 120 then
+    perform private.refuse(400, 'rider_too_long', 'The name of the person is longer than 120 characters');
+  elsif not (select s.takes_cash from public.store_settings as s) then
+    perform private.refuse(409, 'cash_not_taken', 'The shop takes no cash. Settings, Payments can change that');
+  end if;
+  ordered := private.lock_order_for_cash(receive_cash.order_id);
+  -- A shortfall is forgiven, with the reason; a surplus is a tip, or owed to the customer.
+  if receive_cash.received_cents < ordered.charge_cents and (receive_cash.difference is distinct from 'forgiven' or reason is null)
+    or receive_cash.received_cents > ordered.charge_cents and coalesce(receive_cash.difference, '') not in ('tip', 'credit')
+    or receive_cash.received_cents = ordered.charge_cents and receive_cash.difference is not null
+  then
+    perform private.refuse(409, 'cash_differs', 'This is another amount than the order costs. Say why', ordered.charge_cents::text);
+  end if;
+  -- An order that waits without a hold takes its units now.
+  if private.is_before_work(ordered.status) and ordered.reserved_until is null and not private.take_units(ordered.id) then
+    perform private.refuse(409, 'units_sold',
+      'The units of this order were sold in the meantime. There is not enough in stock to reopen it');
+  end if;
+  insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by, received_from, note, completed_at)
+  values (ordered.id, '', receive_cash.received_cents, 'completed', 'cash', member, person, reason, now())
+  returning * into received;
+  perform private.set_order_paid(ordered, 'cash');
+  if receive_cash.difference = 'credit' then
+    perform private.add_change_note(received, 'credit', receive_cash.received_cents - ordered.charge_cents, null, reason, member);
+  end if;
+  return received;
+end
+$$;
+comment on function public.receive_cash is
+  'For staff: cash for an unpaid order was received, from its rider (received_from) or the customer, and pays it. Another amount than the charge needs difference: forgiven (with a note), tip, or credit (owed to the customer); its refusal has the charge as hint.';
+
+create function public.take_back_cash(payment_id uuid, reason text) returns void
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  cause text := private.read_reason(take_back_cash.reason, is_required => true);
+  ordered public.orders;
+  taken public.payments;
+  minutes interval := private.reservation();
+begin
+  perform private.expect_staff_member();
+  select o.* into ordered from public.orders as o
+  where o.id = (select p.order_id from public.payments as p where p.id = take_back_cash.payment_id)
+  for no key update;
+  select * into taken from public.payments as p where p.id = take_back_cash.payment_id for update;
+  if taken.id is null then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  elsif taken.method <> 'cash' or taken.status <> 'completed' or taken.refunded_at is not null or ordered.payment_status <> 'paid'
+    or exists (select from public.change_notes as c where c.payment_id = taken.id)
+  then
+    perform private.refuse(409, 'payment_final', 'This payment cannot be corrected any more. Please look at it in Reconciliation');
+  end if;
+  update public.payments as p set status = 'failed', note = cause, updated_at = now() where p.id = taken.id;
+  -- It has its units, as every unpaid order in work.
+  update public.orders as o
+  set payment_status = 'unpaid', expires_at = now() + minutes, reserved_until = now() + minutes,
+      expiry_limit = now() + private.longest_reservation(minutes), extended_at = null, updated_at = now()
+  where o.id = ordered.id;
+end
+$$;
+comment on function public.take_back_cash is
+  'For staff: cash was noted by mistake. Its order is to be paid in cash again; the payment stays in the books as taken back, with the reason.';
+
+create function public.give_back_cash(payment_id uuid, reason text) returns public.refunds
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_staff_member();
+  paid public.payments := private.lock_refundable_payment(give_back_cash.payment_id);
+  given public.refunds;
+begin
+  if paid.method <> 'cash' then
+    perform private.refuse(409, 'not_cash', 'This payment came by M-PESA. It goes back by M-PESA, or by hand with its receipt');
+  end if;
+  insert into public.refunds (payment_id, refund_cents, reason, method, status, requested_by, requested_by_email, completed_at)
+  values (
+    paid.id, paid.charge_cents - (select c.returned_cents from private.change_of(paid.id) as c),
+    private.read_reason(give_back_cash.reason, is_required => true), 'cash', 'completed', member, private.email_of(member), now()
+  )
+  returning * into given;
+  return private.complete_refund(given.id, null);
+end
+$$;
+comment on function public.give_back_cash is
+  'For staff: the cash of a cancelled order was given back to its customer.';
+
+-- Execution rights
+grant execute on function public.choose_cash to anon, authenticated, service_role;
+grant execute on function public.agree_cash, public.receive_cash, public.take_back_cash, public.give_back_cash
+  to authenticated, service_role;

@@ -1,0 +1,258 @@
+// Cash of an order: agreed for the door, received, noted by mistake, and given back.
+import { type FormEvent, useState } from 'react';
+import { isCashDue } from '../../../../domain/delivery-status.ts';
+import { chargeCents, formatKes } from '../../../../domain/money.ts';
+import { Button } from '../../../ui/button.tsx';
+import { TextField } from '../../../ui/field.tsx';
+import { dataOf } from '../../data/table-answer.ts';
+import { useSave } from '../../data/use-save.ts';
+import { Discard } from '../../dialogs/discard.tsx';
+import { useUnsaved } from '../../dialogs/use-unsaved.ts';
+import { useMember } from '../../layout/use-member.tsx';
+import { useSettings } from '../../settings/settings-queries.ts';
+import { needsReview } from '../../status/states.ts';
+import { Choices } from '../../ui/choices.tsx';
+import type { WholeOrder } from '../order-queries.ts';
+import { reasonProblem } from '../refunds/refund-problems.ts';
+import { isRefundable, type PaymentOfOrder } from '../refunds/refund-queries.ts';
+import { isSettling, useResolvedByOther } from '../use-resolved-by-other.ts';
+import { readAmount } from './read-amount.ts';
+
+const touchedByCash = ['orders', 'deliveries', 'products', 'dashboard'];
+
+/** Whether cash can pay the order, as far as it shows; the database decides. */
+export const canBePaidInCash = (order: WholeOrder): boolean =>
+  order.payment_status === 'unpaid' &&
+  order.status !== 'cancelled' &&
+  !needsReview(order) &&
+  order.payments.every(({ status }) => status !== 'initiating' && status !== 'processing');
+
+/** For an unpaid order: agree on cash at the door, and note that it came. */
+export function CashOfOrder({ order }: { order: WholeOrder }) {
+  const { tables } = useMember().staff;
+  const takesCash = useSettings().data?.takes_cash ?? false;
+  const [isOpen, setOpen] = useState(false);
+  const agree = useSave<void>({
+    write: async () => dataOf(await tables.rpc('agree_cash', { order_id: order.id })),
+    success: `Cash at the door is agreed: ${order.order_number} can be prepared`,
+    failure: 'Failed to agree on cash',
+    refresh: touchedByCash,
+  });
+  if (!takesCash || !canBePaidInCash(order)) return null;
+  if (isOpen) return <ReceiveCash order={order} onClose={() => setOpen(false)} />;
+  return (
+    <div className="mt-3 flex flex-wrap gap-3">
+      {isCashDue(order) ? null : (
+        <Button tone="quiet" isBusy={agree.isPending} onClick={() => agree.mutate()}>
+          Cash at the door
+        </Button>
+      )}
+      <Button tone={isCashDue(order) ? 'leaf' : 'quiet'} onClick={() => setOpen(true)}>
+        Receive cash
+      </Button>
+    </div>
+  );
+}
+
+const surplus = [
+  { value: 'credit', label: 'Owed to the customer' },
+  { value: 'tip', label: 'A tip' },
+] as const;
+
+function ReceiveCash({ order, onClose }: { order: WholeOrder; onClose(): void }) {
+  const { tables } = useMember().staff;
+  const charge = chargeCents(order.total_amount);
+  const rider = order.delivery?.delivery_person ?? '';
+  const [shillings, setShillings] = useState(String(charge / 100));
+  const [person, setPerson] = useState(rider);
+  const [note, setNote] = useState('');
+  const [kept, setKept] = useState<(typeof surplus)[number]['value']>();
+  const [problems, setProblems] = useState<{ amount?: string; note?: string; kept?: string }>({});
+  const cents = readAmount(shillings);
+  const difference = cents === null ? 0 : cents - charge;
+  const unsaved = useUnsaved(shillings !== String(charge / 100) || person !== rider || note !== '');
+  const save = useSave<void>({
+    write: async () =>
+      dataOf(
+        await tables.rpc('receive_cash', {
+          order_id: order.id,
+          received_cents: cents ?? 0,
+          received_from: person.trim() || null,
+          difference: difference < 0 ? 'forgiven' : difference > 0 ? (kept ?? null) : null,
+          note: note.trim() || null,
+        }),
+      ),
+    success: `${formatKes(cents ?? 0)} in cash received${person.trim() ? ` from ${person.trim()}` : ''}: ${order.order_number} is paid`,
+    failure: 'Failed to note the cash',
+    isUnsafeToRepeat: true,
+    refresh: touchedByCash,
+    onSuccess() {
+      unsaved.note(false);
+      onClose();
+    },
+  });
+  useResolvedByOther({ orderId: order.id, isOpen: !isSettling(save), isOffered: canBePaidInCash });
+
+  function submit(event: FormEvent) {
+    event.preventDefault();
+    if (save.isPending) return;
+    const found = {
+      ...(cents === null ? { amount: 'Enter whole shillings, such as 711' } : {}),
+      ...(difference < 0 && reasonProblem(note) ? { note: reasonProblem(note) as string } : {}),
+      ...(difference > 0 && !kept ? { kept: 'Choose what happens with the rest' } : {}),
+    };
+    setProblems(found);
+    if (Object.keys(found).length === 0) save.mutate();
+  }
+
+  return (
+    <form
+      onSubmit={submit}
+      noValidate
+      aria-label="Receive cash"
+      className="mt-4 grid gap-3 border-t border-line pt-4"
+    >
+      <TextField
+        label="Cash received (KES)"
+        name="shillings"
+        required
+        autoFocus
+        inputMode="numeric"
+        autoComplete="off"
+        maxLength={16}
+        value={shillings}
+        onChange={(event) => setShillings(event.target.value)}
+        disabled={save.isPending}
+        problem={problems.amount}
+        hint={`The order costs ${formatKes(charge)}.`}
+      />
+      {difference < 0 ? (
+        <TextField
+          label={`Why ${formatKes(-difference)} less is enough`}
+          name="note"
+          required
+          autoComplete="off"
+          maxLength={200}
+          value={note}
+          onChange={(event) => setNote(event.target.value)}
+          disabled={save.isPending}
+          problem={problems.note}
+        />
+      ) : difference > 0 ? (
+        <Choices
+          label={`What happens with the other ${formatKes(difference)}`}
+          options={surplus}
+          value={kept}
+          onChoose={(value) => setKept(value)}
+          problem={problems.kept}
+        />
+      ) : null}
+      <TextField
+        label="From"
+        name="person"
+        autoComplete="off"
+        maxLength={120}
+        value={person}
+        onChange={(event) => setPerson(event.target.value)}
+        disabled={save.isPending}
+        hint="The rider who brings it. Empty: the customer."
+      />
+      {unsaved.isBlocked ? (
+        <Discard onStay={unsaved.stay} onLeave={unsaved.leave} />
+      ) : (
+        <div className="flex flex-wrap gap-3">
+          <Button type="submit" isBusy={save.isPending}>
+            {save.isPending
+              ? 'Saving...'
+              : cents === null
+                ? 'Received'
+                : `Received ${formatKes(cents)}${person.trim() ? ` from ${person.trim()}` : ''}`}
+          </Button>
+          <Button tone="quiet" disabled={save.isPending} onClick={onClose}>
+            Cancel
+          </Button>
+        </div>
+      )}
+    </form>
+  );
+}
+
+/** What staff can do about cash that is noted: take the entry back, or give the money back. */
+export function CashDecisions({ order, payment }: { order: WholeOrder; payment: PaymentOfOrder }) {
+  const [isOpen, setOpen] = useState(false);
+  if (payment.method !== 'cash' || payment.status !== 'completed' || payment.refunded_at !== null)
+    return null;
+  const isToGiveBack = isRefundable(order, payment);
+  if (!isToGiveBack && (order.payment_status !== 'paid' || payment.change_notes.length > 0)) return null;
+  const way = isToGiveBack ? 'give_back_cash' : 'take_back_cash';
+  if (isOpen) return <EndCash order={order} payment={payment} way={way} onClose={() => setOpen(false)} />;
+  return (
+    <Button tone={isToGiveBack ? 'danger' : 'quiet'} className="mt-2" onClick={() => setOpen(true)}>
+      {isToGiveBack ? `Give ${formatKes(payment.charge_cents)} back` : 'Noted by mistake'}
+    </Button>
+  );
+}
+
+interface EndCashProps {
+  order: WholeOrder;
+  payment: PaymentOfOrder;
+  way: 'give_back_cash' | 'take_back_cash';
+  onClose(): void;
+}
+
+function EndCash({ order, payment, way, onClose }: EndCashProps) {
+  const { tables } = useMember().staff;
+  const [reason, setReason] = useState('');
+  const [problem, setProblem] = useState<string>();
+  const isGift = way === 'give_back_cash';
+  const money = formatKes(payment.charge_cents);
+  const save = useSave<void>({
+    write: async () => dataOf(await tables.rpc(way, { payment_id: payment.id, reason })) as unknown,
+    success: isGift
+      ? `${money} given back is noted`
+      : `The entry is taken back: ${order.order_number} is unpaid`,
+    failure: 'Failed to save it',
+    isUnsafeToRepeat: true,
+    refresh: [...touchedByCash, 'refunds'],
+    onSuccess: onClose,
+  });
+  const label = isGift ? 'Give cash back' : 'Noted by mistake';
+  return (
+    <form
+      noValidate
+      aria-label={label}
+      className="mt-2 grid gap-3"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const found = reasonProblem(reason);
+        setProblem(found);
+        if (!found) save.mutate();
+      }}
+    >
+      <p className="text-sm text-ink-soft">
+        {isGift
+          ? `Only once the customer has the ${money}: the order is then refunded.`
+          : `The ${money} did not come, or came for another order. This one is to be paid in cash again.`}
+      </p>
+      <TextField
+        label="Reason"
+        required
+        autoFocus
+        maxLength={200}
+        autoComplete="off"
+        value={reason}
+        onChange={(event) => setReason(event.target.value)}
+        disabled={save.isPending}
+        problem={problem}
+      />
+      <div className="flex flex-wrap gap-3">
+        <Button type="submit" tone="danger" isBusy={save.isPending}>
+          {isGift ? `${money} is given back` : 'Take the entry back'}
+        </Button>
+        <Button tone="quiet" disabled={save.isPending} onClick={onClose}>
+          Cancel
+        </Button>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,49 @@
+// A choice between a few options, all of which are seen.
+import { type ReactNode, useId } from 'react';
+
+interface ChoicesProps<Value extends string> {
+  label: string;
+  options: readonly { value: Value; label: string }[];
+  /** Undefined: nothing is chosen yet. */
+  value: Value | undefined;
+  problem?: string | undefined;
+  onChoose(value: Value): void;
+}
+
+/** A few options, one of which is chosen, as pills. */
+export function Choices<Value extends string>({
+  label,
+  options,
+  value,
+  problem,
+  onChoose,
+}: ChoicesProps<Value>): ReactNode {
+  const name = useId();
+  return (
+    <fieldset className="min-w-0" aria-describedby={problem ? `${name}-problem` : undefined}>
+      <legend className="mb-1.5 text-sm font-semibold">{label}</legend>
+      <div className="flex flex-wrap gap-2">
+        {options.map((option) => (
+          <label key={option.value} className="relative cursor-pointer">
+            <input
+              type="radio"
+              name={name}
+              value={option.value}
+              checked={option.value === value}
+              onChange={() => onChoose(option.value)}
+              className="peer absolute inset-0 size-full cursor-pointer opacity-0"
+            />
+            <span className="inline-flex min-h-11 items-center rounded-pill border border-line-strong bg-card px-4 text-sm font-semibold peer-checked:border-dusk-800 peer-checked:bg-dusk-800 peer-checked:text-white peer-focus-visible:outline-3 peer-focus-visible:outline-offset-2 peer-focus-visible:outline-(--ring) forced-colors:peer-checked:outline-2">
+              {option.label}
+            </span>
+          </label>
+        ))}
+      </div>
+      {problem ? (
+        <p id={`${name}-problem`} role="alert" className="mt-1.5 text-sm font-semibold text-danger">
+          {problem}
+        </p>
+      ) : null}
+    </fieldset>
+  );
+}
