@@ -67,7 +67,10 @@ language plpgsql stable set search_path = '' as $$
 declare
   is_prompted boolean;
 begin
-  if ended.payment_status <> 'unpaid' or not private.is_before_work(ended.status) then
+  -- Cash is paid at the door, whatever status staff set until then.
+  if ended.payment_status <> 'unpaid' or not private.is_before_work(ended.status)
+    or (ended.payment_method = 'cash' and ended.status <> 'cancelled')
+  then
     return null;
   end if;
   if exists (select from public.payments as p where p.order_id = ended.id and p.status = 'review') then
@@ -420,8 +423,8 @@ declare
   may_hold boolean := true;
 begin
   select * into waiting from public.orders as o where o.id = reserve_for_prompt.order_id for no key update;
-  -- An unpaid order that was handed over has already taken its units.
-  if not found or waiting.payment_status <> 'unpaid' or waiting.status <> 'pending' then
+  -- An unpaid order that was handed over, or is paid at the door, has already taken its units.
+  if not found or waiting.payment_status <> 'unpaid' or waiting.status <> 'pending' or waiting.payment_method = 'cash' then
     return;
   end if;
   extended_until := least(now() + private.prompt_hold(), waiting.expiry_limit);

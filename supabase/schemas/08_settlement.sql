@@ -184,6 +184,8 @@ begin
     if paid_order.reserved_until is not null then
       perform private.return_units(paid_order.id, 'under_review');
     end if;
+    -- Of an order that was to be paid in cash.
+    delete from public.deliveries as d where d.order_id = paid_order.id;
     needs_review := true;
   elsif paid_order.reserved_until is null then
     -- Late money: the units were returned. They are taken again, unless too few are left or a product was deleted.

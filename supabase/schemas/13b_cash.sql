@@ -13,7 +13,7 @@ begin
     perform private.refuse(409, 'decide_order', 'Decide what happens to the order of this money');
   elsif ordered.payment_status <> 'unpaid' then
     perform private.refuse(409, 'order_already_paid', 'This order is already paid');
-  elsif ordered.status = 'cancelled' or (private.is_before_work(ordered.status) and ordered.expires_at <= now()) then
+  elsif ordered.status = 'cancelled' or (private.is_before_work(ordered.status) and ordered.payment_method <> 'cash' and ordered.expires_at <= now()) then
     perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
   elsif exists (select from public.payments as p where p.order_id = ordered.id and private.is_unsettled_attempt(p.status)) then
     perform private.refuse(409, 'payment_open', 'A payment by M-PESA is open for this order. Wait until it has ended, so that it is not paid twice');
@@ -167,11 +167,17 @@ begin
   if taken.id is null then
     perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
   elsif taken.method <> 'cash' or taken.status <> 'completed' or taken.refunded_at is not null or ordered.payment_status <> 'paid'
-    or exists (select from public.change_notes as c where c.payment_id = taken.id)
+    or ordered.status = 'cancelled' or exists (select from public.change_notes as c where c.payment_id = taken.id)
   then
     perform private.refuse(409, 'payment_final', 'This payment cannot be corrected any more. Please look at it in Reconciliation');
   end if;
   update public.payments as p set status = 'failed', note = cause, updated_at = now() where p.id = taken.id;
+  -- The customer has paid by M-PESA, too: that money pays the order instead of going back.
+  if exists (select from public.payments as p where p.order_id = ordered.id and private.can_still_pay(p)) then
+    update public.orders as o set payment_method = 'mpesa', updated_at = now() where o.id = ordered.id;
+    perform private.settle_order_again(ordered.id);
+    return;
+  end if;
   -- It has its units, as every unpaid order in work.
   update public.orders as o
   set payment_status = 'unpaid', expires_at = now() + minutes, reserved_until = now() + minutes,
@@ -180,7 +186,7 @@ begin
 end
 $$;
 comment on function public.take_back_cash is
-  'For staff: cash was noted by mistake. Its order is to be paid in cash again; the payment stays in the books as taken back, with the reason.';
+  'For staff: cash was noted by mistake for an order that is not cancelled. Its order is to be paid in cash again, unless it was paid by M-PESA, too; the payment stays in the books as taken back, with the reason.';
 
 create function public.give_back_cash(payment_id uuid, reason text) returns public.refunds
 language plpgsql security definer set search_path = '' as $$

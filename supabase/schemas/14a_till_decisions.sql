@@ -178,6 +178,16 @@ $$;
 comment on function private.reopen_unpaid_order is
   'Makes an order unpaid again whose payment was not its own: with a new time for payment, or cancelled if its time had passed before. The caller has locked the order.';
 
+create function private.can_still_pay(money public.payments) returns boolean
+language sql stable set search_path = '' as $$
+  select money.status = 'completed' and money.refunded_at is null and not exists (
+    select from public.refunds as r
+    where (r.payment_id = money.id or r.receipt = money.receipt) and private.is_open_refund(r.status)
+      and not (private.is_unsent_refund(r.status) and r.tries = 0)
+  );
+$$;
+comment on function private.can_still_pay is 'Whether money has come for an order, and M-PESA was not asked to send it back.';
+
 create function private.settle_order_again(order_id uuid) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -194,7 +204,7 @@ begin
     set status = 'withdrawn', updated_at = now(), result_description = 'The money turned out to be an order''s'
     where private.is_unsent_refund(r.status) and r.tries = 0 and r.payment_id = (
       select p.id from public.payments as p
-      where p.order_id = settled.id and p.status = 'completed' and p.refunded_at is null
+      where p.order_id = settled.id and private.can_still_pay(p)
       order by p.charge_cents = settled.charge_cents desc, private.is_being_refunded(p.id, p.receipt), p.completed_at, p.id
       limit 1
     );

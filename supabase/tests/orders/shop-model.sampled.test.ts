@@ -19,6 +19,7 @@ const LENGTH = Number(process.env.MODEL_LENGTH ?? 1);
 
 interface ModelPayment {
   id: string;
+  isCash: boolean;
   checkoutRequestId: string;
   receipt: string;
   status: 'initiating' | 'processing' | 'completed' | 'failed' | 'review';
@@ -55,6 +56,8 @@ interface ModelOrder {
   lines: ModelLine[];
   status: string;
   money: 'unpaid' | 'paid' | 'needs_review' | 'refunded';
+  /** Cash at the door is agreed, or paid it. */
+  paysCash: boolean;
   /** Networks of the visitor who placed it; orders of the shop itself, and those that staff have begun to prepare, have none. */
   networks: string[];
   /** It reserves units while it is unpaid. */
@@ -149,7 +152,7 @@ const mayHoldFromPlacing = (model: Model, networks: string[], lines: readonly Mo
 
 /** Checks stock and time before a prompt. Returns the error code, or null if the prompt is sent. */
 function prepareForPrompt(order: ModelOrder): string | null {
-  if (order.status !== 'pending') return null;
+  if (order.status !== 'pending' || order.paysCash) return null;
   if (order.isOver && order.isExtended) return 'order_cancelled';
   if (order.isOver && order.isLimitOver) return 'order_cancelled';
   const missing = order.isReserved ? null : missingUnits(order.lines);
@@ -164,7 +167,7 @@ function prepareForPrompt(order: ModelOrder): string | null {
 
 /** Units are reserved at a prompt, unless the networks of the order have held units for too long. */
 async function reserveForPrompt(order: ModelOrder, { readValue }: Real): Promise<void> {
-  if (order.isReserved || order.status !== 'pending') return;
+  if (order.isReserved || order.status !== 'pending' || order.paysCash) return;
   const isHeld = await readValue<boolean>(
     'select reserved_until is not null from public.orders where id = $1',
     [order.id],
@@ -182,7 +185,9 @@ async function reserveForPrompt(order: ModelOrder, { readValue }: Real): Promise
 function recordPayment(order: ModelOrder, payment: ModelPayment): void {
   payment.status = 'completed';
   payment.needsRefund = order.money !== 'unpaid';
-  if (order.money === 'unpaid') sell(order);
+  if (order.money !== 'unpaid') return;
+  order.paysCash = false;
+  sell(order);
 }
 
 function sell(order: ModelOrder): void {
@@ -223,6 +228,7 @@ function updateDelivery(order: ModelOrder, before: string): void {
 function expire(order: ModelOrder): void {
   const isPending = order.status === 'pending';
   if (order.money !== 'unpaid' || !(isPending || order.status === 'cancelled')) return;
+  if (order.paysCash && isPending) return;
   if (order.payments.some(({ status }) => status === 'review')) return;
   // An open prompt delays the end of the order, not that of its reservation.
   const isPrompted = order.payments.some(isOpen) && !order.isLimitOver;
@@ -284,7 +290,7 @@ function handoverRefusal(order: ModelOrder, status: string, isConsented: boolean
   if (!leaves || customerStatus(status) === customerStatus(order.status) || order.money === 'paid')
     return null;
   if (order.money === 'refunded') return 'order_refunded';
-  return isConsented ? null : 'order_unpaid';
+  return isConsented || (order.money === 'unpaid' && order.paysCash) ? null : 'order_unpaid';
 }
 
 /** Returns the error code, or null if the shop accepts the change. */
@@ -467,6 +473,7 @@ function placeOrder(choice: Choice, host: number | null = null): Command {
           lines,
           status: 'pending',
           money: 'unpaid',
+          paysCash: false,
           networks,
           isReserved,
           isOver: false,
@@ -514,7 +521,10 @@ function paymentCommand(
   back: number,
   work: (order: ModelOrder, payment: ModelPayment, real: Real) => Promise<void>,
 ): Command {
-  const chosen = (order: ModelOrder) => order.payments.at(-1 - (back % Math.max(order.payments.length, 1)));
+  const chosen = (order: ModelOrder) => {
+    const attempts = order.payments.filter(({ isCash }) => !isCash);
+    return attempts.at(-1 - (back % Math.max(attempts.length, 1)));
+  };
   return orderCommand(
     `${title} (attempt ${back} from the end)`,
     number,
@@ -578,6 +588,7 @@ const beginPayment = (number: number) =>
         expect(begun.is_new).toBe(true);
         await reserveForPrompt(order, real);
         order.payments.push({
+          isCash: false,
           id: begun.payment.id,
           checkoutRequestId: newCheckoutRequestId(),
           receipt: nextReceipt(),
@@ -601,6 +612,144 @@ const answerPush = (number: number, back: number, answer: 'accepted' | 'refused'
     });
     if (payment.status === 'initiating') payment.status = answer === 'refused' ? 'failed' : 'processing';
   });
+
+/** Why an order cannot be paid in cash, or null. */
+function cashRefusal(order: ModelOrder): string | null {
+  if (order.money === 'needs_review') return 'decide_order';
+  if (order.money !== 'unpaid') return 'order_already_paid';
+  if (order.status === 'cancelled' || (order.status === 'pending' && order.isOver && !order.paysCash))
+    return 'order_cancelled';
+  return order.payments.some((payment) => isOpen(payment) || payment.status === 'review')
+    ? 'payment_open'
+    : null;
+}
+
+const agreeCash = (number: number) =>
+  orderCommand('staff agree on cash at the door', number, async (order, { asStaff }) => {
+    const refusal = await refusalOf(asStaff('agree_cash', { order_id: order.id }));
+    const expected =
+      cashRefusal(order) ??
+      (order.paysCash || order.status !== 'pending' ? null : applyStatus(order, 'processing', true));
+    expect(refusal).toBe(expected);
+    if (expected !== null) return;
+    order.paysCash = true;
+    order.delivery ??= deliveryStatusFor(order, 'pending');
+  });
+
+/** @param difference to the charge, in cents */
+const receiveCash = (number: number, difference: number) =>
+  orderCommand(`staff receive cash, ${difference} cents off`, number, async (order, { asStaff }) => {
+    const attempt = asStaff<{ id: string }>('receive_cash', {
+      order_id: order.id,
+      received_cents: chargeOf(order) + difference,
+      difference: difference < 0 ? 'forgiven' : difference > 0 ? 'tip' : null,
+      note: difference < 0 ? 'No coins' : null,
+    });
+    const isMissing = !order.isReserved && missingUnits(order.lines) !== null;
+    const expected = cashRefusal(order) ?? (isMissing ? 'units_sold' : null);
+    if (expected !== null) return expect(await refusalOf(attempt)).toBe(expected);
+    const { id } = await attempt;
+    order.paysCash = true;
+    order.payments.push({
+      isCash: true,
+      id,
+      checkoutRequestId: '',
+      receipt: '',
+      status: 'completed',
+      needsRefund: false,
+      hasReceipt: false,
+      reportedCents: null,
+      reviewCause: null,
+      refunds: [],
+    });
+    sell(order);
+  });
+
+const cashOf = ({ payments }: ModelOrder) =>
+  payments.filter(({ isCash }) => isCash).at(-1) as ModelPayment | undefined;
+const hasCash = (order: ModelOrder) => cashOf(order) !== undefined;
+
+const canStillPay = (payment: ModelPayment) =>
+  !payment.isCash &&
+  payment.status === 'completed' &&
+  !isRefunded(payment) &&
+  payment.refunds
+    .filter(isLive)
+    .every(({ status, tries }) => ['requested', 'approved'].includes(status) && tries === 0);
+
+const takeBackCash = (number: number) =>
+  orderCommand(
+    'staff take cash back that they noted by mistake',
+    number,
+    async (order, { asStaff, readValue }) => {
+      const payment = cashOf(order) as ModelPayment;
+      const refusal = await refusalOf(
+        asStaff('take_back_cash', { payment_id: payment.id, reason: 'Another order' }),
+      );
+      const isFinal =
+        payment.status !== 'completed' ||
+        isRefunded(payment) ||
+        order.money !== 'paid' ||
+        order.status === 'cancelled';
+      expect(refusal).toBe(isFinal ? 'payment_final' : null);
+      if (isFinal) return;
+      payment.status = 'failed';
+      // Money that came by M-PESA, too, pays the order instead of going back.
+      const others = order.payments.filter(canStillPay);
+      if (others.length > 0) {
+        const id = await readValue(
+          `select id from public.payments where order_id = $1 and status = 'completed' and not needs_refund`,
+          [order.id],
+        );
+        const paying = others.find((other) => other.id === id) as ModelPayment;
+        expect(paying).toBeDefined();
+        paying.needsRefund = false;
+        for (const refund of paying.refunds) {
+          if (['requested', 'approved'].includes(refund.status)) refund.status = 'withdrawn';
+        }
+        order.paysCash = false;
+        return;
+      }
+      order.money = 'unpaid';
+      order.isReserved = true;
+      order.isOver = false;
+      order.isHoldOver = false;
+      order.isLimitOver = false;
+      order.isExtended = false;
+    },
+    hasCash,
+  );
+
+const giveBackCash = (number: number) =>
+  orderCommand(
+    'staff give cash back',
+    number,
+    async (order, { asStaff }) => {
+      const payment = cashOf(order) as ModelPayment;
+      const attempt = asStaff<{ id: string }>('give_back_cash', {
+        payment_id: payment.id,
+        reason: 'Cancelled',
+      });
+      if (isRefunded(payment)) return expect(await refusalOf(attempt)).toBe('refund_exists');
+      if (payment.status !== 'completed' || order.money !== 'paid' || order.status !== 'cancelled') {
+        return expect(await refusalOf(attempt)).toBe('nothing_to_send_back');
+      }
+      const refund: ModelRefund = {
+        id: (await attempt).id,
+        receipt: '',
+        requestedBy: 'one',
+        status: 'completed',
+        tries: 0,
+        isAccepted: false,
+        wasReportedReversed: false,
+        isReceiptKnown: false,
+        wasSentTwice: false,
+      };
+      completeRefund(order, payment, refund);
+      payment.refunds.push(refund);
+    },
+    hasCash,
+  );
 
 /** Settles a payment by a message of these facts alone. */
 const settle = ({ asService }: Real, payment: ModelPayment, facts: Record<string, unknown>) =>
@@ -986,6 +1135,10 @@ const commands: fc.Arbitrary<Command>[] = [
   fc.tuple(small, choice).map(([order, chosen]) => changeDrinks(order, chosen)),
   small.map(beginPayment),
   small.map(beginPayment),
+  small.map(agreeCash),
+  fc.tuple(small, fc.constantFrom(0, -100, 4900)).map(([order, by]) => receiveCash(order, by)),
+  small.map(takeBackCash),
+  small.map(giveBackCash),
   fc
     .tuple(small, small, fc.constantFrom('accepted' as const, 'refused' as const, 'lost' as const))
     .map(([order, back, answer]) => answerPush(order, back, answer)),
@@ -1094,7 +1247,7 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
   test('refunds and their orders follow the model in any sequence of actions, without a double refund', async () => {
     seenRefunds.clear();
     const done = new Set<fc.Arbitrary<Command>>();
-    const all = [...commands, ...Array.from({ length: 5 }, () => refundCommands).flat()];
+    const all = [...commands, ...Array.from({ length: 7 }, () => refundCommands).flat()];
     await fc.assert(
       fc.asyncProperty(
         fc.boolean(),
@@ -1121,7 +1274,7 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
           await expectBalancedBooks(database);
         },
       ),
-      { seed: SEED, numRuns: runs(28, 50), unbiased: true },
+      { seed: SEED, numRuns: runs(40, 60), unbiased: true },
     );
     expectAllDone(refundCommands, done);
     expect([...seenRefunds].sort()).toEqual(
@@ -1185,6 +1338,7 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
             // A payment arrived in the meantime, so no prompt is sent.
             if (!begun?.is_new) return;
             const payment: ModelPayment = {
+              isCash: false,
               id: begun.payment.id,
               checkoutRequestId: newCheckoutRequestId(),
               receipt: '',

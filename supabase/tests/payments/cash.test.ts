@@ -2,7 +2,7 @@
 import { testDatabases } from '@jani-juice/backend/testing';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type Caller, expectRefusal, makeProduct, type PlacedOrder, stockOf } from '../shop-database.ts';
-import { newPhone, type Payment, type Refund, settleAll, setUpShop } from '../steps.ts';
+import { failed, newPhone, type Payment, type Refund, settleAll, setUpShop } from '../steps.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
@@ -99,6 +99,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       await pay(order);
       expect(await stateOf(order)).toMatchObject({ money: 'paid', deliveries: 1 });
       await expectRefusal(receiveCash(order), 409, 'order_already_paid');
+    });
+
+    test('waits for a decision without a delivery when the till gets another amount', async () => {
+      const order = await atTheDoor();
+      await receive(order, undefined, { received_cents: charge + 4900 });
+      expect(await stateOf(order)).toMatchObject({ money: 'needs_review', deliveries: 0 });
+      await expectRefusal(receiveCash(order), 409, 'decide_order');
     });
 
     test('keeps the time from which its delivery is promised when the money comes', async () => {
@@ -268,6 +275,23 @@ describe.each(testDatabases())('on %s', (kind) => {
       await setStatus(order, 'cancelled');
       await giveBack(again);
       await expectRefusal(takeBack(again), 409, 'payment_final');
+    });
+
+    test('leaves an order that M-PESA paid, too, with that money, which does not go back', async () => {
+      const order = await place(product, { customer_phone: newPhone() });
+      const attempt = await prompt(order);
+      await settle(attempt, failed);
+      const cash = await receiveCash(order);
+      const late = await settle(attempt);
+      expect(late).toMatchObject({ outcome: 'paid_twice' });
+      await requestRefund(late.payment);
+      await takeBack(cash);
+      expect(await stateOf(order)).toMatchObject({
+        money: 'paid',
+        deliveries: 1,
+        payments: ['prompt completed', 'cash failed'],
+        refunds: ['reversal withdrawn'],
+      });
     });
 
     test('money of M-PESA is not taken back like this', async () => {

@@ -57,6 +57,96 @@ return payment_status = 'paid' or (payment_status = 'unpaid' and payment_method 
 
 comment on function private.is_to_deliver is 'The order is paid, or is paid in cash at the door: staff prepare and deliver it.';
 
+create or replace function private.due_end(ended public.orders) returns text
+language plpgsql stable set search_path = '' as $$
+declare
+  is_prompted boolean;
+begin
+  -- Cash is paid at the door, whatever status staff set until then.
+  if ended.payment_status <> 'unpaid' or not private.is_before_work(ended.status)
+    or (ended.payment_method = 'cash' and ended.status <> 'cancelled')
+  then
+    return null;
+  end if;
+  if exists (select from public.payments as p where p.order_id = ended.id and p.status = 'review') then
+    return null;
+  end if;
+  is_prompted := coalesce(ended.expiry_limit > now(), true) and exists (
+    select from public.payments as p where p.order_id = ended.id and private.is_open_attempt(p.status)
+  );
+  return case
+    when not is_prompted and (ended.expires_at <= now() or (ended.status = 'cancelled' and ended.reserved_until is not null)) then 'order'
+    when ended.reserved_until <= now() then 'units'
+  end;
+end
+$$;
+
+comment on function private.due_end is
+  'What ends now. order: the unpaid order, at expires_at; an open prompt delays that until expiry_limit. units: its hold, at reserved_until, also while a prompt is open. Null: nothing. A payment under review delays both.';
+
+create or replace function private.reserve_for_prompt(order_id uuid) returns void
+language plpgsql set search_path = '' as $$
+declare
+  product_ids uuid[];
+  waiting public.orders;
+  extended_until timestamptz;
+  item record;
+  networks text[];
+  settings public.store_settings;
+  held_until timestamptz;
+  may_hold boolean := true;
+begin
+  select * into waiting from public.orders as o where o.id = reserve_for_prompt.order_id for no key update;
+  -- An unpaid order that was handed over, or is paid at the door, has already taken its units.
+  if not found or waiting.payment_status <> 'unpaid' or waiting.status <> 'pending' or waiting.payment_method = 'cash' then
+    return;
+  end if;
+  extended_until := least(now() + private.prompt_hold(), waiting.expiry_limit);
+  if waiting.extended_at is null and waiting.expires_at < extended_until then
+    if waiting.reserved_until is not null and private.extend_counted_hold(waiting.id, extended_until) then
+      waiting.reserved_until := extended_until;
+    end if;
+    update public.orders as o
+    set expires_at = extended_until, reserved_until = waiting.reserved_until, extended_at = now()
+    where o.id = waiting.id
+    returning * into waiting;
+  end if;
+  if waiting.expires_at <= now() then
+    perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
+  elsif waiting.reserved_until is not null then
+    return;
+  end if;
+
+  held_until := least(now() + private.prompt_hold(), waiting.expires_at);
+  select coalesce(array_agg(k.network), '{}') into networks from private.order_networks as k where k.order_id = waiting.id;
+  product_ids := array(select i.product_id from public.order_items as i where i.order_id = waiting.id);
+  select * into strict settings from public.store_settings;
+  perform from public.products as p where p.id = any (product_ids) order by p.id for no key update;
+  for item in
+    select p.id as product_id, i.product_name, p.stock_quantity as units_left, i.quantity,
+      p.stock_quantity + private.units_held(p.id) as units
+    from public.order_items as i
+    left join lateral (select * from public.products as p where p.id = i.product_id and p.is_active offset 0) as p on true
+    where i.order_id = waiting.id
+  loop
+    perform private.refuse_missing_units(case when cardinality(product_ids) > 1 then item.product_name end, item.units_left, item.quantity);
+    may_hold := may_hold and (
+      cardinality(networks) = 0
+      or private.is_within_hold_time(networks, item.product_id, item.quantity, item.units, held_until - now(), true, settings)
+    );
+  end loop;
+  -- Beyond that the prompt is sent without a hold, so that others in the same network cannot block a payment. If the units are sold
+  -- before the money arrives, the order needs review as with late money.
+  if may_hold then
+    update public.orders as o set reserved_until = held_until where o.id = waiting.id;
+    perform private.hold_units(waiting.id, networks, held_until, true);
+  end if;
+end
+$$;
+
+comment on function private.reserve_for_prompt is
+  'Before a prompt for an unpaid order: holds its units for five minutes if it holds none, and moves its expiry once to five minutes from now. Refuses (product_unavailable, out_of_stock, not_enough_stock, order_cancelled) if it cannot be paid any more.';
+
 create or replace function private.order_facts(described public.orders, is_open boolean) returns jsonb
 language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
@@ -162,6 +252,8 @@ begin
     if paid_order.reserved_until is not null then
       perform private.return_units(paid_order.id, 'under_review');
     end if;
+    -- Of an order that was to be paid in cash.
+    delete from public.deliveries as d where d.order_id = paid_order.id;
     needs_review := true;
   elsif paid_order.reserved_until is null then
     -- Late money: the units were returned. They are taken again, unless too few are left or a product was deleted.
@@ -240,7 +332,7 @@ begin
     perform private.refuse(409, 'decide_order', 'Decide what happens to the order of this money');
   elsif ordered.payment_status <> 'unpaid' then
     perform private.refuse(409, 'order_already_paid', 'This order is already paid');
-  elsif ordered.status = 'cancelled' or (private.is_before_work(ordered.status) and ordered.expires_at <= now()) then
+  elsif ordered.status = 'cancelled' or (private.is_before_work(ordered.status) and ordered.payment_method <> 'cash' and ordered.expires_at <= now()) then
     perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
   elsif exists (select from public.payments as p where p.order_id = ordered.id and private.is_unsettled_attempt(p.status)) then
     perform private.refuse(409, 'payment_open', 'A payment by M-PESA is open for this order. Wait until it has ended, so that it is not paid twice');
@@ -398,11 +490,17 @@ begin
   if taken.id is null then
     perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
   elsif taken.method <> 'cash' or taken.status <> 'completed' or taken.refunded_at is not null or ordered.payment_status <> 'paid'
-    or exists (select from public.change_notes as c where c.payment_id = taken.id)
+    or ordered.status = 'cancelled' or exists (select from public.change_notes as c where c.payment_id = taken.id)
   then
     perform private.refuse(409, 'payment_final', 'This payment cannot be corrected any more. Please look at it in Reconciliation');
   end if;
   update public.payments as p set status = 'failed', note = cause, updated_at = now() where p.id = taken.id;
+  -- The customer has paid by M-PESA, too: that money pays the order instead of going back.
+  if exists (select from public.payments as p where p.order_id = ordered.id and private.can_still_pay(p)) then
+    update public.orders as o set payment_method = 'mpesa', updated_at = now() where o.id = ordered.id;
+    perform private.settle_order_again(ordered.id);
+    return;
+  end if;
   -- It has its units, as every unpaid order in work.
   update public.orders as o
   set payment_status = 'unpaid', expires_at = now() + minutes, reserved_until = now() + minutes,
@@ -412,7 +510,7 @@ end
 $$;
 
 comment on function public.take_back_cash is
-  'For staff: cash was noted by mistake. Its order is to be paid in cash again; the payment stays in the books as taken back, with the reason.';
+  'For staff: cash was noted by mistake for an order that is not cancelled. Its order is to be paid in cash again, unless it was paid by M-PESA, too; the payment stays in the books as taken back, with the reason.';
 
 create or replace function public.give_back_cash(payment_id uuid, reason text) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
@@ -548,6 +646,73 @@ begin
   from compared as c;
 end
 $$;
+
+create or replace function private.can_still_pay(money public.payments) returns boolean
+language sql stable set search_path = '' as $$
+  select money.status = 'completed' and money.refunded_at is null and not exists (
+    select from public.refunds as r
+    where (r.payment_id = money.id or r.receipt = money.receipt) and private.is_open_refund(r.status)
+      and not (private.is_unsent_refund(r.status) and r.tries = 0)
+  );
+$$;
+
+comment on function private.can_still_pay is 'Whether money has come for an order, and M-PESA was not asked to send it back.';
+
+create or replace function private.settle_order_again(order_id uuid) returns void
+language plpgsql set search_path = '' as $$
+declare
+  settled public.orders;
+  exact uuid;
+  received bigint;
+begin
+  select * into strict settled from public.orders as o where o.id = settle_order_again.order_id;
+  -- Only money that goes back is left: if M-PESA was not asked for it yet, it pays the order instead.
+  if settled.status <> 'cancelled' and not exists (
+    select from public.payments as own where own.order_id = settled.id and own.status = 'completed' and not own.needs_refund
+  ) then
+    update public.refunds as r
+    set status = 'withdrawn', updated_at = now(), result_description = 'The money turned out to be an order''s'
+    where private.is_unsent_refund(r.status) and r.tries = 0 and r.payment_id = (
+      select p.id from public.payments as p
+      where p.order_id = settled.id and private.can_still_pay(p)
+      order by p.charge_cents = settled.charge_cents desc, private.is_being_refunded(p.id, p.receipt), p.completed_at, p.id
+      limit 1
+    );
+  end if;
+  -- The exact charge pays the order; otherwise the earliest money counts for it, if none does.
+  select p.id into exact from public.payments as p
+  where p.order_id = settled.id and p.status = 'completed' and p.refunded_at is null and not private.is_being_refunded(p.id, p.receipt)
+    and (p.charge_cents = settled.charge_cents or not exists (
+      select from public.payments as own where own.order_id = settled.id and own.status = 'completed' and not own.needs_refund
+    ))
+  order by p.charge_cents = settled.charge_cents desc, not p.needs_refund desc, p.completed_at, p.id
+  limit 1;
+  if exact is not null then
+    update public.payments as p set needs_refund = false, updated_at = now() where p.id = exact and p.needs_refund;
+    update public.payments as p set needs_refund = true, updated_at = now()
+    where p.order_id = settled.id and p.id <> exact and p.status = 'completed' and not p.needs_refund;
+  end if;
+  select sum(p.charge_cents) into received
+  from public.payments as p where p.order_id = settled.id and p.status = 'completed' and not p.needs_refund;
+  if received is null then
+    perform private.reopen_unpaid_order(settled.id);
+  elsif received <> settled.charge_cents and settled.payment_status = 'paid' then
+    if not private.put_order_under_review(settled.id) then
+      -- Cancelled, and its units were returned.
+      update public.orders as o set payment_status = 'needs_review', units_returned_at = null, updated_at = now()
+      where o.id = settled.id;
+      delete from public.deliveries as d where d.order_id = settled.id;
+    end if;
+  elsif received = settled.charge_cents and settled.payment_status = 'needs_review' then
+    perform private.mark_order_paid(settled.id);
+  end if;
+  perform private.correct_message_outcomes(p.id)
+  from public.payments as p where p.order_id = settled.id and p.status = 'completed';
+end
+$$;
+
+comment on function private.settle_order_again is
+  'Sets what an order is after one of its payments was taken away: paid by another one, under review, or unpaid. The caller has locked the order.';
 
 create or replace function private.record_order_events(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' as $$
