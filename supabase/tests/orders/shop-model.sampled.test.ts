@@ -1137,6 +1137,7 @@ const commands: fc.Arbitrary<Command>[] = [
   small.map(beginPayment),
   small.map(agreeCash),
   fc.tuple(small, fc.constantFrom(0, -100, 4900)).map(([order, by]) => receiveCash(order, by)),
+  fc.tuple(small, fc.constantFrom(0, -100, 4900)).map(([order, by]) => receiveCash(order, by)),
   small.map(takeBackCash),
   small.map(giveBackCash),
   fc
@@ -1239,7 +1240,7 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
         },
       ),
       // Unbiased, because a few long sequences find more than many short ones.
-      { seed: SEED, numRuns: runs(24, 80), unbiased: true },
+      { seed: SEED, numRuns: runs(30, 80), unbiased: true },
     );
     expectAllDone(all, done);
   });
@@ -1247,7 +1248,7 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
   test('refunds and their orders follow the model in any sequence of actions, without a double refund', async () => {
     seenRefunds.clear();
     const done = new Set<fc.Arbitrary<Command>>();
-    const all = [...commands, ...Array.from({ length: 7 }, () => refundCommands).flat()];
+    const all = [...commands, ...Array.from({ length: 5 }, () => refundCommands).flat()];
     await fc.assert(
       fc.asyncProperty(
         fc.boolean(),
@@ -1269,12 +1270,18 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
               await reportSuccess(number, 0, 'callback').run(model, shop);
               await reportSuccess(number, 1, 'callback').run(model, shop);
             }
+            // In half of them M-PESA works on a refund already.
+            if (!isScarce) {
+              await requestRefundBy(0, 1, 'one').run(model, shop);
+              await sendRefunds.run(model, shop);
+              await answerReversal(0, 0, 'accepted').run(model, shop);
+            }
             return { model, real: shop };
           }, chosen);
           await expectBalancedBooks(database);
         },
       ),
-      { seed: SEED, numRuns: runs(40, 60), unbiased: true },
+      { seed: SEED, numRuns: runs(28, 50), unbiased: true },
     );
     expectAllDone(refundCommands, done);
     expect([...seenRefunds].sort()).toEqual(
