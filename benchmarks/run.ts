@@ -6,6 +6,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { startThrowawayPostgresql } from '../scripts/databases/throwaway-postgresql.ts';
 import { hasFallen, lowestRatio, measureGroup } from './measure.ts';
+import { coldPanel } from './measurements/cold-panel.ts';
 import { benchGrowth, type GrowthRow, growthSetups } from './measurements/growth.ts';
 import { measureOrderCost } from './measurements/order-cost.ts';
 import { cachedPages, efforts, idleRows, listRows, type RowGroup } from './measurements/rows.ts';
@@ -95,6 +96,12 @@ async function measureOn(
       measured.push(...(await measureGroup(database, { ...group, rows }, effort.rounds, now.shop, before)));
     };
     await measure(idleRows(effort));
+    // The network is what it measures: one database is enough.
+    if (isEmbedded) {
+      const cold = coldPanel();
+      closers.push(cold.close);
+      await measure(cold);
+    }
 
     const sameBytes: Record<string, string> = {};
     for (const path of cachedPages)
@@ -131,6 +138,7 @@ async function measureGrowth(): Promise<Result[]> {
     },
     isTrial ? 3 : 60,
     setups.length > 0 ? setups : growthSetups,
+    isChosen,
   );
   return rows.map(({ name, smallMs, largeMs }) => ({
     row: `growth: ${name}`,

@@ -321,7 +321,7 @@ export type Database = {
     Functions: {
       acknowledge_sent_twice: { Args: { refund_id: string; note: string; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       agree_cash: { Args: { order_id: string; }; Returns: undefined };
-      answer_inquiry: { Args: { inquiry_id: string; way: string; body: string; seen_answered_at?: string | null; subject?: string | null; }; Returns: Database['public']['CompositeTypes']['status_change'] };
+      answer_inquiry: { Args: { inquiry_id: string; way: string; body: string; seen_answered_at?: string | null; subject?: string | null; text_body?: string | null; }; Returns: Database['public']['CompositeTypes']['status_change'] };
       applied_migrations: { Args: Record<PropertyKey, never>; Returns: string[] };
       approve_refund: { Args: { refund_id: string; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       are_prompts_paused: { Args: Record<PropertyKey, never>; Returns: boolean };
@@ -345,7 +345,7 @@ export type Database = {
       count_orders: { Args: { search?: string | null; status?: string | null; payment?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; }; Returns: number };
       count_payments_since: { Args: { since?: string | null; }; Returns: { count: number; newest: string; }[] };
       count_product_orders: { Args: { product_id: string; }; Returns: { orders: number; unpaid: number; }[] };
-      count_work: { Args: Record<PropertyKey, never>; Returns: { to_prepare: number; ready: number; on_the_way: number; failed: number; late: number; unpaid: number; refunds_due: number; to_assign: number; late_deliveries: number; cash_due: number; }[] };
+      count_work: { Args: Record<PropertyKey, never>; Returns: { to_prepare: number; ready: number; on_the_way: number; failed: number; late: number; unpaid: number; refunds_due: number; to_assign: number; late_deliveries: number; cash_not_received: number; }[] };
       daily_figures: { Args: { days?: number | null; }; Returns: { day: string; page_views: number; orders: number; failed_deliveries: number; }[] };
       dashboard_figures: { Args: Record<PropertyKey, never>; Returns: { products: number; orders: number; inquiries: number; revenue: number; received: number; received_this_week: number; received_today: number; }[] };
       day_totals: { Args: { day: string; }; Returns: { placed: number; rounding: number; not_paid: number; paid_otherwise: number; other_amounts: number; received_for_orders: number; paid_other_days: number; placed_other_days: number; received: number; refunded: number; net_received: number; other_clock: number; booked: number; delivery_fees: number; in_review: number; }[] };

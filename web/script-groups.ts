@@ -65,10 +65,14 @@ export const scriptGroups: ScriptGroup[] = [
   group('dialogs', 5, { 'web/ui/dialog': 'dialog-or-drawer.tsx' }),
   // Every page of the panel, also without a session.
   group('staff', 4, {
-    'web/admin/data': 'early-requests.tsx use-attempt.ts',
+    'web/admin/data': 'early-requests.tsx',
     'web/admin/layout': 'staff-page.ts use-store-name.ts staff-mark.tsx staff.css',
-    'web/admin/sign-in': 'second-step.tsx sign-in-layout.tsx',
     'web/admin/ui': 'panel-loading.tsx',
+  }),
+  // The pages without a session.
+  group('sign-in', 3, {
+    'web/admin/data': 'use-attempt.ts',
+    'web/admin/sign-in': 'second-step.tsx sign-in-layout.tsx',
   }),
   // Every screen of the panel: the layout, and what the lists share.
   group('panel', 3, {
@@ -88,9 +92,12 @@ export const scriptGroups: ScriptGroup[] = [
   }),
   group('orders', 2, {
     'web/admin/today': 'next-step-button.tsx use-next-rider.ts use-next-step.ts',
-    'web/admin/orders': 'contact-actions.ts place.ts order-queries.ts use-order-status.ts',
+    'web/admin/orders': `contact-actions.ts drinks.tsx order-details.tsx place.ts order-queries.ts
+      use-order-status.ts`,
+    'web/admin/orders/list': 'order-columns.tsx',
     'web/admin/orders/payments': 'payment-badge.tsx',
     'web/admin/orders/refunds': 'refund-queries.ts refund-status.ts',
+    'web/admin/ui': 'due.tsx',
     domain: 'delivery-status.ts',
   }),
 ];

@@ -41,6 +41,8 @@ const visitorCall = (name: string, procedure: string, parameters: Parameters): P
   call: ({ asStaff: { apikey = '' }, get }) =>
     get(`/rest/v1/rpc/${procedure}?${new URLSearchParams(parameters)}`, { apikey }),
 });
+/** The drink with the longest history (scripts/databases/fill-shop.ts). */
+const countedDrink = '00000001-0000-4000-8000-000000000001';
 /** A call of the background jobs. */
 const jobCall = (name: string, procedure: string, body: object = {}): Point => ({
   name,
@@ -86,6 +88,8 @@ const points: Point[] = [
   staffCall('counts of open work', 'count_work'),
   staffCall('queue of the day', 'work_queue'),
   staffCall('deliveries, first page', 'search_deliveries'),
+  staffCall('deliveries by rider', 'search_deliveries', { sort: 'rider' }),
+  staffCall('deliveries by customer', 'search_deliveries', { sort: 'customer' }),
   staffCall('deliveries, a first name', 'search_deliveries', { search: 'wanjiku' }),
   staffCall('deliveries of a rider', 'search_deliveries', { rider: 'Kevin Otieno' }),
   staffCall('count of deliveries', 'count_deliveries'),
@@ -137,10 +141,11 @@ const points: Point[] = [
     limit: '20',
   }),
   staffList('paid orders to decide', 'orders', {
-    select: 'id,order_number,payments(status,refunded_at,refunds(status))',
+    select:
+      'id,order_number,customer_name,status,payment_status,total_amount,order_items(quantity,product_name,product:products(brand)),payments(status,charge_cents,needs_refund,refunded_at,refunds(status))',
     or: '(payment_status.eq.needs_review,and(payment_status.eq.paid,status.eq.cancelled))',
     order: 'created_at.desc',
-    limit: '20',
+    limit: '50',
   }),
   // Messages and people
   staffCall('messages, first page', 'search_messages'),
@@ -170,6 +175,22 @@ const points: Point[] = [
   staffCall('products, first page', 'find_products'),
   staffCall('products of a category', 'find_products', { category: 'Mango' }),
   staffCall('products, nothing found', 'find_products', { search: 'zzz' }),
+  staffCall('products by stock', 'find_products', { sort: 'stock' }),
+  staffCall('products by price', 'find_products', { sort: '-price' }),
+  staffCall('history of a product', 'product_history', { product_id: countedDrink }),
+  staffCall('history of a product, a later page', 'product_history', {
+    product_id: countedDrink,
+    before_stock_change: '1000',
+    before_price_change: '0',
+  }),
+  {
+    name: 'a product is sold out for an hour, or is back',
+    call(shop, round) {
+      const body = JSON.stringify({ product_id: shop.productId, span: round % 2 === 0 ? 'hour' : null });
+      const headers = { ...shop.asStaff, 'content-type': 'application/json' };
+      return fetch(`${shop.url}/rest/v1/rpc/set_sold_out`, { method: 'POST', headers, body });
+    },
+  },
   staffCall('categories', 'list_categories'),
   staffCall('typical price', 'typical_price'),
   staffList('price changes', 'price_changes', { order: 'id.desc', limit: '20' }),
@@ -255,11 +276,13 @@ async function openFilled(setup: Setup, size: Size): Promise<StaffShop> {
 /**
  * @param sizes the small and the large shop
  * @param rounds calls of each point at each size
+ * @param isChosen whether a row is measured
  */
 export async function benchGrowth(
   sizes: { small: Size; large: Size },
   rounds: number,
   setups: readonly Setup[],
+  isChosen: (name: string) => boolean,
 ): Promise<GrowthRow[]> {
   const rows: GrowthRow[] = [];
   for (const setup of setups) {
@@ -270,10 +293,11 @@ export async function benchGrowth(
     const small = await openFilled(setup, sizes.small);
     const large = await openFilled(setup, sizes.large);
     try {
-      for (const point of points) {
+      for (const point of points.filter(({ name }) => isChosen(name))) {
         const [smallMs, largeMs] = await measure(point, small, large, rounds);
         rows.push({ name: `${point.name} (${setup})`, smallMs, largeMs });
       }
+      if (!isChosen('start')) continue;
       const [start, startLarge] = [await small.restart(), await large.restart()];
       rows.push({ name: `start (${setup})`, smallMs: start, largeMs: startLarge });
     } finally {

@@ -67,9 +67,9 @@ story.for([
     await page.goto(`${shop.url}/admin/dashboard`);
     await line(page, 'Messages').getByText('Used up').waitFor();
     await line(page, 'Messages')
-      .getByText(`Texts today ${sent + 2} of ${sent + 2}, mails ${number(mails + 3)} of 1,000`)
+      .getByText(`SMS today ${sent + 2} of ${sent + 2}, mails ${number(mails + 3)} of 1,000`)
       .waitFor();
-    await page.getByText("Today's budget of texts is used up").waitFor();
+    await page.getByText("Today's budget of SMS is used up").waitFor();
     await page.getByText('One message was not sent.').waitFor();
     await expectAccessible(page, `the notice about the budget ${size}`);
 
@@ -99,8 +99,8 @@ story.for([
     expect(texts.map((all) => all.length)).toEqual([1, 1, 1]);
     await page.goto(`${shop.url}/admin/dashboard`);
     await line(page, 'Messages')
-      .getByText(`Texts today ${sent + 3} of ${sent + 20}`)
+      .getByText(`SMS today ${sent + 3} of ${sent + 20}`)
       .waitFor();
-    expect(await page.getByText("Today's budget of texts is used up").count()).toBe(0);
+    expect(await page.getByText("Today's budget of SMS is used up").count()).toBe(0);
   },
 );

@@ -111,7 +111,7 @@ story('a new shop shows skeletons, then figures, an empty month and every status
   expect(await line(page, 'Database').textContent()).toMatch(/Answered in [\d,]+ ms/);
   await line(page, 'Authentication').getByText('Active').waitFor();
   await line(page, 'Payments').getByText('Simulated').waitFor();
-  await line(page, 'Messages').getByText('Texts today 0 of 300, mails 0 of 1,000').waitFor();
+  await line(page, 'Messages').getByText('SMS today 0 of 300, mails 0 of 1,000').waitFor();
   await line(page, 'Last Backup').getByText('None yet').waitFor();
   await line(page, 'Last Backup').getByText('The first is made a few minutes after the start.').waitFor();
   expect(await line(page, 'Last Backup').getByText('Needs attention').count()).toBe(0);

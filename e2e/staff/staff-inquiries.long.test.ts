@@ -121,7 +121,7 @@ story.for([
     await expectAccessible(page, 'an open inquiry');
     expect(await unreadCount()).toBe(before + 1);
     await dialog.getByRole('button', { name: 'Reply', exact: true }).click();
-    await dialog.getByRole('radio', { name: /^SMS/ }).click();
+    await dialog.getByRole('checkbox', { name: /^SMS/ }).click();
     await dialog.getByLabel('Begin with a template').selectOption({ label: 'Yes, we deliver there' });
     await dialog.getByText(/^\d+ of 160 characters$/).waitFor();
     await expectAccessible(page, 'a reply');

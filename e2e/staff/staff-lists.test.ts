@@ -288,7 +288,7 @@ describe.each(
       await press(locator);
     };
     await count(rowOf(page, order_number).getByRole('link', { name: `View ${order_number}` }));
-    await count(page.getByRole('dialog').getByRole('link', { name: 'Assign a rider' }));
+    await count(page.getByRole('dialog').getByRole('button', { name: 'Assign a rider' }));
     const dialog = page.getByRole('dialog', { name: 'Assign Delivery' });
     const rider = dialog.getByRole('button', { name: /^Joseph Otieno/ });
     await rider.waitFor();
@@ -303,7 +303,7 @@ describe.each(
     await expect.poll(() => assign.evaluate((button) => button === document.activeElement)).toBe(true);
     await count(assign);
     await dialog.waitFor({ state: 'hidden' });
-    await count(statusButton(page, `Delivery status of ${order_number}`));
+    await count(statusButton(page, `Set the status of ${order_number}`));
     await count(page.getByRole('menuitemradio', { name: 'Delivered' }));
     await until(async () => {
       const [order] = (await (await asOwner(shop, `/rest/v1/orders?id=eq.${id}`, 'GET')).json()) as {
@@ -402,7 +402,7 @@ inLongRun(storyWith({ viewport: desktop }))(
     };
     await tabTo(page.getByRole('link', { name: `View ${order_number}` }));
     await page.keyboard.press('Enter');
-    await tabTo(page.getByRole('dialog').getByRole('link', { name: 'Assign a rider' }));
+    await tabTo(page.getByRole('dialog').getByRole('button', { name: 'Assign a rider' }));
     await page.keyboard.press('Enter');
     const dialog = page.getByRole('dialog', { name: 'Assign Delivery' });
     await tabTo(dialog.getByRole('button', { name: /^Joseph Otieno/ }));
@@ -411,7 +411,7 @@ inLongRun(storyWith({ viewport: desktop }))(
     await expect.poll(() => assign.evaluate((button) => button === document.activeElement)).toBe(true);
     await page.keyboard.press('Enter');
     await dialog.waitFor({ state: 'hidden' });
-    await tabTo(statusButton(page, `Delivery status of ${order_number}`));
+    await tabTo(statusButton(page, `Set the status of ${order_number}`));
     await page.keyboard.press('Enter');
     await page.getByRole('menu').locator(':focus').waitFor();
     await page.keyboard.press('d');

@@ -388,10 +388,21 @@ function withCors(
 ): Response | PlainResponse {
   const origin = request.headers.get('origin');
   if (!origin || !allowedOrigins.includes(origin)) return answered;
-  const response = answered instanceof PlainResponse ? answered.toResponse() : answered;
-  const headers = new Headers(response.headers);
+  const exposed = exposedHeaders.join(', ');
+  if (answered instanceof PlainResponse) {
+    const { status, headers, body, statusText } = answered;
+    const joined = (name: string, value: string) => [headers[name] ?? [], value].flat().join(', ');
+    const added = {
+      ...headers,
+      'access-control-allow-origin': origin,
+      'access-control-expose-headers': joined('access-control-expose-headers', exposed),
+      vary: joined('vary', 'origin'),
+    };
+    return new PlainResponse(status, added, body, statusText);
+  }
+  const headers = new Headers(answered.headers);
   headers.set('access-control-allow-origin', origin);
-  headers.append('access-control-expose-headers', exposedHeaders.join(', '));
+  headers.append('access-control-expose-headers', exposed);
   headers.append('vary', 'origin');
-  return new Response(response.body, { status: response.status, statusText: response.statusText, headers });
+  return new Response(answered.body, { status: answered.status, statusText: answered.statusText, headers });
 }

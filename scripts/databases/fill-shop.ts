@@ -86,6 +86,36 @@ const rows = ({ orders }: ShopSize) => `
   from filling.facts as f cross join lateral generate_series(1, f.items) as i
   join public.products as p on p.id = filling.id(1, 1 + (f.product + i) % (select count(*) from public.products where slug like 'drink-%'))
   where not f.is_reduced;
+  -- Each order took its units; those of an order that was not paid, or was refunded, came back. Staff count the first drink once for ten
+  -- orders: its history grows with the shop. It begins before the orders and ends with the stock.
+  update public.stock_changes set changed_at = (select min(f.at) from filling.facts as f) - interval '1 day';
+  with moves as (
+    select filling.id(1, 1 + (f.product + i) % (select count(*) from public.products where slug like 'drink-%')) as product_id,
+      f.id as order_id, m.at, m.units, m.cause
+    from filling.facts as f cross join lateral generate_series(1, f.items) as i
+    cross join lateral (values
+      (f.at, -1, 'ordered'),
+      (f.at + interval '15 minutes', 1, case f.state when 'unpaid' then 'reservation_ended' when 'refunded' then 'refunded' end)
+    ) as m (at, units, cause)
+    where m.cause is not null
+    union all
+    select filling.id(1, 1), null, f.at + interval '1 minute', case when f.n % 20 = 0 then 1 else -1 end, 'edited'
+    from filling.facts as f where f.n % 10 = 0
+  )
+  insert into public.stock_changes (product_id, order_id, changed_at, from_units, to_units, cause)
+  select s.product_id, s.order_id, s.at, s.after - s.units, s.after, s.cause
+  from (
+    select m.*, p.stock_quantity + sum(m.units) over (
+      partition by m.product_id order by m.at, m.order_id rows unbounded preceding
+    ) as after
+    from moves as m join public.products as p on p.id = m.product_id
+  ) as s
+  order by s.at, s.order_id;
+  update public.products as p set stock_quantity = last.to_units
+  from (
+    select distinct on (c.product_id) c.product_id, c.to_units from public.stock_changes as c order by c.product_id, c.id desc
+  ) as last
+  where last.product_id = p.id;
   insert into private.order_keys (idempotency_key, request_hash, order_id, access_key, created_at)
   select filling.id(4, f.n), md5(f.n::text), f.id, md5('access' || f.n), f.at from filling.facts as f where not f.is_reduced;
 

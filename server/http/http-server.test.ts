@@ -227,6 +227,8 @@ test('answers reads of tables whole or streamed, as plain or as web requests', a
         seen.push(
           `${kind} ${request.method} ${pathname}${search} from ${request.headers.get('x-forwarded-for')}`,
         );
+        if (pathname.endsWith('/long'))
+          return new PlainResponse(200, { 'content-type': 'application/json' }, '["né"]'.repeat(1000));
         if (pathname.endsWith('/whole'))
           return new PlainResponse(200, { 'content-type': 'text/plain' }, 'né');
         return new Response(new Blob(['as it comes']).stream(), { status: 206 });
@@ -245,6 +247,25 @@ test('answers reads of tables whole or streamed, as plain or as web requests', a
     ];
   };
   expect(await ask('whole?a=eq.1')).toEqual([200, '3', 'nosniff', 'né']);
+  for (const [method, encoding] of [
+    ['GET', 'br'],
+    ['POST', 'br'],
+    ['GET', 'gzip'],
+    ['GET', 'identity'],
+  ] as const) {
+    const answer = await fetch(`${services.url}/rest/v1/long`, {
+      method,
+      headers: { 'accept-encoding': encoding },
+    });
+    const { headers } = answer;
+    expect([headers.get('content-encoding'), headers.get('vary')]).toEqual([
+      encoding === 'identity' ? null : encoding,
+      'accept-encoding',
+    ]);
+    expect(Number(headers.get('content-length')) < 200).toBe(encoding !== 'identity');
+    expect(await answer.text()).toBe('["né"]'.repeat(1000));
+  }
+  seen.length = 0;
   expect(await ask('whole', 'HEAD')).toEqual([200, null, 'nosniff', '']);
   expect(await ask('parts')).toEqual([206, '11', 'nosniff', 'as it comes']);
   expect(await ask('whole?a=eq.%C3%A9 b')).toEqual([200, '3', 'nosniff', 'né']);
@@ -252,7 +273,6 @@ test('answers reads of tables whole or streamed, as plain or as web requests', a
   expect(await ask('%77hole')).toEqual([206, '11', 'nosniff', 'as it comes']);
   expect(await ask('whole', 'POST')).toEqual([200, '3', 'nosniff', 'né']);
   expect(seen).toEqual([
-    'plain GET /rest/v1/whole?a=eq.1 from 192.0.2.1',
     'plain HEAD /rest/v1/whole from 192.0.2.1',
     'plain GET /rest/v1/parts from 192.0.2.1',
     'plain GET /rest/v1/whole?a=eq.%C3%A9%20b from 192.0.2.1',

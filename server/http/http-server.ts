@@ -21,6 +21,7 @@ import { routeOf } from '../monitoring/metrics.ts';
 import { createRefusalLog } from '../monitoring/refused-requests.ts';
 import { maxUrlLength } from '../pages/page-request.ts';
 import { type Middleware, serveBrowserFiles } from './browser-files.ts';
+import { compressAnswer } from './compress-answer.ts';
 import { giveRequestId, requestIdOf } from './request-id.ts';
 import { addressOf, encodingFor, isRead, signalOf } from './requests.ts';
 import { createRoutes, type RouteParts } from './routes.ts';
@@ -96,7 +97,8 @@ export function createHttpServer(options: HttpServerOptions): Server {
     const answerRead = async () => {
       const answer = await backend.answer(read, signalOf(response));
       noteStatus(request, answer.status);
-      if (answer instanceof PlainResponse) sendPlain(request, response, answer, securityHeaders);
+      if (answer instanceof PlainResponse)
+        sendPlain(request, response, await compressAnswer(answer, encodingFor(request)), securityHeaders);
       else await sendWeb(withHeaders(answer, securityHeaders), request, response);
     };
     startSoon(address, response, () => {

@@ -21,6 +21,7 @@ import type { PageRenderer } from '../pages/page-renderer.ts';
 import { readPageRequest } from '../pages/page-request.ts';
 import type { PageViews } from '../pages/page-views.ts';
 import type { ShareImages } from '../pages/share-images/share-images.ts';
+import { compressAnswer } from './compress-answer.ts';
 import { requestIdHeader, requestIdOf } from './request-id.ts';
 import { addressOf, encodingFor, isPartlyRead, isRead, signalOf } from './requests.ts';
 import { withHeaders } from './security-headers.ts';
@@ -184,7 +185,7 @@ export function createRoutes(
       noteStatus(incoming, answer.status);
       const headers = isPartlyRead(incoming) ? { ...securityHeaders, connection: 'close' } : securityHeaders;
       if (!(answer instanceof PlainResponse)) return withHeaders(answer, headers);
-      sendPlain(incoming, outgoing, answer, headers);
+      sendPlain(incoming, outgoing, await compressAnswer(answer, encodingFor(incoming)), headers);
       return RESPONSE_ALREADY_SENT;
     },
   };

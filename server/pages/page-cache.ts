@@ -95,7 +95,7 @@ export function finishPage(
  * Compresses a page's body.
  * @param effort `best` takes fifteen times as long as `quick` and saves a tenth of the bytes
  */
-async function compress(body: Buffer, encoding: Encoding, effort: 'quick' | 'best'): Promise<Buffer> {
+export async function compress(body: Buffer, encoding: Encoding, effort: 'quick' | 'best'): Promise<Buffer> {
   if (encoding === 'identity') return body;
   // A page fits into one piece.
   const chunkSize = 32 * 1024;

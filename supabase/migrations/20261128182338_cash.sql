@@ -1088,7 +1088,7 @@ comment on function private.list_conditions is
 
 create or replace function public.count_work() returns table (
   to_prepare integer, ready integer, on_the_way integer, failed integer, late integer, unpaid integer, refunds_due integer, to_assign integer,
-  late_deliveries integer, cash_due integer
+  late_deliveries integer, cash_not_received integer
 )
 language plpgsql stable security definer set search_path = '' as $$
 begin
@@ -1103,7 +1103,7 @@ begin
     private.count_in_list(('orders', null, null, 'refund_due', null, null, null, null)),
     private.count_in_list(('deliveries', null, 'pending', null, null, null, null, null)),
     private.count_in_list(('deliveries', null, null, null, null, null, null, 'late')),
-    private.count_in_list(('orders', null, null, 'cash', null, null, null, null));
+    private.count_in_list(('orders', null, 'delivered', 'cash', null, null, null, null));
 end
 $$;
 

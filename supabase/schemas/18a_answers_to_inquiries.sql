@@ -11,7 +11,7 @@ create table public.inquiry_answers (
   constraint "a reply has words" check (way = 'elsewhere' or body is not null)
 );
 comment on table public.inquiry_answers is
-  'Answers to inquiries. The message of an answer by mail or text has the same id in outbox_messages; its repetitions have the inquiry''s id as event_key, too. Deleted with the inquiry.';
+  'Answers to inquiries, one by each way: a mail and the text sent with it have the same answered_at. The message of an answer by mail or text has the same id in outbox_messages; its repetitions have the inquiry''s id as event_key, too. Deleted with the inquiry.';
 comment on column public.inquiry_answers.way is 'mail, text, or elsewhere: by phone or chat, noted afterwards.';
 comment on column public.inquiry_answers.body is 'What the customer reads; a note for colleagues if it was answered elsewhere.';
 comment on column public.inquiry_answers.answered_by is 'Email address of the staff member.';
@@ -20,18 +20,60 @@ grant select on public.inquiry_answers to authenticated;
 create policy "staff read every answer" on public.inquiry_answers for select to authenticated using ((select public.is_admin()));
 create index inquiry_answers_of_an_inquiry on public.inquiry_answers (inquiry_id, answered_at);
 
+create function private.add_answer(inquiry public.inquiries, way text, body text, subject text, member text) returns uuid
+language plpgsql set search_path = '' as $$
+declare
+  words constant text := private.visible_text(left(add_answer.body, 5001));
+  heading constant text := private.visible_text(left(regexp_replace(add_answer.subject, '\s+', ' ', 'g'), 301));
+  is_sent constant boolean := add_answer.way in ('mail', 'text');
+  recipient constant text := case add_answer.way
+    when 'mail' then inquiry.email
+    when 'text' then private.normalised_phone(inquiry.phone)
+  end;
+  added uuid;
+begin
+  if is_sent and recipient is null then
+    perform private.refuse(409, 'recipient_missing', 'This customer gave no mobile number');
+  elsif is_sent and words is null then
+    perform private.refuse(400, 'reply_empty', 'Please write a reply');
+  elsif char_length(words) > (case add_answer.way when 'text' then 480 else 5000 end) then
+    perform private.refuse(400, 'reply_too_long', 'This reply is too long');
+  elsif is_sent and coalesce(words || heading, words) ~ '\{[a-z_]*\}' then
+    perform private.refuse(400, 'placeholder_left', 'A placeholder is not filled in');
+  elsif add_answer.way = 'mail' and (heading is null or char_length(heading) > 300) then
+    perform private.refuse(400, 'subject_invalid', 'A mail needs a subject of at most 300 characters');
+  elsif is_sent and private.left_of_budget(add_answer.way) = 0 then
+    perform private.refuse(409, 'message_budget_used_up', format(
+      'Today''s budget of %s is used up. Raise it under Settings, or send this tomorrow', add_answer.way || 's'
+    ));
+  end if;
+  insert into public.inquiry_answers (inquiry_id, way, body, answered_by)
+  values (inquiry.id, add_answer.way, words, member)
+  returning id into added;
+  if is_sent then
+    insert into public.outbox_messages (
+      id, order_id, kind, event_key, channel, recipient, order_number, tracking_number, customer_name, has_priority, is_verbatim,
+      subject, body, next_attempt_at
+    ) values (
+      added, null, 'inquiry_reply', inquiry.id::text, add_answer.way, recipient, '', '', inquiry.name, true, true,
+      case add_answer.way when 'mail' then heading end, words, now() + private.undo_window()
+    );
+    insert into private.outbox_queue (message_id, channel, due_at) values (added, add_answer.way, now() + private.undo_window());
+  end if;
+  return added;
+end
+$$;
+comment on function private.add_answer is 'Adds an answer and, by mail or text, its message; refuses one that cannot be sent.';
+
 create function public.answer_inquiry(
-  inquiry_id uuid, way text, body text, seen_answered_at timestamptz default null, subject text default null
+  inquiry_id uuid, way text, body text, seen_answered_at timestamptz default null, subject text default null,
+  text_body text default null
 ) returns public.status_change
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
   inquiry public.inquiries;
   member constant text := coalesce(private.email_of((select auth.uid())), 'the shop itself');
-  words constant text := private.visible_text(left(answer_inquiry.body, 5001));
-  heading constant text := private.visible_text(left(regexp_replace(answer_inquiry.subject, '\s+', ' ', 'g'), 301));
-  is_sent constant boolean := answer_inquiry.way in ('mail', 'text');
-  recipient text;
   added uuid;
   change public.status_change;
 begin
@@ -41,49 +83,28 @@ begin
     perform private.refuse(404, 'inquiry_not_found', 'This inquiry does not exist any more');
   elsif inquiry.answered_at is distinct from answer_inquiry.seen_answered_at then
     perform private.refuse(409, 'inquiry_answered', 'Someone else answered this in the meantime. Nothing was sent');
+  elsif answer_inquiry.text_body is not null and answer_inquiry.way <> 'mail' then
+    perform private.refuse(400, 'text_without_mail', 'Only a mail can be sent as a text, too');
   end if;
-  recipient := case answer_inquiry.way when 'mail' then inquiry.email when 'text' then private.normalised_phone(inquiry.phone) end;
-  if is_sent and recipient is null then
-    perform private.refuse(409, 'recipient_missing', 'This customer gave no mobile number');
-  elsif is_sent and words is null then
-    perform private.refuse(400, 'reply_empty', 'Please write a reply');
-  elsif char_length(words) > (case answer_inquiry.way when 'text' then 480 else 5000 end) then
-    perform private.refuse(400, 'reply_too_long', 'This reply is too long');
-  elsif is_sent and coalesce(words || heading, words) ~ '\{[a-z_]*\}' then
-    perform private.refuse(400, 'placeholder_left', 'A placeholder is not filled in');
-  elsif answer_inquiry.way = 'mail' and (heading is null or char_length(heading) > 300) then
-    perform private.refuse(400, 'subject_invalid', 'A mail needs a subject of at most 300 characters');
-  elsif is_sent and private.left_of_budget(answer_inquiry.way) = 0 then
-    perform private.refuse(409, 'message_budget_used_up', format(
-      'Today''s budget of %s is used up. Raise it under Settings, or send this tomorrow', answer_inquiry.way || 's'
-    ));
+  added := private.add_answer(inquiry, answer_inquiry.way, answer_inquiry.body, answer_inquiry.subject, member);
+  if answer_inquiry.text_body is not null then
+    perform private.add_answer(inquiry, 'text', answer_inquiry.text_body, null, member);
   end if;
-  insert into public.inquiry_answers (inquiry_id, way, body, answered_by)
-  values (inquiry.id, answer_inquiry.way, words, member)
-  returning id into added;
   update public.inquiries as i set is_read = true, answered_by = member, answered_at = now() where i.id = inquiry.id;
-  if is_sent then
-    insert into public.outbox_messages (
-      id, order_id, kind, event_key, channel, recipient, order_number, tracking_number, customer_name, has_priority, is_verbatim,
-      subject, body, next_attempt_at
-    ) values (
-      added, null, 'inquiry_reply', inquiry.id::text, answer_inquiry.way, recipient, '', '', inquiry.name, true, true,
-      case answer_inquiry.way when 'mail' then heading end, words, now() + private.undo_window()
-    );
-    insert into private.outbox_queue (message_id, channel, due_at) values (added, answer_inquiry.way, now() + private.undo_window());
-  end if;
-  change := (added, extract(epoch from private.undo_window())::integer, is_sent);
+  change := (added, extract(epoch from private.undo_window())::integer, answer_inquiry.way in ('mail', 'text'));
   perform private.note_answer(to_jsonb(change));
   return change;
 end
 $$;
 comment on function public.answer_inquiry is
-  'For staff: sends a reply to an inquiry by mail or text after the undo window, as it is written, or notes that it was answered elsewhere, and marks it as read. seen_answered_at: of the inquiry as the member read it; it is refused if a colleague was first. change_id: of the answer, for withdraw_answer.';
+  'For staff: sends a reply to an inquiry by mail or text after the undo window, as it is written, or notes that it was answered elsewhere, and marks it as read. text_body: the words of a mail that is sent as a text, too. seen_answered_at: of the inquiry as the member read it; it is refused if a colleague was first. change_id: of the answer, for withdraw_answer.';
 
 create function public.withdraw_answer(answer_id uuid) returns void
 language plpgsql security definer set search_path = '' as $$
 declare
   answer public.inquiry_answers;
+  parts uuid[];
+  withdrawn integer;
 begin
   perform private.expect_staff();
   -- The inquiry first, as in answer_inquiry.
@@ -98,13 +119,18 @@ begin
   elsif answer.answered_at + private.undo_window() < clock_timestamp() then
     perform private.refuse(409, 'answer_too_late', 'It is too late to undo this answer');
   end if;
+  -- A mail and its text have the time of their transaction.
+  parts := array(
+    select a.id from public.inquiry_answers as a where a.inquiry_id = answer.inquiry_id and a.answered_at = answer.answered_at
+  );
   if answer.way <> 'elsewhere' then
-    delete from public.outbox_messages as m where m.id = answer.id and m.status = 'waiting' and m.attempts = 0;
-    if not found then
+    delete from public.outbox_messages as m where m.id = any (parts) and m.status = 'waiting' and m.attempts = 0;
+    get diagnostics withdrawn = row_count;
+    if withdrawn < cardinality(parts) then
       perform private.refuse(409, 'answer_sent', 'This reply is being sent already');
     end if;
   end if;
-  delete from public.inquiry_answers as a where a.id = answer.id;
+  delete from public.inquiry_answers as a where a.id = any (parts);
   update public.inquiries as i
   set answered_by = last.answered_by, answered_at = last.answered_at
   from (select) as one
@@ -116,7 +142,7 @@ begin
 end
 $$;
 comment on function public.withdraw_answer is
-  'For the staff member who answered an inquiry: withdraws the answer within the undo window, before it is sent. The inquiry stays read.';
+  'For the staff member who answered an inquiry: withdraws the answer within the undo window, before it is sent, and the text that was sent with a mail. The inquiry stays read.';
 
 create function private.forget_answers(inquiry_id uuid) returns void
 language plpgsql set search_path = '' as $$

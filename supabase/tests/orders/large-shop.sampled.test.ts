@@ -36,6 +36,8 @@ const calls: [person: Person, call: string][] = [
   ['staff', 'public.message_budgets()'],
   ['staff', 'public.system_status()'],
   ['staff', 'public.count_payments_since(now())'],
+  // The drink with the longest history.
+  ['staff', `public.product_history('00000001-0000-4000-8000-000000000001')`],
   ['visitor', `public.product_and_related('drink-7')`],
 ];
 

@@ -92,6 +92,50 @@ describe.each(testDatabases())('on %s', (kind) => {
     await expectRefusal(answer(without, { way: 'text' }), 409, 'recipient_missing');
   });
 
+  test('a mail is sent as a text, too, and both are withdrawn at once', async () => {
+    const id = await makeInquiry();
+    const change = await answer(id, { text_body: 'It is on its way' });
+    expect(change).toMatchObject({ undo_seconds: 15, notifies_customer: true });
+    expect((await messages()).map(({ channel, body, subject }) => [channel, subject, body]).sort()).toEqual([
+      ['mail', 'Re: Where is it?', 'Habari Amina, it is on its way.'],
+      ['text', null, 'It is on its way'],
+    ]);
+    expect(
+      await readRows(
+        'select way, answered_at = (select answered_at from public.inquiries where id = $1) as is_one_answer from public.inquiry_answers where inquiry_id = $1 order by way',
+        [id],
+      ),
+    ).toEqual([
+      { way: 'mail', is_one_answer: true },
+      { way: 'text', is_one_answer: true },
+    ]);
+    await asStaff('withdraw_answer', { answer_id: change.change_id });
+    expect(await messages()).toEqual([]);
+    expect(await inquiryOf(id)).toEqual({ is_read: true, answered_by: null, is_answered: false });
+  });
+
+  test('of a mail and its text both leave, or none', async () => {
+    const [id, without] = [await makeInquiry(), await makeInquiry(null)];
+    const text_body = 'It is on its way';
+    await expectRefusal(answer(without, { text_body }), 409, 'recipient_missing');
+    await expectRefusal(answer(id, { text_body: 'a'.repeat(481) }), 400, 'reply_too_long');
+    await expectRefusal(answer(id, { text_body: '{name}' }), 400, 'placeholder_left');
+    await expectRefusal(answer(id, { way: 'text', text_body }), 400, 'text_without_mail');
+    await database.query('update public.store_settings set texts_per_day = 0');
+    await expectRefusal(answer(id, { text_body }), 409, 'message_budget_used_up');
+    expect(await messages()).toEqual([]);
+    expect(await inquiryOf(id)).toMatchObject({ is_read: false, is_answered: false });
+
+    await database.query('update public.store_settings set texts_per_day = 300');
+    const { change_id: answer_id } = await answer(id, { text_body });
+    await database.query(
+      `update public.outbox_messages set status = 'sending', attempts = 1, sending_since = now(), next_attempt_at = null
+       where channel = 'text'`,
+    );
+    await expectRefusal(asStaff('withdraw_answer', { answer_id }), 409, 'answer_sent');
+    expect(await messages()).toHaveLength(2);
+  });
+
   test('an answer elsewhere sends nothing, and its note is optional', async () => {
     const id = await makeInquiry();
     expect(await answer(id, { way: 'elsewhere', body: null })).toMatchObject({ notifies_customer: false });

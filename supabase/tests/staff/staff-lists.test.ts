@@ -506,7 +506,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         refunds_due: 1,
         to_assign: 2,
         late_deliveries: 2,
-        cash_due: 0,
+        cash_not_received: 0,
       },
     ]);
   });

@@ -22,6 +22,7 @@ const storedArguments = {
   'assign_delivery.delivery_notes': 'optional',
   'answer_inquiry.body': 'required',
   'answer_inquiry.subject': 'required',
+  'answer_inquiry.text_body': 'required',
   'acknowledge_sent_twice.note': 'reason',
   'dismiss_message_to_check.note': 'reason',
   'move_on.delivery_person': 'required',
@@ -170,6 +171,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     };
     await expectRefusal(answer({ body: text }), 400, 'reply_empty');
     await expectRefusal(answer({ subject: text }), 400, 'subject_invalid');
+    await database.query("update public.inquiries set phone = '0712 345 678'");
+    await expectRefusal(answer({ text_body: text }), 400, 'reply_empty');
     await answer({ way: 'elsewhere', body: text });
     expect(await readRows('select distinct body from public.inquiry_answers')).toEqual([{ body: null }]);
   });

@@ -5,7 +5,7 @@ import { useWork } from '../deliveries/rider-queries.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import type { Waiting } from '../live/use-waiting.ts';
 import { PausableHeading } from '../pause/pause-orders.tsx';
-import { Matters, queueMatters, useMatters } from '../today/attention.tsx';
+import { Matters, queueMatters, useMatters, useMoneyMatters } from '../today/attention.tsx';
 import type { Route } from './+types/dashboard-page.ts';
 import { ActivityCard } from './activity-card.tsx';
 import { QuickActions } from './quick-actions.tsx';
@@ -17,15 +17,14 @@ export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(match
 
 export default function DashboardPage() {
   const work = useWork();
+  const waiting = useOutletContext<Waiting>();
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-6">
       <PausableHeading>
         <h1 className="text-3xl">Dashboard</h1>
       </PausableHeading>
       <WithheldNotice />
-      <Matters
-        matters={[...queueMatters(work), ...useMatters(useOutletContext<Waiting>(), work?.late ?? 0)]}
-      />
+      <Matters matters={[...queueMatters(work), ...useMoneyMatters(waiting), ...useMatters(waiting)]} />
       <StatCards />
       <MoneyReceived />
       <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-6 xl:grid-cols-[minmax(0,1.7fr)_minmax(0,1fr)]">

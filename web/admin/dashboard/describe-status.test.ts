@@ -211,25 +211,25 @@ const budget = (
 });
 
 test.each([
-  [12, 30, {}, 'ok', 'Within budget', 'Texts today 12 of 300, mails 30 of 1,000'],
-  [239, 30, {}, 'ok', 'Within budget', 'Texts today 239 of 300, mails 30 of 1,000'],
-  [240, 30, {}, 'attention', 'Nearly used up', 'Texts today 240 of 300, mails 30 of 1,000'],
+  [12, 30, {}, 'ok', 'Within budget', 'SMS today 12 of 300, mails 30 of 1,000'],
+  [239, 30, {}, 'ok', 'Within budget', 'SMS today 239 of 300, mails 30 of 1,000'],
+  [240, 30, {}, 'attention', 'Nearly used up', 'SMS today 240 of 300, mails 30 of 1,000'],
   [
     12,
     30,
     { over_budget: 83, reason: 'Not sent: too many unpaid orders from one network today' },
     'attention',
     '83 withheld',
-    'Texts today 12 of 300, mails 30 of 1,000. Too many unpaid orders from one network today.',
+    'SMS today 12 of 300, mails 30 of 1,000. Too many unpaid orders from one network today.',
   ],
-  [12, 1000, {}, 'attention', 'Used up', 'Texts today 12 of 300, mails 1,000 of 1,000'],
+  [12, 1000, {}, 'attention', 'Used up', 'SMS today 12 of 300, mails 1,000 of 1,000'],
   [
     150,
     30,
     { sent_without_priority: 150 },
     'attention',
     'Half used up',
-    'Texts today 150 of 300, mails 30 of 1,000. Visitors who have not paid have used their half of the texts; messages about paid orders are still sent',
+    'SMS today 150 of 300, mails 30 of 1,000. Visitors who have not paid have used their half of the SMS; messages about paid orders are still sent',
   ],
 ] as const)(
   'with %d texts and %d mails sent (%j), messages are %s: %s',
@@ -243,7 +243,7 @@ test('treats a budget of 0 as switched off, not as used up', () => {
   const budgets = [budget('text', 0, 0), budget('mail', 0, 1000)];
   expect(describeMessages(budgets)).toMatchObject({
     state: 'ok',
-    detail: 'Texts today 0 of 0, mails 0 of 1,000',
+    detail: 'SMS today 0 of 0, mails 0 of 1,000',
   });
   expect(describeWithheld(budgets)).toBeNull();
 });
@@ -262,7 +262,7 @@ test('names the used-up budgets and the number of unsent messages in one notice'
       budget('mail', 1000, 1000, { over_budget: 2 }),
     ]),
   ).toEqual({
-    title: "Today's budget of texts and mails is used up",
+    title: "Today's budget of SMS and mails is used up",
     text: '6 messages were not sent.',
     isUsedUp: true,
   });

@@ -201,7 +201,7 @@ export interface MessageBudget {
 
 /** Share of a budget from which staff are warned. */
 const warningShare = 0.8;
-const channelNames: Record<OutboxMessageChannel, string> = { text: 'texts', mail: 'mails' };
+const channelNames: Record<OutboxMessageChannel, string> = { text: 'SMS', mail: 'mails' };
 const channelsOf = (budgets: readonly MessageBudget[]): string =>
   budgets.map(({ channel }) => labelOf(channelNames, channel)).join(' and ');
 
@@ -210,19 +210,18 @@ const usedUpBudgets = (budgets: readonly MessageBudget[]): MessageBudget[] =>
   budgets.filter(({ sent, per_day }) => per_day > 0 && sent >= per_day);
 
 /**
- * Texts and mails sent today.
- * @param budgets texts first; null when the database did not answer
+ * SMS and mails sent today.
+ * @param budgets SMS first; null when the database did not answer
  */
 export function describeMessages(budgets: readonly MessageBudget[] | null): Line {
   if (!budgets) return { state: 'attention', value: 'Unknown', detail: "We can't reach the database." };
   const number = (figure: number) => figure.toLocaleString('en-KE');
   const figures = budgets
     .map(
-      ({ channel, sent, per_day }) =>
-        `${labelOf(channelNames, channel)} ${number(sent)} of ${number(per_day)}`,
+      ({ channel, sent, per_day }, index) =>
+        `${labelOf(channelNames, channel)}${index === 0 ? ' today' : ''} ${number(sent)} of ${number(per_day)}`,
     )
-    .join(', ')
-    .replace('texts', 'Texts today');
+    .join(', ');
   if (usedUpBudgets(budgets).length > 0) return { state: 'attention', value: 'Used up', detail: figures };
   const withheld = countWithheld(budgets);
   if (withheld > 0) {

@@ -14,6 +14,7 @@ import {
 } from './inquiry-queries.ts';
 
 const ways = { mail: 'email', text: 'SMS', elsewhere: 'by phone or chat' } as const;
+const messageLabels = { mail: 'Email', text: 'SMS' } as const;
 
 export function Answers({ inquiry: { id } }: { inquiry: Inquiry }) {
   const answers = useAnswers(id);
@@ -25,11 +26,15 @@ export function Answers({ inquiry: { id } }: { inquiry: Inquiry }) {
     <section aria-label="Answers" className="grid gap-3">
       <h3 className="text-sm font-semibold text-ink-soft">Answers</h3>
       <ol className="grid gap-3">
-        {answers.data.map((answer) => (
+        {asReplies(answers.data).map((reply) => (
           <Answer
-            key={answer.id}
-            answer={answer}
-            messages={messages.data?.filter((each) => [each.id, each.repeat_of].includes(answer.id)) ?? []}
+            key={reply[0].id}
+            reply={reply}
+            messages={
+              messages.data?.filter((each) =>
+                reply.some(({ id }) => [each.id, each.repeat_of].includes(id)),
+              ) ?? []
+            }
           />
         ))}
       </ol>
@@ -37,8 +42,23 @@ export function Answers({ inquiry: { id } }: { inquiry: Inquiry }) {
   );
 }
 
-function Answer({ answer, messages }: { answer: InquiryAnswer; messages: AnswerMessage[] }) {
-  const { answered_at, answered_by, way, body } = answer;
+/** Answers, a mail together with the text of the same reply. */
+type Reply = [InquiryAnswer, ...InquiryAnswer[]];
+
+function asReplies(answers: readonly InquiryAnswer[]): Reply[] {
+  const replies = new Map<string, Reply>();
+  for (const answer of answers) {
+    const reply = replies.get(answer.answered_at);
+    // The mail first: it has all characters.
+    if (!reply) replies.set(answer.answered_at, [answer]);
+    else if (answer.way === 'mail') reply.unshift(answer);
+    else reply.push(answer);
+  }
+  return [...replies.values()];
+}
+
+function Answer({ reply, messages }: { reply: Reply; messages: AnswerMessage[] }) {
+  const [{ answered_at, answered_by, body }] = reply;
   const now = useNow();
   return (
     <li className="ml-6 grid gap-1.5">
@@ -47,15 +67,16 @@ function Answer({ answer, messages }: { answer: InquiryAnswer; messages: AnswerM
         <time dateTime={answered_at} title={formatDateTime(answered_at)}>
           {formatClock(answered_at, now)}
         </time>
-        , {ways[way]}
+        , {reply.map(({ way }) => ways[way]).join(' and ')}
       </p>
       {body ? (
         <p className="rounded-md border border-leaf-300 bg-success-soft px-4 py-3 wrap-anywhere whitespace-pre-wrap">
           <LinkedText text={body} />
         </p>
       ) : null}
-      {messages.map(({ id, status, problem, repeat_of, resent_by }) => (
+      {messages.map(({ id, channel, status, problem, repeat_of, resent_by }) => (
         <p key={id} className="flex flex-wrap items-center gap-x-3 gap-y-1 text-sm text-ink-soft">
+          {reply.length > 1 ? <span>{messageLabels[channel]}</span> : null}
           <MessageBadge status={status} isSmall />
           {repeat_of && resent_by ? (
             <span>

@@ -169,7 +169,8 @@ test('a reply by SMS begins with a template, shows its price, is sent once and c
   });
   const opened = await openScreen('/admin/inquiries');
   const dialog = await beginReply(opened, 'Wambui Njau');
-  await opened.press(dialog.getByRole('radio', { name: /^SMS/ }));
+  await opened.press(dialog.getByRole('checkbox', { name: /^SMS/ }));
+  await opened.press(dialog.getByRole('checkbox', { name: /^Email/ }));
   expect(dialog.queryByRole('textbox', { name: 'Subject' })).toBeNull();
   const picker = await dialog.findByRole('combobox', { name: 'Begin with a template' });
   await opened.user.selectOptions(picker, 'It is on its way');
@@ -202,7 +203,7 @@ test('a reply by email needs words and a subject, and without a mobile number th
   await makeInquiry('Kiprono', { phone: 'office', subject: 'A party' });
   const opened = await openScreen('/admin/inquiries');
   const dialog = await beginReply(opened, 'Kiprono');
-  expect(dialog.queryByRole('radio', { name: /^SMS/ })).toBeNull();
+  expect(dialog.queryByRole('checkbox', { name: /^SMS/ })).toBeNull();
   const subject = dialog.getByRole('textbox', { name: 'Subject' });
   expect((subject as HTMLInputElement).value).toBe('Re: A party');
   await type(opened, subject, ' ');
@@ -220,6 +221,50 @@ test('a reply by email needs words and a subject, and without a mobile number th
   expect(await repliesTo('Kiprono')).toEqual([
     { channel: 'mail', recipient: 'somebody@mail.example', subject: 'Your party', body: 'Karibu' },
   ]);
+});
+
+test('a reply by email and SMS is sent by both, shown once, and undone at once', async () => {
+  await makeInquiry('Nyambura', { phone: '0712 345 678' });
+  const opened = await openScreen('/admin/inquiries', { on: 'phone' });
+  const dialog = await beginReply(opened, 'Nyambura');
+  const email = dialog.getByRole('checkbox', { name: /^Email/ });
+  await opened.press(email);
+  await opened.press(dialog.getByRole('button', { name: /^Send/ }));
+  await dialog.findByText('Choose how you answer');
+  await opened.press(email);
+  await opened.press(dialog.getByRole('checkbox', { name: /^SMS/ }));
+  const field = dialog.getByRole('textbox', { name: 'Reply' });
+  await type(opened, field, 'a'.repeat(481));
+  const send = dialog.getByRole('button', { name: 'Send email and SMS' });
+  await opened.press(send);
+  await dialog.findByText('At most 480 characters in an SMS');
+  await type(opened, field, 'Karibu “Nyambũra”');
+  await opened.press(send);
+  const answers = within(await dialog.findByRole('region', { name: 'Answers' }));
+  await answers.findByText('Karibu “Nyambũra”');
+  answers.getByText(/, email and SMS$/);
+  await waitFor(() => expect(answers.getAllByText('Waiting')).toHaveLength(2));
+  const sent = (await repliesTo('Nyambura')).map(({ channel, body }) => [channel, body]);
+  expect(sent.sort()).toEqual([
+    ['mail', 'Karibu “Nyambũra”'],
+    ['text', 'Karibu "Nyambura"'],
+  ]);
+
+  await opened.press(await screen.findByRole('button', { name: /^Undo Nyambura: Email and SMS/ }));
+  await waitFor(() => expect(dialog.queryByRole('region', { name: 'Answers' })).toBeNull());
+  expect(await repliesTo('Nyambura')).toEqual([]);
+});
+
+test('an answer elsewhere is neither an email nor an SMS', async () => {
+  await makeInquiry('Cherono', { phone: '0712 345 678' });
+  const opened = await openScreen('/admin/inquiries');
+  const dialog = await beginReply(opened, 'Cherono');
+  const isTicked = (name: RegExp) => (dialog.getByRole('checkbox', { name }) as HTMLInputElement).checked;
+  await opened.press(dialog.getByRole('checkbox', { name: /^SMS/ }));
+  await opened.press(dialog.getByRole('checkbox', { name: /^Answered elsewhere/ }));
+  expect([/^Email/, /^SMS/, /^Answered elsewhere/].map(isTicked)).toEqual([false, false, true]);
+  await opened.press(dialog.getByRole('checkbox', { name: /^SMS/ }));
+  expect([/^Email/, /^SMS/, /^Answered elsewhere/].map(isTicked)).toEqual([false, true, false]);
 });
 
 test('of two members who answer, the second one reads the other answer before sending', async () => {
@@ -281,7 +326,7 @@ test('an inquiry that was answered by phone is marked so, with a note for collea
   await makeInquiry('Barasa');
   const opened = await openScreen('/admin/inquiries');
   const dialog = await beginReply(opened, 'Barasa');
-  await opened.press(dialog.getByRole('radio', { name: /^Answered elsewhere/ }));
+  await opened.press(dialog.getByRole('checkbox', { name: /^Answered elsewhere/ }));
   await type(opened, dialog.getByRole('textbox', { name: /^What was said/ }), 'Called him');
   await opened.press(dialog.getByRole('button', { name: 'Mark as answered' }));
   const answers = within(await dialog.findByRole('region', { name: 'Answers' }));

@@ -128,7 +128,14 @@ function Whole({ inquiry, marking, onClose }: WholeProps) {
   );
 }
 
-const sendLabels = { mail: 'Send email', text: 'Send SMS', elsewhere: 'Mark as answered' } as const;
+const sendLabel = ({ ways }: ReplyDraft): string =>
+  ways.length > 1
+    ? 'Send email and SMS'
+    : ways.includes('elsewhere')
+      ? 'Mark as answered'
+      : ways.includes('text')
+        ? 'Send SMS'
+        : 'Send email';
 
 interface SendingProps {
   form: string;
@@ -155,7 +162,7 @@ function Sending({ form, draft, isSaving, isBlocked, onDiscard, onClose }: Sendi
         {isEmpty ? 'Cancel' : 'Finish later'}
       </Button>
       <Button type="submit" form={form} isBusy={isSaving} disabled={isBlocked}>
-        {isSaving ? 'Sending...' : sendLabels[draft.way]}
+        {isSaving ? 'Sending...' : sendLabel(draft)}
       </Button>
     </>
   );

@@ -74,7 +74,7 @@ export function useAnswerMessages(inquiryId: string) {
       dataOf(
         await tables
           .from('outbox_messages')
-          .select('id, status, problem, repeat_of, resent_by, created_at')
+          .select('id, channel, status, problem, repeat_of, resent_by, created_at')
           .eq('kind', 'inquiry_reply')
           .eq('event_key', inquiryId)
           .order('created_at')

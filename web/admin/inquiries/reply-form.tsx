@@ -25,22 +25,27 @@ interface ReplyFormProps {
 }
 
 /** A sentence for each field that stops the reply. */
-export function checkReply(draft: ReplyDraft): { subject?: string; body?: string } {
-  const { way, subject } = draft;
-  const body = sentBody(draft);
+export function checkReply(draft: ReplyDraft): { way?: string; subject?: string; body?: string } {
+  const { ways, subject } = draft;
+  const isMessage = !ways.includes('elsewhere');
+  // The shortest limit: a text of the same reply.
+  const way = ways.at(-1) ?? 'mail';
+  const body = sentBody(draft, way);
   const limit = replyLimits[way];
-  const isMessage = way !== 'elsewhere';
   const bodyProblem =
     isMessage && visibleLength(body.slice(0, limit)) === 0
       ? 'Please write a reply'
       : [...body].length > limit
-        ? `At most ${limit.toLocaleString('en-KE')} characters`
+        ? `At most ${limit.toLocaleString('en-KE')} characters${way === 'text' ? ' in an SMS' : ''}`
         : isMessage && hasPlaceholder(body)
           ? 'A placeholder is not filled in'
           : undefined;
   const subjectProblem =
-    way === 'mail' && visibleLength(subject.slice(0, 300)) === 0 ? 'A mail needs a subject' : undefined;
+    ways.includes('mail') && visibleLength(subject.slice(0, 300)) === 0
+      ? 'A mail needs a subject'
+      : undefined;
   return {
+    ...(ways.length === 0 ? { way: 'Choose how you answer' } : {}),
     ...(subjectProblem ? { subject: subjectProblem } : {}),
     ...(bodyProblem ? { body: bodyProblem } : {}),
   };
@@ -55,6 +60,8 @@ export function ReplyForm({ id, inquiry, draft, isSaving, onChange, onSubmit }: 
   const [isChecked, setChecked] = useState(false);
   const problems = isChecked ? checkReply(draft) : {};
   const change = (changes: Partial<ReplyDraft>) => onChange({ ...draft, ...changes });
+  const isMail = draft.ways.includes('mail');
+  const isElsewhere = draft.ways.includes('elsewhere');
 
   // Opened by its button, which it replaces.
   useEffect(() => {
@@ -66,7 +73,7 @@ export function ReplyForm({ id, inquiry, draft, isSaving, onChange, onSubmit }: 
     const [first] = Object.keys(checkReply(draft));
     if (first) {
       // After the error is rendered, so that screen readers read it with the field.
-      requestAnimationFrame(() => (form.current?.elements.namedItem(first) as HTMLElement | null)?.focus());
+      requestAnimationFrame(() => form.current?.querySelector<HTMLElement>(`[name="${first}"]`)?.focus());
       return;
     }
     onSubmit();
@@ -87,11 +94,16 @@ export function ReplyForm({ id, inquiry, draft, isSaving, onChange, onSubmit }: 
       {isOvertaken(draft, inquiry) ? (
         <Overtaken inquiry={inquiry} onAccept={() => change({ seenAnsweredAt: inquiry.answered_at })} />
       ) : null}
-      <Ways inquiry={inquiry} way={draft.way} onChoose={(way) => change({ way })} />
-      {draft.way === 'elsewhere' ? null : (
+      <Ways
+        inquiry={inquiry}
+        ways={draft.ways}
+        problem={problems.way}
+        onChoose={(ways) => change({ ways })}
+      />
+      {isElsewhere ? null : (
         <TemplatePicker inquiry={inquiry} body={draft.body} onChange={(body) => change({ body })} />
       )}
-      {draft.way === 'mail' ? (
+      {isMail ? (
         <TextField
           label="Subject"
           name="subject"
@@ -104,15 +116,15 @@ export function ReplyForm({ id, inquiry, draft, isSaving, onChange, onSubmit }: 
         />
       ) : null}
       <TextArea
-        label={draft.way === 'elsewhere' ? 'What was said (only colleagues read it)' : 'Reply'}
+        label={isElsewhere ? 'What was said (only colleagues read it)' : 'Reply'}
         name="body"
-        required={draft.way !== 'elsewhere'}
-        rows={draft.way === 'mail' ? 8 : 4}
+        required={!isElsewhere}
+        rows={isMail ? 8 : 4}
         value={draft.body}
         problem={problems.body}
         onChange={({ target }) => change({ body: target.value })}
       />
-      {draft.way === 'text' ? <TextInfo draft={draft} /> : null}
+      {draft.ways.includes('text') ? <TextInfo draft={draft} /> : null}
     </form>
   );
 }
@@ -135,21 +147,27 @@ function Overtaken({ inquiry, onAccept }: { inquiry: Inquiry; onAccept(): void }
 
 interface WaysProps {
   inquiry: Inquiry;
-  way: InquiryAnswerWay;
-  onChoose(way: InquiryAnswerWay): void;
+  ways: ReplyDraft['ways'];
+  problem: string | undefined;
+  onChoose(ways: ReplyDraft['ways']): void;
 }
 
-/** The ways to reach this customer. */
-function Ways({ inquiry: { email, phone }, way, onChoose }: WaysProps) {
-  const name = useId();
+/** The ways to reach this customer: email and SMS at once, or a note of what was said elsewhere. */
+function Ways({ inquiry: { email, phone }, ways: chosen, problem, onChoose }: WaysProps) {
+  const problemId = useId();
   const mobile = phone ? normalisePhone(phone) : null;
   const ways: { way: InquiryAnswerWay; to: string }[] = [
     { way: 'mail', to: email },
     ...(mobile ? [{ way: 'text' as const, to: formatPhone(mobile) }] : []),
     { way: 'elsewhere', to: 'By phone or chat' },
   ];
+  function toggle(way: InquiryAnswerWay) {
+    if (chosen.includes(way)) onChoose(chosen.filter((each) => each !== way));
+    else if (way === 'elsewhere') onChoose([way]);
+    else onChoose((['mail', 'text'] as const).filter((each) => each === way || chosen.includes(each)));
+  }
   return (
-    <fieldset className="grid gap-2 sm:flex sm:flex-wrap">
+    <fieldset className="grid gap-2 sm:flex sm:flex-wrap" aria-describedby={problem ? problemId : undefined}>
       <legend className="mb-1.5 text-sm font-semibold">Answer by</legend>
       {ways.map(({ way: each, to }) => (
         <label
@@ -157,11 +175,12 @@ function Ways({ inquiry: { email, phone }, way, onChoose }: WaysProps) {
           className="flex min-h-11 min-w-0 cursor-pointer items-center gap-2.5 rounded-md border border-line-strong px-3 py-1.5 has-checked:border-dusk-600 has-checked:bg-paper-deep sm:flex-1"
         >
           <input
-            type="radio"
-            name={name}
+            type="checkbox"
+            name="way"
             value={each}
-            checked={way === each}
-            onChange={() => onChoose(each)}
+            checked={chosen.includes(each)}
+            aria-invalid={problem ? true : undefined}
+            onChange={() => toggle(each)}
             className="size-5 shrink-0 accent-leaf-600"
           />
           <span className="grid min-w-0 leading-5">
@@ -170,6 +189,11 @@ function Ways({ inquiry: { email, phone }, way, onChoose }: WaysProps) {
           </span>
         </label>
       ))}
+      {problem ? (
+        <p id={problemId} role="alert" className="basis-full text-sm font-semibold text-danger">
+          {problem}
+        </p>
+      ) : null}
     </fieldset>
   );
 }
@@ -218,7 +242,7 @@ function TemplatePicker({ inquiry, body, onChange }: TemplatePickerProps) {
 
 /** The length of a text as networks charge it, and what phones show instead of some characters. */
 function TextInfo({ draft }: { draft: ReplyDraft }) {
-  const sent = sentBody(draft);
+  const sent = sentBody(draft, 'text');
   const { positions, limit, parts } = textLength(sent);
   return (
     <div className="grid gap-2 text-sm text-ink-soft">
@@ -227,7 +251,9 @@ function TextInfo({ draft }: { draft: ReplyDraft }) {
         {limit === 70 ? '. A character that simple phones do not know leaves only 70.' : ''}
       </p>
       {sent === draft.body.trim() ? null : (
-        <p className="wrap-anywhere whitespace-pre-wrap">Sent as: {sent}</p>
+        <p className="wrap-anywhere whitespace-pre-wrap">
+          {draft.ways.length > 1 ? 'SMS sent as' : 'Sent as'}: {sent}
+        </p>
       )}
     </div>
   );

@@ -18,8 +18,12 @@ export const wayLabels: Record<InquiryAnswerWay, string> = {
 };
 
 /** What is sent: texts in the alphabet of simple phones, where that only loses accents. */
-export const sentBody = ({ way, body }: Pick<ReplyDraft, 'way' | 'body'>): string =>
+export const sentBody = ({ body }: Pick<ReplyDraft, 'body'>, way: InquiryAnswerWay): string =>
   way === 'text' ? plainText(body.trim()) : body.trim();
+
+/** `Email and SMS`, for a title. */
+export const titleOfWays = (ways: readonly InquiryAnswerWay[]): string =>
+  ways.map((way) => wayLabels[way]).join(' and ');
 
 const refreshed = ['inquiries', 'messages', 'dashboard'];
 
@@ -46,12 +50,14 @@ export function useAnswer(onAnswered: () => void) {
   return useSave({
     async write({ inquiry, draft }: { inquiry: Inquiry; draft: ReplyDraft }) {
       const startedAt = performance.now();
+      const [way = 'mail', also] = draft.ways;
       const answer = await tables.rpc('answer_inquiry', {
         inquiry_id: inquiry.id,
-        way: draft.way,
-        body: sentBody(draft),
+        way,
+        body: sentBody(draft, way),
         seen_answered_at: draft.seenAnsweredAt,
-        ...(draft.way === 'mail' ? { subject: draft.subject } : {}),
+        ...(way === 'mail' ? { subject: draft.subject } : {}),
+        ...(also ? { text_body: sentBody(draft, also) } : {}),
       });
       if (answer.error?.details === 'inquiry_answered') throw new ConflictError(answer.error.message);
       return { change: changeOf(answer), startedAt };
@@ -68,7 +74,7 @@ export function useAnswer(onAnswered: () => void) {
       offerUndo(
         {
           id: change.change_id,
-          title: `${inquiry.name}: ${wayLabels[draft.way]}`,
+          title: `${inquiry.name}: ${titleOfWays(draft.ways)}`,
           notifiesCustomer: change.notifies_customer,
           orderId: inquiry.id,
           isOvertakenBy: ({ table, row }) =>
@@ -76,7 +82,7 @@ export function useAnswer(onAnswered: () => void) {
           endsAt: startedAt + change.undo_seconds * 1000,
           undo: () => undo(change.change_id, inquiry, draft),
         },
-        draft.way === 'elsewhere' ? 'Marked as answered' : 'The reply is on its way',
+        draft.ways.includes('elsewhere') ? 'Marked as answered' : 'The reply is on its way',
       );
     },
   });

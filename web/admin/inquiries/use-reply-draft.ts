@@ -4,7 +4,8 @@ import type { InquiryAnswerWay } from '../../../supabase/types.ts';
 import type { Inquiry } from './inquiry-queries.ts';
 
 export interface ReplyDraft {
-  way: InquiryAnswerWay;
+  /** Mail, text or both, or elsewhere alone. */
+  ways: readonly InquiryAnswerWay[];
   subject: string;
   body: string;
   /** `answered_at` of the inquiry as the member last saw it. */
@@ -14,7 +15,7 @@ export interface ReplyDraft {
 const draftKey = (inquiryId: string) => ['drafts', 'reply', inquiryId];
 
 export const newDraft = ({ subject, answered_at }: Inquiry): ReplyDraft => ({
-  way: 'mail',
+  ways: ['mail'],
   subject: subject?.trim() ? `Re: ${subject.trim()}` : 'Your message to us',
   body: '',
   seenAnsweredAt: answered_at,

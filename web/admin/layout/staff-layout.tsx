@@ -30,7 +30,6 @@ import { LiveDot } from './live-dot.tsx';
 import { type Member, memberContext } from './member.ts';
 import { Sidebar, SidebarDrawer } from './sidebar.tsx';
 import { StaffIcon } from './staff-icons.tsx';
-import { StaffNotices } from './staff-notices.tsx';
 import { describeStaffPage, staffFor } from './staff-page.ts';
 import { MemberScope } from './use-member.tsx';
 import { useSidebar } from './use-sidebar.ts';
@@ -38,7 +37,7 @@ import { useStoreName } from './use-store-name.ts';
 import './staff.css';
 import './staff-layout.css';
 
-const loadNotices = () => import('../notices/device-notices.tsx');
+const loadAfterFirstScreen = () => import('./after-first-screen.ts');
 const loadSessionEnded = () => import('./session-ended.tsx');
 
 /** The last admitted staff member of this tab; null if the next screen must check first. */
@@ -180,7 +179,8 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
   const hasShown = useHasShownData();
   const channelState = useLiveChanges(useEventToasts(), hasShown && !isSignedOut);
   const live = isOnline ? channelState : 'lost';
-  const notices = usePart(loadNotices, hasShown);
+  // Tried again when the connection is back.
+  const after = usePart(loadAfterFirstScreen, hasShown && isOnline);
   useFailedQueries();
 
   const shownPath = useRef(pathname);
@@ -255,7 +255,7 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
               : 'mx-auto w-full max-w-[80rem] px-4 pt-2 pb-32 outline-none! md:px-8 md:pt-5'
           }
         >
-          {isCounter ? null : <StaffNotices />}
+          {after && !isCounter ? <after.StaffNotices /> : null}
           <LiveStateContext value={live}>
             <Outlet context={waiting} />
           </LiveStateContext>
@@ -264,7 +264,7 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
       {isCounter ? null : <BottomBar waiting={waiting} isMenuOpen={isDrawerOpen} onMenu={toggle} />}
       {/* Of each header its own, over whose words it lies. */}
       <UndoBar key={String(isCounter)} />
-      {notices ? <notices.DeviceNotices waiting={waiting} isActive={!isSignedOut} /> : null}
+      {after ? <after.DeviceNotices waiting={waiting} isActive={!isSignedOut} /> : null}
       {/* Preloads the page to which signing out leads, also without a network. Last, because the first link skips to the content. */}
       {hasShown ? <Link to="/admin/login" prefetch="render" hidden /> : null}
     </div>

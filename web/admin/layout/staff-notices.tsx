@@ -6,8 +6,10 @@ import { describeNotices } from './describe-notices.ts';
 
 export function StaffNotices() {
   const { pathname } = useLocation();
+  const isShownBy = (screen: string) => pathname === screen || pathname.startsWith(`${screen}/`);
   const notices = describeNotices(usePaymentHealth().data ?? null).filter(
-    ({ to }) => pathname !== to && !pathname.startsWith(`${to}/`),
+    // Today shows refunds to approve itself.
+    ({ key, to }) => !isShownBy(to) && !(key === 'refunds' && isShownBy('/admin/today')),
   );
   if (notices.length === 0) return null;
   return (

@@ -1,4 +1,4 @@
-// Everything that a tab does about notices by itself. Loaded once the first screen is shown: it needs none of this.
+// Everything that a tab does about notices by itself.
 import type { Waiting } from '../live/use-waiting.ts';
 import { useCounts } from './use-counts.ts';
 import { useNotices } from './use-notices.ts';

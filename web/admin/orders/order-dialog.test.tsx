@@ -72,6 +72,54 @@ test.each(['phone', 'desktop'] as const)('an order moves on from its own dialog,
   dialog.getByRole('button', { name: `Set the status of ${order.order_number}: Delivered` });
 });
 
+test.each(['phone', 'desktop'] as const)(
+  'rider and failure of a delivery are changed in its order, on a %s',
+  async (on) => {
+    const order = await placeAssignedOrder(shop, `On its way ${on}`);
+    await changeOrder(shop, order.id, { status: 'out_for_delivery' });
+    await asOwner(shop, `/rest/v1/deliveries?order_id=eq.${order.id}`, 'PATCH', {
+      delivery_status: 'in_transit',
+    });
+    const opened = await openScreen(`/admin/orders/${order.id}`, { on });
+    const dialog = await dialogOf(order);
+    const choose = async (name: string) => {
+      await opened.press(await dialog.findByRole('button', { name: `More for ${order.order_number}` }));
+      await opened.press(await screen.findByRole('menuitem', { name }));
+    };
+    await choose('Other rider');
+    const assignment = within(await screen.findByRole('dialog', { name: 'Edit Assignment' }));
+    const person = await assignment.findByRole('textbox', { name: /^Delivery Person/ });
+    await opened.user.clear(person);
+    await opened.user.type(person, 'Amina Yusuf');
+    await opened.press(assignment.getByRole('button', { name: 'Save Assignment' }));
+    await (await dialogOf(order)).findByText('Amina Yusuf');
+    expect(opened.address()).toBe(`/admin/orders/${order.id}`);
+
+    await choose('Could not deliver');
+    const question = within(
+      await screen.findByRole('dialog', { name: `Why did the delivery of ${order.order_number} fail?` }),
+    );
+    await opened.press(question.getByRole('button', { name: 'Nobody was there' }));
+    await within(dialog.getByRole('region', { name: 'Delivery' })).findByText(/^Nobody was there/);
+    await dialog.findByRole('button', { name: `Send again ${order.order_number}` });
+  },
+);
+
+test('a rider is assigned without leaving the order', async () => {
+  const order = await placePaidOrder(shop, 'Assigned here');
+  const opened = await openScreen(`/admin/orders/${order.id}`);
+  await opened.press(await (await dialogOf(order)).findByRole('button', { name: 'Assign a rider' }));
+  const assignment = within(await screen.findByRole('dialog', { name: 'Assign Delivery' }));
+  const fill = async (name: RegExp, text: string) =>
+    opened.user.type(await assignment.findByRole('textbox', { name }), text);
+  await fill(/^Delivery Person/, 'Amina Yusuf');
+  await fill(/^Phone Number/, '0722 555 111');
+  await fill(/^Vehicle/, 'Motorbike');
+  await opened.press(assignment.getByRole('button', { name: 'Assign Delivery' }));
+  await (await dialogOf(order)).findByText('Amina Yusuf');
+  expect(opened.address()).toBe(`/admin/orders/${order.id}`);
+});
+
 test('a failed delivery comes first until it is sent again', async () => {
   const order = await placeAssignedOrder(shop, 'Fails once');
   await changeOrder(shop, order.id, { status: 'out_for_delivery' });

@@ -21,15 +21,17 @@ import { ProductImage } from '../../ui/product-image.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 import { AssignedRider } from '../deliveries/assigned-rider.tsx';
 import { MapLink } from '../deliveries/map-link.tsx';
+import { useFailure } from '../deliveries/use-failure.tsx';
+import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
 import { StaffIcon } from '../layout/staff-icons.tsx';
 import { useMember } from '../layout/use-member.tsx';
+import { RowMenu } from '../list/row-menu.tsx';
 import { PrintOrder } from '../print/print-order.tsx';
 import { labelOfFailure } from '../status/staff-labels.ts';
 import { StatusBadge } from '../status/status-badge.tsx';
 import { confirmOrderStatus, orderStatusBlock } from '../status/status-change.ts';
 import { StatusSelect } from '../status/status-select.tsx';
 import { NextStepButton, useNextSteps } from '../today/next-step-button.tsx';
-import { queuedOf } from '../today/use-next-step.ts';
 import { whoHasIt } from '../today/who-has-it.ts';
 import { ContactLink, callTo, chatTo, mailTo } from '../ui/contact-link.tsx';
 import { formatDateTime } from '../ui/dates.ts';
@@ -170,16 +172,17 @@ interface NextStepProps {
   saving: OrderStatus | undefined;
 }
 
-/** At the thumb: the button that moves the order on, and any other status beside it. */
+/** At the thumb: the button that moves the order on, any other status beside it, and what else its delivery needs behind a menu. */
 function NextStep({ order, saving }: NextStepProps) {
   const status = useOrderStatus();
   const steps = useNextSteps();
-  const queued = queuedOf(order);
-  const hasStep = queued !== null && workStep(order, queued) !== null;
+  const failure = useFailure();
+  const delivery = order.delivery && { ...order.delivery, order };
+  const step = delivery && workStep(order, delivery);
   return (
     <DialogFooter isSticky>
       <div className="flex items-center gap-3">
-        <span aria-hidden="true" className={`text-sm text-ink-soft ${hasStep ? 'max-md:hidden' : ''}`}>
+        <span aria-hidden="true" className={`text-sm text-ink-soft ${step ? 'max-md:hidden' : ''}`}>
           Status
         </span>
         <StatusSelect
@@ -191,12 +194,36 @@ function NextStep({ order, saving }: NextStepProps) {
           block={(to) => orderStatusBlock(order, to)}
           onChoose={(to) => status.set(order, to)}
         />
-        {queued && hasStep ? (
-          <span className="flex min-w-0 grow md:ml-auto md:min-w-56 md:grow-0">
-            <NextStepButton delivery={queued} steps={steps} isLarge />
+        {delivery && step ? (
+          <span className="flex min-w-0 grow items-center gap-1 md:ml-auto md:min-w-56 md:grow-0">
+            <NextStepButton delivery={delivery} steps={steps} isLarge isBusy={failure.isSaving(delivery)} />
+            <RowMenu
+              name={order.order_number}
+              actions={() => [
+                ...(step === 'on_the_way'
+                  ? [{ label: 'Could not deliver', run: () => failure.ask(delivery) }]
+                  : []),
+                ...(step === 'preparing'
+                  ? [{ label: 'Give back', run: () => steps.set(delivery, 'prepare') }]
+                  : []),
+                {
+                  label: delivery.delivery_person ? 'Other rider' : 'Assign a rider',
+                  run: () => steps.assign(delivery.id),
+                },
+                ...(delivery.delivery_phone
+                  ? [
+                      {
+                        label: `Call ${delivery.delivery_person ?? 'the rider'}`,
+                        href: callTo(delivery.delivery_phone),
+                      },
+                    ]
+                  : []),
+              ]}
+            />
           </span>
         ) : null}
       </div>
+      {failure.question}
     </DialogFooter>
   );
 }
@@ -321,6 +348,7 @@ function Customer({ order }: { order: WholeOrder }) {
 
 function Delivery({ order }: { order: WholeOrder }) {
   const { email } = useMember();
+  const assign = useDialogOpener('assign');
   const { delivery } = order;
   const step = delivery && workStep(order, delivery);
   const holder = delivery && step === 'preparing' ? whoHasIt(delivery.taken_by, email) : null;
@@ -358,12 +386,14 @@ function Delivery({ order }: { order: WholeOrder }) {
           </dl>
           <p className="mt-2 flex flex-wrap gap-4 text-sm">
             {delivery.delivery_person || order.status === 'cancelled' ? null : (
-              <Link
-                to={`/admin/deliveries?search=${encodeURIComponent(order.order_number)}&assign=${delivery.id}`}
+              <button
+                type="button"
+                aria-haspopup="dialog"
+                onClick={() => assign(delivery.id)}
                 className="tap font-semibold underline"
               >
                 Assign a rider
-              </Link>
+              </button>
             )}
             <Link
               to={`/admin/deliveries?search=${encodeURIComponent(order.order_number)}`}

@@ -142,7 +142,10 @@ export function useOrdersNeedingReview(isActive = true) {
     queryFn: async ({ signal }) => {
       const answer = await tables
         .from('orders')
-        .select('id, order_number, payments(status, refunded_at, refunds(status))', { count: 'exact' })
+        .select(
+          'id, order_number, customer_name, status, payment_status, total_amount, order_items(quantity, product_name, product:products(brand)), payments(status, charge_cents, needs_refund, refunded_at, refunds(status))',
+          { count: 'exact' },
+        )
         .or('payment_status.eq.needs_review,and(payment_status.eq.paid,status.eq.cancelled)')
         .order('created_at', { ascending: false })
         .limit(mostToDecide)

@@ -206,7 +206,7 @@ function Waiting() {
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-2 px-3 pb-2 empty:hidden sm:px-4">
       {orders && orders.count > 0 ? <OrdersNeedingReview {...orders} /> : null}
-      {part ? <part.RefundsNeedingAction waiting={refunds} /> : null}
+      {part ? <part.RefundsNeedingAction waiting={refunds} screen="/admin/orders" /> : null}
     </div>
   );
 }

@@ -1,7 +1,7 @@
 // What waits for staff, as links to where it is done.
 import { Link } from 'react-router';
 import { Icon } from '../../ui/icons.tsx';
-import type { Work } from '../deliveries/rider-queries.ts';
+import { useWork, type Work } from '../deliveries/rider-queries.ts';
 import type { Waiting } from '../live/use-waiting.ts';
 import { useOrdersNeedingReview } from '../orders/order-queries.ts';
 import { useLowStockCount } from '../products/product-queries.ts';
@@ -23,15 +23,14 @@ export function queueMatters(work: Work | null | undefined): Matter[] {
     { count: work?.to_prepare ?? 0, one: 'order to prepare', many: 'orders to prepare', to },
     { count: work?.ready ?? 0, one: 'order is ready', many: 'orders are ready', to },
     { count: work?.failed ?? 0, one: 'delivery failed', many: 'deliveries failed', to },
+    { count: work?.late ?? 0, one: 'order is late', many: 'orders are late', to },
   ];
 }
 
-/** What waits besides the queue. */
-export function useMatters(waiting: Waiting, late: number): Matter[] {
-  const lowOnStock = useLowStockCount() ?? 0;
+/** Decisions about money, for screens that do not show them. */
+export function useMoneyMatters(waiting: Waiting): Matter[] {
   const reviews = useOrdersNeedingReview()?.count ?? 0;
   return [
-    { count: late, one: 'order is late', many: 'orders are late', to: '/admin/orders?due=late' },
     {
       count: reviews,
       one: 'paid order needs your decision',
@@ -43,6 +42,20 @@ export function useMatters(waiting: Waiting, late: number): Matter[] {
       one: 'refund waits for your approval',
       many: 'refunds wait for your approval',
       to: '/admin/orders?payment=refund_due',
+    },
+  ];
+}
+
+/** What waits besides the queue and decisions about money. */
+export function useMatters(waiting: Waiting): Matter[] {
+  const lowOnStock = useLowStockCount() ?? 0;
+  const cash = useWork()?.cash_not_received ?? 0;
+  return [
+    {
+      count: cash,
+      one: 'delivered order to receive cash for',
+      many: 'delivered orders to receive cash for',
+      to: '/admin/orders?payment=cash&status=delivered',
     },
     {
       count: waiting.money,

@@ -1,5 +1,4 @@
 // An order of the queue: what to pack first, then for whom, by when, and one button that moves it on.
-import { useState } from 'react';
 import { Link, useLocation } from 'react-router';
 import { isCashDue, minutesLeft, type WorkStep } from '../../../domain/delivery-status.ts';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
@@ -7,7 +6,7 @@ import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import type { ListedDelivery } from '../deliveries/delivery-queries.ts';
 import type { Rider } from '../deliveries/rider-queries.ts';
-import { useDeliveryStatus } from '../deliveries/use-delivery-status.ts';
+import { useFailure } from '../deliveries/use-failure.tsx';
 import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
 import { fromThisPage } from '../dialogs/use-dialog-url-close.ts';
 import { StaffIcon } from '../layout/staff-icons.tsx';
@@ -15,14 +14,11 @@ import { useMember } from '../layout/use-member.tsx';
 import { loadOrderDialog } from '../orders/list/order-columns.tsx';
 import { areaOf, drinkAndBrand } from '../orders/place.ts';
 import { labelOfFailure } from '../status/staff-labels.ts';
-import { confirmDeliveryStatus } from '../status/status-change.ts';
-import { loadConfirmation } from '../status/status-select.tsx';
 import { useNow } from '../ui/age.tsx';
 import { callTo } from '../ui/contact-link.tsx';
 import { Due } from '../ui/due.tsx';
-import { usePart } from '../ui/use-part.ts';
 import { NextStepButton } from './next-step-button.tsx';
-import { useNextStep } from './use-next-step.ts';
+import { stepLabels, useNextStep } from './use-next-step.ts';
 import { whoHasIt } from './who-has-it.ts';
 
 export interface OrderCardProps {
@@ -34,6 +30,8 @@ export interface OrderCardProps {
   onHandOver(name: string): void;
   /** Whether it has just arrived: it stands out until it was in view for some seconds. */
   isNew?: boolean;
+  /** Whether it names its step. */
+  showsStep?: boolean;
 }
 
 const prepareDialog = () => void loadOrderDialog().catch(() => {});
@@ -42,7 +40,14 @@ const prepareDialog = () => void loadOrderDialog().catch(() => {});
 const secondary =
   'shrink-0 px-4! whitespace-nowrap counter:min-h-14 counter:px-3! counter:max-2xl:max-w-26 counter:max-2xl:whitespace-normal counter:leading-tight';
 
-export function OrderCard({ delivery, step, rider, onHandOver, isNew = false }: OrderCardProps) {
+export function OrderCard({
+  delivery,
+  step,
+  rider,
+  onHandOver,
+  isNew = false,
+  showsStep = false,
+}: OrderCardProps) {
   const { order } = delivery;
   // Staying in counter mode while the order is open.
   const { search } = useLocation();
@@ -55,23 +60,12 @@ export function OrderCard({ delivery, step, rider, onHandOver, isNew = false }: 
     >
       {isNew ? <span className="sr-only">New order</span> : null}
       <div className="flex items-start justify-between gap-3">
-        <ul className="min-w-0">
-          {order.order_items.map((item, index) => {
-            const [drink, brand] = drinkAndBrand(item);
-            return (
-              <li key={index} className="leading-snug wrap-anywhere">
-                <span className="text-base font-bold counter:text-2xl counter:leading-tight">
-                  {item.quantity} × {drink}
-                </span>{' '}
-                {brand ? (
-                  <span className="inline-block text-sm text-ink-soft counter:text-base">{brand}</span>
-                ) : null}
-              </li>
-            );
-          })}
-        </ul>
-        <span className="shrink-0 text-sm counter:text-lg">
+        <CardDrinks order={order} />
+        <span className="shrink-0 text-right text-sm counter:text-lg">
           <Due paidAt={delivery.created_at} />
+          {showsStep && step !== 'failed' ? (
+            <span className="block text-ink-soft">{stepLabels[step]}</span>
+          ) : null}
         </span>
       </div>
       {order.delivery_notes ? (
@@ -114,6 +108,27 @@ export function OrderCard({ delivery, step, rider, onHandOver, isNew = false }: 
   );
 }
 
+/** What to pack, first and whole. */
+export function CardDrinks({ order }: { order: Pick<ListedDelivery['order'], 'order_items'> }) {
+  return (
+    <ul className="min-w-0">
+      {order.order_items.map((item, index) => {
+        const [drink, brand] = drinkAndBrand(item);
+        return (
+          <li key={index} className="leading-snug wrap-anywhere">
+            <span className="text-base font-bold counter:text-2xl counter:leading-tight">
+              {item.quantity} × {drink}
+            </span>{' '}
+            {brand ? (
+              <span className="inline-block text-sm text-ink-soft counter:text-base">{brand}</span>
+            ) : null}
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
 /** Who prepares it, or who carries it. */
 function Who({ delivery, step }: Pick<OrderCardProps, 'delivery' | 'step'>) {
   const { email } = useMember();
@@ -144,13 +159,10 @@ export function OrderActions({ delivery, step, rider, onHandOver }: OrderCardPro
   const { search } = useLocation();
   // Its own, so that the next order can be moved while this one is being saved.
   const next = useNextStep(rider);
-  const status = useDeliveryStatus();
+  const failure = useFailure();
   const assign = useDialogOpener('assign');
   const hasRider = (delivery.delivery_person ?? rider?.name) !== undefined;
-  const [isAsking, setAsking] = useState(false);
-  const question = confirmDeliveryStatus(delivery, 'failed');
-  const dialog = usePart(loadConfirmation, isAsking, () => setAsking(false));
-  const isSaving = next.saving(delivery) !== undefined || status.saving(delivery) !== undefined;
+  const isSaving = next.saving(delivery) !== undefined || failure.isSaving(delivery);
   const forOrder = <span className="sr-only"> {order.order_number}</span>;
   return (
     <div className="flex gap-2 pt-0.5">
@@ -190,7 +202,7 @@ export function OrderActions({ delivery, step, rider, onHandOver }: OrderCardPro
         </Link>
       ) : null}
       {step === 'on_the_way' ? (
-        <Button tone="quiet" isBusy={isSaving} onClick={() => setAsking(true)} className={secondary}>
+        <Button tone="quiet" isBusy={isSaving} onClick={() => failure.ask(delivery)} className={secondary}>
           Failed{forOrder}
         </Button>
       ) : null}
@@ -198,19 +210,9 @@ export function OrderActions({ delivery, step, rider, onHandOver }: OrderCardPro
         delivery={delivery}
         steps={{ rider, chooseRider: onHandOver, assign, ...next }}
         isLarge
-        isBusy={status.saving(delivery) !== undefined}
+        isBusy={failure.isSaving(delivery)}
       />
-      {dialog && question ? (
-        <dialog.StatusConfirmation
-          confirmation={question}
-          isOpen={isAsking}
-          onCancel={() => setAsking(false)}
-          onConfirm={(reason) => {
-            setAsking(false);
-            status.set(delivery, 'failed', reason);
-          }}
-        />
-      ) : null}
+      {failure.question}
     </div>
   );
 }

@@ -84,9 +84,21 @@ interface CardsProps {
   onHandOver(name: string): void;
   /** Ids of the deliveries that have just arrived. */
   fresh?: readonly string[];
+  /** Whether each card names its step, because the group does not. */
+  isMixed?: boolean;
+  /** Further cards, after those of the queue. */
+  children?: ReactNode;
 }
 
-export function Cards({ queue, columns = '', rider, onHandOver, fresh = [] }: CardsProps) {
+export function Cards({
+  queue,
+  columns = '',
+  rider,
+  onHandOver,
+  fresh = [],
+  isMixed = false,
+  children,
+}: CardsProps) {
   return (
     <ul className={`grid grid-cols-[minmax(0,1fr)] gap-2 empty:hidden ${columns}`}>
       {queue.map(({ delivery, step }) => (
@@ -97,8 +109,10 @@ export function Cards({ queue, columns = '', rider, onHandOver, fresh = [] }: Ca
           rider={rider}
           onHandOver={onHandOver}
           isNew={fresh.includes(delivery.id)}
+          showsStep={isMixed}
         />
       ))}
+      {children}
     </ul>
   );
 }

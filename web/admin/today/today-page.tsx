@@ -7,14 +7,15 @@ import { describeStaffPage } from '../layout/staff-page.ts';
 import type { Waiting } from '../live/use-waiting.ts';
 import { OrderDetails } from '../orders/order-details.tsx';
 import { PausableHeading } from '../pause/pause-orders.tsx';
-import { useNow } from '../ui/age.tsx';
 import type { Route } from './+types/today-page.ts';
-import { isThere, Matters, useMatters } from './attention.tsx';
+import { isThere, Matters, useMatters, useMoneyMatters } from './attention.tsx';
 import { CounterQueue } from './counter/counter-queue.tsx';
 import { useCounterOpener } from './counter/use-counter-mode.ts';
 import { useIsCounter } from './counter/use-is-counter.ts';
-import { Cards, Group, groups, QueueProblem, Skeletons, useQueue } from './queue-groups.tsx';
+import { ReviewCards, useMoneyDecisions } from './money-decisions.tsx';
+import { Cards, Group, groups, type QueueEntry, QueueProblem, Skeletons, useQueue } from './queue-groups.tsx';
 import { useNextRider } from './use-next-rider.ts';
+import { useSettledNow } from './use-settled-now.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Today');
 
@@ -22,12 +23,11 @@ export default function TodayPage({ params }: Route.ComponentProps) {
   const shown = useQueue();
   const { queue, isLoaded, error } = shown;
   const [rider, chooseRider] = useNextRider();
-  const now = useNow();
-  const failed = queue.filter(({ step }) => step === 'failed');
-  const late = queue.filter(({ delivery }) => minutesLeft(delivery.created_at, now) < 0).length;
-  const isCounter = useIsCounter();
-  // At the counter the line above the queue counts the late ones.
-  const matters = useMatters(useOutletContext<Waiting>(), isCounter ? 0 : late);
+  const now = useSettledNow();
+  const waiting = useOutletContext<Waiting>();
+  const matters = useMatters(waiting);
+  const moneyMatters = useMoneyMatters(waiting);
+  const decisions = useMoneyDecisions();
   const openCounter = useCounterOpener();
   const dialogs = (
     <>
@@ -35,14 +35,27 @@ export default function TodayPage({ params }: Route.ComponentProps) {
       <OrderDetails screen="/admin/today" id={params.orderId ?? null} />
     </>
   );
-  if (isCounter)
+  if (useIsCounter())
     return (
       <>
-        <CounterQueue shown={shown} matters={matters} rider={rider} onHandOver={chooseRider} />
+        {/* Late orders stay in their columns there: each scrolls by itself and begins with the earliest due. */}
+        <CounterQueue
+          shown={shown}
+          matters={[...moneyMatters, ...matters]}
+          rider={rider}
+          onHandOver={chooseRider}
+        />
         {dialogs}
       </>
     );
-  const needAttention = failed.length > 0 || matters.some(isThere);
+  const isUrgent = ({ delivery, step }: QueueEntry) =>
+    step === 'failed' || minutesLeft(delivery.created_at, now) < 0;
+  // Failed deliveries wait for a decision, late ones for the next step.
+  const urgent = [
+    ...queue.filter(({ step }) => step === 'failed'),
+    ...queue.filter((entry) => entry.step !== 'failed' && isUrgent(entry)),
+  ];
+  const needAttention = urgent.length > 0 || decisions.isShown || matters.some(isThere);
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
       <PausableHeading>
@@ -60,33 +73,37 @@ export default function TodayPage({ params }: Route.ComponentProps) {
       {needAttention ? (
         <Group
           title="Needs attention"
-          count={failed.length + matters.reduce((sum, { count }) => sum + count, 0)}
+          count={urgent.length + decisions.count + matters.reduce((sum, { count }) => sum + count, 0)}
         >
           <div className="grid gap-3">
-            <Matters matters={matters} />
             <Cards
-              queue={failed}
-              columns="sm:grid-cols-2 xl:grid-cols-3"
+              queue={urgent}
+              isMixed
+              columns="items-start sm:grid-cols-2 xl:grid-cols-3"
               rider={rider}
               onHandOver={chooseRider}
-            />
+            >
+              <ReviewCards reviews={decisions.reviews} />
+            </Cards>
+            {decisions.refunds}
+            <Matters matters={matters} />
           </div>
         </Group>
       ) : null}
       {isLoaded || !error ? (
         <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-x-4 gap-y-5 md:grid-cols-2 xl:grid-cols-3">
           {groups.map(({ title, steps, empty }) => {
-            const waiting = queue.filter(({ step }) => steps.includes(step));
+            const onTime = queue.filter((entry) => steps.includes(entry.step) && !isUrgent(entry));
             return (
-              <Group key={title} title={title} count={isLoaded ? waiting.length : null}>
+              <Group key={title} title={title} count={isLoaded ? onTime.length : null}>
                 {!isLoaded ? (
                   <Skeletons />
-                ) : waiting.length === 0 ? (
+                ) : onTime.length === 0 ? (
                   <p className="rounded-lg border border-dashed border-line-strong px-3 py-4 text-sm text-ink-soft">
                     {empty}
                   </p>
                 ) : (
-                  <Cards queue={waiting} rider={rider} onHandOver={chooseRider} />
+                  <Cards queue={onTime} rider={rider} onHandOver={chooseRider} />
                 )}
               </Group>
             );

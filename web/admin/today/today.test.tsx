@@ -1,6 +1,7 @@
 // The queue of the day: four taps lead an order from paid to delivered.
+import { randomUUID } from 'node:crypto';
 import { screen, waitFor, within } from '@testing-library/dom';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import {
   changeOrder,
   type Order,
@@ -8,7 +9,7 @@ import {
   placePaidOrder,
   readOrder,
 } from '../../../e2e/placed-orders.ts';
-import { asOwner, callAsStaff } from '../../../e2e/staff-member.ts';
+import { asOwner, callAsStaff, makeAccount } from '../../../e2e/staff-member.ts';
 import { interceptNext, type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 
 const messages = async () => within(await screen.findByRole('region', { name: /Messages/ }));
@@ -127,4 +128,116 @@ test('what waits elsewhere is counted, and leads there', async () => {
   const attention = within(await screen.findByRole('region', { name: /^Needs attention/ }));
   const link = await attention.findByRole('link', { name: /^\d+ unread inquir/ });
   expect(link.getAttribute('href')).toBe('/admin/inquiries');
+});
+
+const paidMinutesAgo = (order: Order, minutes: number) =>
+  asOwner(shop, `/rest/v1/deliveries?order_id=eq.${order.id}`, 'PATCH', {
+    created_at: new Date(Date.now() - minutes * 60_000).toISOString(),
+  });
+
+test('a late order stands in Needs attention alone, and moves on from there', async () => {
+  const order = await placeAssignedOrder(shop, 'Waits Too Long');
+  await paidMinutesAgo(order, 90);
+  const opened = await openScreen('/admin/today');
+  const card = await cardIn(/^Needs attention/, order);
+  card.getByText('To prepare');
+  expect(screen.getAllByRole('link', { name: order.order_number })).toHaveLength(1);
+  await press(opened, card, 'Prepare', order);
+  await press(opened, card, 'Ready', order);
+  await press(opened, card, 'Hand over to Joseph', order);
+  await card.findByText('On the way');
+  expect(screen.getAllByRole('link', { name: order.order_number })).toHaveLength(1);
+  await press(opened, card, 'Delivered', order);
+  await waitFor(() => expect(screen.queryByRole('link', { name: order.order_number })).toBeNull());
+});
+
+test('an order that becomes late does not move while a question about it is open', async () => {
+  const order = await placeAssignedOrder(shop, 'Late Soon');
+  await callAsStaff(shop, 'move_on', {
+    delivery_id: (await deliveryOf(order))?.id,
+    expected_step: 'prepare',
+    step: 'on_the_way',
+  });
+  await paidMinutesAgo(order, 59);
+  const opened = await openScreen('/admin/today');
+  await press(opened, await cardIn(/^On the way/, order), 'Failed', order);
+  const question = within(await screen.findByRole('dialog'));
+
+  const now = Date.now.bind(Date);
+  vi.spyOn(Date, 'now').mockImplementation(() => now() + 2 * 60_000);
+  onTestFinished(() => void vi.restoreAllMocks());
+  // Any change of the queue shows the new time.
+  await placePaidOrder(shop, 'Comes Meanwhile');
+  const group = within(screen.getByRole('region', { name: /^On the way/, hidden: true }));
+  const card = group.getByRole('link', { name: order.order_number, hidden: true }).closest('li');
+  await within(card as HTMLElement).findByText(/ min late$/);
+  await opened.press(question.getByRole('button', { name: 'Nobody was there' }));
+  (await cardIn(/^Needs attention/, order)).getByText('Nobody was there');
+});
+
+test('a paid order to decide about says why, and opens above the queue', async () => {
+  const order = await placePaidOrder(shop, 'Cancelled Late');
+  await changeOrder(shop, order.id, { status: 'cancelled' });
+  onTestFinished(() => changeOrder(shop, order.id, { payment_status: 'refunded' }));
+  const opened = await openScreen('/admin/today');
+  const attention = within(await screen.findByRole('region', { name: /^Needs attention/ }));
+  const decide = await attention.findByRole('link', { name: `Decide about ${order.order_number}` });
+  within(decide.closest('li') as HTMLElement).getByText(
+    /^This order was cancelled after KES [\d,]+ was paid$/,
+  );
+  await opened.user.click(decide);
+  await within(await screen.findByRole('dialog')).findByText('Refund due');
+  expect(opened.address()).toBe(`/admin/today/${order.id}`);
+});
+
+test("a colleague's refund is approved from Today, an own one is not offered", async () => {
+  const opened = await openScreen('/admin/today');
+  const request = async (name: string, by: { id: string; email: string }) => {
+    const order = await placePaidOrder(shop, name);
+    await changeOrder(shop, order.id, { status: 'cancelled' });
+    const [id, payment_id] = [randomUUID(), randomUUID()];
+    const receipt = `UKT${order.id.replaceAll('-', '').slice(0, 7).toUpperCase()}`;
+    await asOwner(shop, '/rest/v1/payments', 'POST', {
+      id: payment_id,
+      order_id: order.id,
+      phone: '+254711030101',
+      charge_cents: 150_100,
+      status: 'completed',
+      receipt,
+      completed_at: new Date().toISOString(),
+    });
+    await asOwner(shop, '/rest/v1/refunds', 'POST', {
+      id,
+      payment_id,
+      receipt,
+      refund_cents: 150_100,
+      reason: 'Wrong drinks',
+      method: 'reversal',
+      status: 'requested',
+      needs_approval: true,
+      requested_by: by.id,
+      requested_by_email: by.email,
+    });
+    onTestFinished(async () => {
+      await asOwner(shop, `/rest/v1/refunds?id=eq.${id}&status=eq.requested`, 'PATCH', {
+        status: 'withdrawn',
+      });
+    });
+    return { id, order };
+  };
+  const own = await request('Own Request', opened.account);
+  const theirs = await request('Their Request', await makeAccount(shop, 'staff', randomUUID()));
+  const region = within(await screen.findByRole('region', { name: 'Refunds that wait for you' }));
+  const link = await region.findByRole('link', { name: theirs.order.order_number });
+  expect(link.getAttribute('href')).toContain(`/admin/today/${theirs.order.id}`);
+  expect(region.queryByRole('link', { name: own.order.order_number })).toBeNull();
+  const row = within(link.closest('li') as HTMLElement);
+  await opened.press(row.getByRole('button', { name: /^Approve KES/ }));
+  const question = within(await screen.findByRole('dialog'));
+  await opened.press(question.getByRole('button', { name: /^Approve KES/ }));
+  await waitFor(async () =>
+    expect(await readRows<{ status: string }>(`refunds?id=eq.${theirs.id}`)).not.toMatchObject([
+      { status: 'requested' },
+    ]),
+  );
 });

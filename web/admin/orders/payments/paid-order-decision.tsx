@@ -17,6 +17,7 @@ import { RefundForm } from '../refunds/refund-form.tsx';
 import { isRefundable, lastRefund, moneyOf } from '../refunds/refund-queries.ts';
 import { RefundState } from '../refunds/refund-state.tsx';
 import { CashDecisions } from './cash.tsx';
+import { whyDecide } from './why-decide.ts';
 
 export function useOrderDecision(order: { id: string }) {
   const { tables } = useMember().staff;
@@ -68,10 +69,13 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
   const refund = paid ? lastRefund(paid.refunds) : null;
   const isGoingBack = refund !== null && isOpenRefund(refund.status);
   const charge = chargeCents(order.total_amount);
-  const why =
-    paid && came !== charge
-      ? `${amount} came instead of ${formatKes(charge)}. Agree on it with the customer and deliver, or send the money back.`
-      : `${amount} came after the reservation ran out, and not enough is left in stock. Add to the stock and deliver, or send the money back.`;
+  const advice = isPartlyRefunded
+    ? `, so this order can't be delivered any more. Send the other ${formatKes(left)} back too.`
+    : decision === 'refund is due'
+      ? '. Send the money back to the customer, or set another status to deliver it after all.'
+      : paid && came !== charge
+        ? '. Agree on it with the customer and deliver, or send the money back.'
+        : '. Add to the stock and deliver, or send the money back.';
   return (
     <section
       aria-label="Decision"
@@ -89,11 +93,8 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
         </p>
         {isGoingBack ? null : (
           <p className="text-sm">
-            {isPartlyRefunded
-              ? `${formatKes(came - left)} of ${amount} went back already, so this order can't be delivered any more. Send the other ${formatKes(left)} back too.`
-              : decision === 'units are gone'
-                ? why
-                : `This order was cancelled after ${amount} was paid. Send the money back to the customer, or set another status to deliver it after all.`}
+            {whyDecide(order)}
+            {advice}
           </p>
         )}
       </div>

@@ -5,8 +5,14 @@ import { formatKes } from '../../../../domain/money.ts';
 import type { useRefundsNeedingAction } from './refund-queries.ts';
 import { ApproveOrWithdraw, ResolveDoubleRefund } from './refund-state.tsx';
 
-/** @param waiting undefined until loaded */
-export function RefundsNeedingAction({ waiting }: { waiting: ReturnType<typeof useRefundsNeedingAction> }) {
+interface RefundsNeedingActionProps {
+  /** Undefined until loaded. */
+  waiting: ReturnType<typeof useRefundsNeedingAction>;
+  /** The screen above which an order opens. */
+  screen: '/admin/orders' | '/admin/today';
+}
+
+export function RefundsNeedingAction({ waiting, screen }: RefundsNeedingActionProps) {
   const [parameters] = useSearchParams();
   const rows = useStableRows(waiting);
   if (!waiting || rows.length === 0) return null;
@@ -29,7 +35,7 @@ export function RefundsNeedingAction({ waiting }: { waiting: ReturnType<typeof u
                 <span className="font-semibold tabular-nums">{formatKes(refund.refund_cents)}</span> of{' '}
                 {order ? (
                   <Link
-                    to={{ pathname: `/admin/orders/${order.id}`, search: parameters.toString() }}
+                    to={{ pathname: `${screen}/${order.id}`, search: parameters.toString() }}
                     state={{ isFromList: true }}
                     preventScrollReset
                     className="tap font-semibold underline"

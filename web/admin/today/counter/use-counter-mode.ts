@@ -1,5 +1,6 @@
 // Counter mode of Today: the queue alone, on a tablet at the counter. It is on while the URL has `?view=counter`.
 import { useCallback, useEffect, useRef, useState, useSyncExternalStore } from 'react';
+import { isDialogOpen } from '../../dialogs/is-dialog-open.ts';
 import { useDialogOpener, useDialogParameter } from '../../dialogs/use-dialog-parameter.ts';
 
 const onFullscreen = (listener: () => void) => {
@@ -25,8 +26,6 @@ export function useCounterOpener(): () => void {
     open('counter');
   };
 }
-
-const isDialogOpen = () => document.querySelector('[role=dialog][data-state=open], [role=menu]') !== null;
 
 export interface CounterMode {
   leave(): void;

@@ -1,0 +1,3 @@
+// What no screen needs to show its data: loaded afterwards.
+export { DeviceNotices } from '../notices/device-notices.tsx';
+export { StaffNotices } from './staff-notices.tsx';
