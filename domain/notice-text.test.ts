@@ -30,14 +30,14 @@ test.each([
     { refund_cents: 150_100, order_number: 'ORD-7' },
     'A refund waits for your approval',
     'KES 1,501 · ORD-7',
-    '/admin/orders?payment=refund_due',
+    '/admin/orders?decide=open',
   ],
   [
     'refund_to_approve',
     { refund_cents: 150_100, order_number: null },
     'A refund waits for your approval',
     'KES 1,501',
-    '/admin/orders?payment=refund_due',
+    '/admin/orders?decide=open',
   ],
   ['inquiry', { name: 'Baraka' }, 'New inquiry', 'Open it to read and answer', '/admin/inquiries?view=e1'],
 ] as const)('says what a notice is about, without names: %s', (kind, facts, title, text, path) => {

@@ -62,7 +62,7 @@ export function describeNotice(notice: Notice, { withNames = false } = {}): Noti
     return {
       title,
       text: joined(amount, facts.order_number),
-      path: '/admin/orders?payment=refund_due',
+      path: '/admin/orders?decide=open',
     };
   }
   const drinks = (facts.items ?? []).map((item) => {

@@ -162,6 +162,7 @@ story.for([
       { email: `stranger-${number}@mail.example`, confirmed_at: null },
     ]);
     const download = page.waitForEvent('download');
+    await page.getByRole('button', { name: 'Filters' }).click();
     await page.getByRole('button', { name: 'Newsletter list' }).click();
     const list = await readFile(await (await download).path(), 'utf8');
     expect(list).toMatch(/^\uFEFFEmail,Subscribed \(Nairobi time\),Confirmed \(Nairobi time\)\r\n/);

@@ -135,6 +135,19 @@ describe.each(
       .getByText(/ late$/)
       .waitFor();
     await rowOf(page, 'Chebet Ruto').getByText('Unpaid').waitFor();
+    // The longest status stays within its button, as every order on its way has it.
+    const beyond = await rowOf(page, 'Chebet Ruto')
+      .getByRole('button', { name: /^Status of/ })
+      .evaluate((button) => {
+        const [status, chevron] = button.children;
+        if (!status || !chevron) return null;
+        const before = status.textContent;
+        status.textContent = 'Out For Delivery';
+        const right = chevron.getBoundingClientRect().right - button.getBoundingClientRect().right;
+        status.textContent = before;
+        return right;
+      });
+    expect(beyond).toBeLessThanOrEqual(0);
     if (isPhone) {
       // A row is at most a third of a former card (270 px); its controls have the minimum touch size.
       expect(await heightOf(row)).toBeLessThanOrEqual(98 + noteLine);

@@ -417,6 +417,7 @@ describe.each(
       reserved_until: null,
     });
     await openOrders(page);
+    await page.getByRole('button', { name: 'To decide 1' }).click();
     await page.getByText('One paid order needs your decision').waitFor();
     await rowOf(page, order.order_number).getByText('Needs review').waitFor();
     await waitForAnimations(page);

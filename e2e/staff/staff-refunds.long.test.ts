@@ -83,6 +83,7 @@ describe.each(
       await second.goto(`${shop.url}/admin/dashboard`);
       await second.getByText(/\b[1-9]\d* to approve/).waitFor();
       await second.goto(`${shop.url}/admin/orders`);
+      await second.getByRole('button', { name: /^To decide/ }).click();
       const waiting = second
         .getByRole('region', { name: 'Refunds that wait for you' })
         .getByRole('listitem')

@@ -13,7 +13,7 @@ const actions: readonly { label: string; to: string; icon: StaffIconName }[] = [
 export function QuickActions() {
   return (
     <Card title="Quick Actions">
-      <ul className="grid gap-2">
+      <ul className="grid grid-cols-[minmax(0,1fr)] gap-2">
         {actions.map(({ label, to, icon }) => (
           <li key={label}>
             <Link

@@ -103,44 +103,45 @@ export function deliveryColumns({ status, steps }: RowControls): Column<ListedDe
 /** On phones: short lines next to the controls. */
 export function DeliveryRow({ delivery, status, steps }: RowControls & { delivery: ListedDelivery }) {
   const { order, delivery_person } = delivery;
-  const place = order.anonymised_at ? null : (
-    <>
-      <MapLink order={order} className="min-w-0 truncate py-0.5 underline" />
-      <OtherCity order={order} />
-    </>
-  );
   return (
-    <div className="grid grid-cols-[minmax(0,1fr)_8.75rem] items-center gap-x-2 sm:grid-cols-[minmax(0,1fr)_18rem]">
-      <div className="grid min-w-0 grid-cols-1 gap-x-4 text-sm leading-5 sm:grid-cols-2">
-        {/* With a rider these two lines take more than half of the width. */}
-        <p className={`flex items-center gap-2 whitespace-nowrap ${delivery_person ? 'sm:col-span-2' : ''}`}>
+    <div className="grid grid-cols-[minmax(0,1fr)_8.75rem] items-center gap-x-2 sm:grid-cols-[minmax(0,1fr)_16.5rem] lg:grid-cols-[minmax(0,1fr)_18rem]">
+      <div className="grid min-w-0 grid-cols-1 gap-x-3 text-sm leading-5 md:grid-cols-[10.5rem_minmax(0,1fr)]">
+        <p className="flex items-center gap-2 whitespace-nowrap">
           <OrderLink delivery={delivery} className="py-0.5" />
           <DeliveryAge delivery={delivery} />
-          <LastTime delivery={delivery} />
         </p>
-        <p className="flex min-w-0 gap-1.5">
-          <span className={`truncate font-semibold ${delivery_person ? 'max-w-3/5 shrink-0' : ''}`}>
+        {/* As many lines with a rider as without one: then the address shares that of the name on a phone. */}
+        <p className={`min-w-0 gap-1.5 ${delivery_person ? 'flex md:contents' : 'contents'}`}>
+          <span
+            className={`truncate font-semibold md:col-start-2 ${delivery_person ? 'max-md:max-w-3/5 max-md:shrink-0' : ''}`}
+          >
             {order.customer_name}
           </span>
-          {delivery_person ? place : null}
+          {order.anonymised_at ? null : (
+            <span className="flex min-w-0 gap-1.5 md:col-start-1">
+              <MapLink order={order} className="min-w-0 truncate py-0.5 underline" />
+              <OtherCity order={order} />
+            </span>
+          )}
         </p>
-        {/* Same height without a rider: the address has its own line. */}
-        {delivery_person || !place ? null : <p className="flex min-w-0 gap-1.5">{place}</p>}
-        <div className="min-w-0">
+        <div className="min-w-0 md:col-start-2">
           <Drinks order={order} />
         </div>
         {delivery_person ? (
-          <p className="flex min-w-0 text-ink-soft sm:col-span-2">
+          <p className="flex min-w-0 gap-2 text-ink-soft md:col-span-2">
             <Rider delivery={delivery} />
+            <LastTime delivery={delivery} />
           </p>
         ) : null}
       </div>
-      <div className="grid sm:flex sm:flex-row-reverse sm:items-center sm:justify-between">
+      <div className="grid sm:flex sm:flex-row-reverse sm:flex-wrap sm:items-center sm:justify-between">
         <Actions delivery={delivery} steps={steps} />
         {delivery_person ? (
           <StatusControl delivery={delivery} status={status} />
         ) : order.status === 'cancelled' ? (
-          <CancelledBadge />
+          <span className="justify-self-end">
+            <CancelledBadge />
+          </span>
         ) : null}
       </div>
     </div>
@@ -224,7 +225,7 @@ function Rider({ delivery }: { delivery: ListedDelivery }) {
       <bdi className="truncate table:block" title={delivery_person}>
         {delivery_person}
       </bdi>
-      <span className="flex gap-2 text-xs leading-5 rows:ml-2 rows:min-w-0 rows:text-sm max-sm:hidden">
+      <span className="flex gap-2 text-xs leading-5 rows:min-w-0 rows:text-sm max-sm:hidden">
         {delivery_phone ? (
           <a href={callTo(delivery_phone)} className="whitespace-nowrap underline rows:-my-1 rows:py-1">
             {delivery_phone}
@@ -292,7 +293,7 @@ function LastTime({ delivery: { pickup_time, delivery_time } }: { delivery: List
   const word = delivery_time ? 'Delivered' : 'Picked';
   // Its label would overlap the status on a narrow phone.
   return (
-    <span title={word} className="flex min-w-0 items-center gap-1 text-xs">
+    <span title={word} className="flex shrink-0 items-center gap-1 text-xs">
       <Icon name={delivery_time ? 'check' : 'truck'} className="size-3.5 text-ink-soft" />
       <span className="sr-only">{word}: </span>
       <time dateTime={at} className="truncate">

@@ -44,7 +44,7 @@ export function readDeliveries(tables: Staff['tables'], filters: DeliveryFilters
       })
       .select(listed)
       .order('position', ofItems);
-    return inOrder(rows, sort).abortSignal(signal);
+    return inOrder(rows, sort, 'order').abortSignal(signal);
   }) satisfies ReadPage<{ id: string; created_at: string }>;
 }
 type Answer = Awaited<ReturnType<ReturnType<typeof readDeliveries>>>;

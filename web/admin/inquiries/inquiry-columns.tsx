@@ -7,7 +7,7 @@ import { phoneCell } from '../list/phone-cell.ts';
 import type { Column } from '../list/row-list.tsx';
 import { Age } from '../ui/age.tsx';
 import { mailTo } from '../ui/contact-link.tsx';
-import { formatDate, formatForFile } from '../ui/dates.ts';
+import { formatForFile } from '../ui/dates.ts';
 import { LinkedText } from '../ui/linked-text.tsx';
 import { StaffName } from '../ui/staff-name.tsx';
 import type { Inquiry } from './inquiry-queries.ts';
@@ -80,11 +80,7 @@ export function inquiryColumns({ mark, isMarking }: ReturnType<typeof useMarkRea
     },
     {
       title: 'Date',
-      show: ({ created_at }) => (
-        <time dateTime={created_at} className="whitespace-nowrap">
-          {formatDate(created_at)}
-        </time>
-      ),
+      show: ({ created_at }) => <Age at={created_at} />,
     },
     {
       title: 'Status',

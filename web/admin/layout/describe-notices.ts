@@ -31,16 +31,5 @@ export function describeNotices(health: PaymentHealth | null): StaffNotice[] {
       link: 'Open the M-PESA check',
     });
   }
-  const refunds = health?.refunds_to_approve_by_me ?? 0;
-  if (refunds > 0) {
-    notices.push({
-      key: 'refunds',
-      tone: 'info',
-      title: refunds === 1 ? 'A refund waits for your approval' : `${refunds} refunds wait for your approval`,
-      text: 'Nothing is sent back before a colleague of the requester approves it.',
-      to: '/admin/orders',
-      link: 'See Orders',
-    });
-  }
   return notices;
 }

@@ -252,7 +252,7 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
           className={
             isCounter
               ? 'relative h-dvh overflow-y-auto outline-none!'
-              : 'mx-auto w-full max-w-[80rem] px-4 pt-2 pb-32 outline-none! md:px-8 md:pt-5'
+              : 'mx-auto w-full max-w-[80rem] px-4 pt-2 pb-32 outline-none! md:px-6 md:pt-5'
           }
         >
           {after && !isCounter ? <after.StaffNotices /> : null}

@@ -115,6 +115,8 @@ export interface QuickFilter {
   count: number | undefined;
   isOn: boolean;
   isUrgent?: boolean;
+  /** Id of the part of the page that it shows, where it does not filter. */
+  controls?: string;
   onToggle(): void;
 }
 
@@ -140,15 +142,17 @@ export function QuickFilters({ filters, views, onSelect }: QuickFiltersProps) {
     ),
   ];
   return (
-    <fieldset className="flex min-w-0 flex-1 gap-1.5 overflow-x-auto py-0.5 max-sm:-mx-3 max-sm:px-3 xl:flex-wrap xl:overflow-visible">
+    <fieldset className="flex min-w-0 flex-1 gap-1.5 overflow-x-auto py-0.5 max-sm:-mx-3 max-sm:px-3 xl:flex-wrap xl:gap-1 xl:overflow-visible">
       <legend className="sr-only">What waits</legend>
-      {visible.map(({ label, count, isOn, isUrgent, onToggle }) => (
+      {visible.map(({ label, count, isOn, isUrgent, controls, onToggle }) => (
         <button
           key={label}
           type="button"
-          aria-pressed={isOn}
+          aria-pressed={controls ? undefined : isOn}
+          aria-expanded={controls ? isOn : undefined}
+          aria-controls={controls}
           onClick={onToggle}
-          className={`inline-flex min-h-9 shrink-0 items-center gap-1.5 rounded-pill border px-3 text-sm font-semibold transition-colors ${
+          className={`inline-flex min-h-9 shrink-0 items-center gap-1.5 rounded-pill border px-3 text-sm xl:gap-1 xl:px-2.5 font-semibold transition-colors ${
             isOn
               ? 'border-dusk-800 bg-dusk-800 text-white'
               : 'border-line-strong bg-card hover:border-dusk-500'

@@ -11,6 +11,7 @@ import {
 } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
+import { useLostFocus } from './use-lost-focus.ts';
 import type { Rows } from './use-rows.ts';
 import type { Selection } from './use-selection.ts';
 
@@ -81,6 +82,7 @@ function useIsWide(list: RefObject<HTMLElement | null>): boolean {
 }
 
 export function RowList<Row extends { id: string }>(list: RowListProps<Row>) {
+  useLostFocus('data-row', '[data-row-link]');
   const element = useRef<HTMLDivElement>(null);
   const isWide = useIsWide(element);
   return (
@@ -161,8 +163,9 @@ function Table<Row extends { id: string }>({
   const isFixed = columns.some(({ width }) => width);
   const [headCell, bodyCell] = isFixed ? ['px-2 py-1', 'px-2 py-1'] : ['px-3 py-1.5', 'px-3 py-2'];
   return (
+    // Positioned: texts for screen readers beyond its edge would otherwise widen the page.
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable by keyboard
-    <section aria-label={label} tabIndex={0} className="overflow-x-auto">
+    <section aria-label={label} tabIndex={0} className="relative overflow-x-auto">
       <table className={`w-full text-left text-sm ${isFixed ? 'table-fixed' : ''}`}>
         <caption className="sr-only">{label}</caption>
         {isFixed ? (
@@ -439,15 +442,23 @@ export function ListFrame({
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-1.5 md:gap-2">
       <div className="flex flex-wrap items-center gap-x-2 gap-y-1.5 md:gap-x-3">
-        <header className="flex min-w-0 flex-1 items-baseline gap-x-3">
-          <h1 className="text-xl leading-7 whitespace-nowrap md:text-2xl">{heading}</h1>
+        <header className="flex min-w-0 flex-1 items-baseline gap-x-3 max-xl:min-w-fit max-xl:flex-wrap">
+          <h1 className="text-xl leading-7 md:text-2xl xl:whitespace-nowrap">{heading}</h1>
           {count}
           <p className="min-w-0 truncate text-sm text-ink-soft max-xl:sr-only">{subtitle}</p>
         </header>
-        {actions ? <div className="flex flex-wrap gap-2 md:gap-3 lg:order-last">{actions}</div> : null}
-        {/* Begins another line. */}
-        {tools ? <span className="-mt-1.5 basis-full lg:hidden" /> : null}
-        {tools}
+        {/* As high as they are, they take no more space than the heading and what surrounds it. */}
+        {actions ? (
+          <div className="flex flex-wrap gap-2 max-lg:-mt-1.5 max-lg:-mb-1 md:gap-3 lg:order-last">
+            {actions}
+          </div>
+        ) : null}
+        {/* In a line of their own where there is too little space. */}
+        {tools ? (
+          <div className="flex min-w-0 basis-full flex-wrap items-center gap-x-2 gap-y-1.5 md:gap-x-3 lg:contents">
+            {tools}
+          </div>
+        ) : null}
       </div>
       <section
         aria-labelledby={card ? id : undefined}
@@ -455,7 +466,7 @@ export function ListFrame({
       >
         {card || chips ? (
           <div
-            className={`flex min-h-10 items-center gap-x-4 rounded-t-lg bg-card px-3 sm:py-0.5 sm:px-4 print:hidden ${
+            className={`flex min-h-10 items-center gap-x-3 rounded-t-lg bg-card px-3 sm:py-0.5 sm:px-4 print:hidden ${
               isChoosing ? 'sticky top-15 z-20 shadow-md' : ''
             }`}
           >

@@ -7,17 +7,20 @@ export const mostSorted = 5000;
 
 interface Sortable<Query> {
   order(column: string, options: { ascending: boolean }): Query;
+  limit(count: number, options: { referencedTable: string }): Query;
 }
 
 /**
- * Asks for a page in its order. By other columns than the date the search has sorted it.
+ * Asks for a page in its order. By other columns than the date the search has sorted it, and a single embedded row must not change that:
+ * with a limit of its own the planner looks it up for each row, instead of joining the tables in an order that it chooses.
  * @param sort a column's key, with '-' before it for the opposite direction; '' for newest first
+ * @param embedded what each row embeds one of
  */
-export function inOrder<Query extends Sortable<Query>>(rows: Query, sort: string): Query {
+export function inOrder<Query extends Sortable<Query>>(rows: Query, sort: string, embedded: string): Query {
   const ascending = sort === 'date';
   return ascending || sort === '' || sort === '-date'
     ? rows.order('created_at', { ascending }).order('id', { ascending })
-    : rows;
+    : rows.limit(1, { referencedTable: embedded });
 }
 
 /** Cursor of a page: the row before it. */

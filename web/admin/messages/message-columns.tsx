@@ -98,7 +98,7 @@ export function MessageRow({ message, again }: { message: Message; again: Sendin
   const { kind, status, channel, customer_name, order_id, order_number, recipient } = message;
   const at = message.sent_at ?? message.created_at;
   return (
-    <div className="grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-3 sm:gap-x-6">
+    <div className="grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-3 sm:gap-x-6 md:grid-cols-[minmax(0,1fr)_12rem]">
       <div className="grid min-w-0 grid-cols-1 gap-x-6 text-sm leading-5.5 md:grid-cols-2">
         <p className="flex items-baseline gap-2">
           <span className="leading-5 font-semibold">{kindLabel(kind)}</span>

@@ -42,12 +42,6 @@ export default function MessagesPage() {
         actions={
           <>
             {status === 'over_budget' ? <SendWithheldButton channel={channel} /> : null}
-            <ExportButton
-              name="newsletter readers"
-              label="Newsletter list"
-              read={readNewsletterReaders(tables)}
-              columns={readerColumns}
-            />
             <Link to="/admin/messages/templates" className={buttonStyle('dusk')}>
               Edit templates
             </Link>
@@ -83,6 +77,12 @@ export default function MessagesPage() {
                 name="messages"
                 read={readMessages(tables, filters.values)}
                 columns={exportColumns}
+              />
+              <ExportButton
+                name="newsletter readers"
+                label="Newsletter list"
+                read={readNewsletterReaders(tables)}
+                columns={readerColumns}
               />
             </MoreFilters>
           </>

@@ -34,7 +34,7 @@ export function Drinks({ order, withUnits = false }: { order: OrderedDrinks; wit
       {delivery_notes ? (
         <span className="flex gap-1 text-xs leading-5 text-ember-700" title={delivery_notes}>
           <StaffIcon name="note" className="mt-0.5 size-4 shrink-0" />
-          <span className="truncate">
+          <span className="line-clamp-2 wrap-anywhere">
             <span className="sr-only">Customer's notes: </span>
             {delivery_notes}
           </span>

@@ -116,6 +116,36 @@ test('one of many orders that was changed by somebody else stays, and is named',
   expect(await readRows(`deliveries?order_id=eq.${first.id}&ready_at=not.is.null`)).toHaveLength(0);
 });
 
+test('"Undo all" in the middle of many changes undoes those that are on their way, too', async () => {
+  const orders = await Promise.all(Array.from({ length: 5 }, () => placePaidOrder(shop, 'Undone halfway')));
+  const opened = await openScreen('/admin/orders?search=Undone+halfway');
+  await waitFor(async () => expect(await numbers('desktop')).toHaveLength(5));
+  let release = () => {};
+  const held = new Promise<void>((done) => {
+    release = done;
+  });
+  interceptNext('rpc/move_on', async (send) => {
+    await held;
+    return send();
+  });
+  await opened.user.click(await screen.findByLabelText('Select all orders'));
+  await press(opened, /^Prepare 5/);
+  await (await undoBar()).findByText('4 changed');
+  await opened.press((await undoBar()).getByRole('button', { name: 'Undo all' }));
+  release();
+  await waitFor(async () => {
+    const states = await readRows<{ taken_by: string | null; updated_at: string; created_at: string }>(
+      `deliveries?order_id=in.(${orders.map(({ id }) => id).join(',')})`,
+    );
+    expect(states.map(({ taken_by }) => taken_by)).toEqual([null, null, null, null, null]);
+    // Each was changed, and changed back.
+    expect(states.every(({ updated_at, created_at }) => updated_at !== created_at)).toBe(true);
+  });
+  // Nothing is offered for what is undone, and the rows stay chosen.
+  await screen.findByText('5 selected');
+  await waitFor(() => expect(screen.queryByRole('button', { name: /^Undo/ })).toBeNull());
+});
+
 test('keys move, choose, open and search; they rest while somebody types, or when they are switched off', async () => {
   const [older, newer] = [await placePaidOrder(shop, 'By keys'), await placePaidOrder(shop, 'By keys')];
   const opened = await openScreen('/admin/orders?search=By+keys');
@@ -155,10 +185,26 @@ test('keys move, choose, open and search; they rest while somebody types, or whe
   expect(document.activeElement).toBe(document.body);
 });
 
+test('the row after one that leaves the list takes the focus', async () => {
+  const orders = [
+    await placePaidOrder(shop, 'Leaves The List'),
+    await placePaidOrder(shop, 'Leaves The List'),
+  ];
+  const [first, second] = orders as [Order, Order];
+  const opened = await openScreen('/admin/orders?due=prepare&search=Leaves+The+List');
+  (await (await rowOf(first)).findByRole('button', { name: `Prepare ${first.order_number}` })).focus();
+  await opened.user.keyboard('{Enter}');
+  await waitFor(() => expect(document.activeElement?.textContent).toBe(`Ready ${first.order_number}`));
+  await waitFor(() => expect(document.activeElement?.getAttribute('aria-busy')).toBeNull());
+  await opened.user.keyboard('{Enter}');
+  await waitFor(() => expect(screen.queryByRole('link', { name: `View ${first.order_number}` })).toBeNull());
+  expect(document.activeElement?.textContent).toBe(`View ${second.order_number}`);
+});
+
 test('columns sort the list, in the address too; open work comes oldest first', async () => {
   const [first, second] = [
-    await placePaidOrder(shop, 'Zuhura In order'),
     await placePaidOrder(shop, 'Amina In order'),
+    await placePaidOrder(shop, 'Zuhura In order'),
   ];
   const shown = [first, second].map(({ order_number }) => order_number);
   const opened = await openScreen('/admin/orders?search=In+order');
@@ -167,11 +213,12 @@ test('columns sort the list, in the address too; open work comes oldest first', 
   await isShown(shown.toReversed());
   await press(opened, 'Customer');
   await waitFor(() => expect(opened.address()).toContain('sort=customer'));
-  await isShown(shown.toReversed());
-  const heading = screen.getByRole('columnheader', { name: 'Customer' });
-  await waitFor(() => expect(heading.getAttribute('aria-sort')).toBe('ascending'));
-  await press(opened, 'Customer');
   await isShown(shown);
+  const heading = screen.getByRole('columnheader', { name: 'Customer' });
+  expect(heading.getAttribute('aria-sort')).toBe('ascending');
+  await press(opened, 'Customer');
+  await isShown(shown.toReversed());
+  expect(heading.getAttribute('aria-sort')).toBe('descending');
   await press(opened, 'Customer');
   await waitFor(() => expect(opened.address()).not.toContain('sort'));
   await isShown(shown.toReversed());
@@ -188,6 +235,8 @@ test('a view is kept under a name, shown again, and removed', async () => {
   await press(opened, 'Save view');
   await press(opened, 'Who owes most');
   await waitFor(() => expect(opened.address()).toBe('/admin/orders'));
+  // The button turns with the screen, after the address.
+  await screen.findByRole('button', { name: 'Who owes most', pressed: false });
   await press(opened, 'Who owes most');
   await waitFor(() => expect(opened.address()).toBe('/admin/orders?payment=unpaid&sort=-total'));
   await press(opened, 'Remove the view Who owes most');

@@ -1,5 +1,5 @@
 // The orders: search, filters, export, status changes and details.
-import { useState } from 'react';
+import { type ReactNode, useId, useState } from 'react';
 import { Link, useSearchParams } from 'react-router';
 import { useWork } from '../deliveries/rider-queries.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
@@ -68,6 +68,7 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
   const [isFiltering, setFiltering] = useState(false);
   const panel = usePart(loadPanel, isFiltering, () => setFiltering(false));
   const bulk = usePart(loadBulk, selection.isSelecting, selection.clear);
+  const decisions = useDecisions();
   useRowKeys(orders.rows, selection);
 
   const quick = <Name extends 'due' | 'payment'>(
@@ -138,6 +139,7 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
               views={views}
               onSelect={() => selection.setSelecting(true)}
               filters={[
+                decisions.chip,
                 quick('due', 'prepare', 'To prepare', work?.to_prepare),
                 quick('due', 'ready', 'Ready', work?.ready),
                 quick('due', 'failed', 'Delivery failed', work?.failed),
@@ -149,7 +151,7 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
             />
           )
         }
-        notices={<Waiting />}
+        notices={decisions.panel}
       >
         <RowList
           {...orders}
@@ -197,18 +199,29 @@ function describeEmpty({ values, isNarrowed, clear }: ListFilters<OrderParameter
   return { ...noneFound('orders', text, clear), title };
 }
 
-/** Payments and refunds that need a decision come first, whatever the filters. */
-function Waiting() {
+/** Payments and refunds that need a decision, whatever the filters: the first button above the rows opens them. */
+function useDecisions(): { chip: QuickFilter; panel: ReactNode } {
+  const id = useId();
+  const { isOn: isOpen, onToggle } = useListFilters({ decide: '' }).toggle('decide', 'open');
   const orders = useOrdersNeedingReview();
   const refunds = useRefundsNeedingAction();
-  const part = usePart(loadRefunds, (refunds?.length ?? 0) > 0);
-  if ((orders?.count ?? 0) === 0 && !part) return null;
-  return (
-    <div className="grid grid-cols-[minmax(0,1fr)] gap-2 px-3 pb-2 empty:hidden sm:px-4">
-      {orders && orders.count > 0 ? <OrdersNeedingReview {...orders} /> : null}
-      {part ? <part.RefundsNeedingAction waiting={refunds} screen="/admin/orders" /> : null}
-    </div>
-  );
+  const part = usePart(loadRefunds, isOpen && (refunds?.length ?? 0) > 0);
+  return {
+    chip: {
+      label: 'To decide',
+      count: orders && refunds && orders.count + refunds.length,
+      isOn: isOpen,
+      isUrgent: true,
+      controls: id,
+      onToggle,
+    },
+    panel: (
+      <div id={id} className="grid grid-cols-[minmax(0,1fr)] gap-2 px-3 pb-2 empty:hidden sm:px-4">
+        {isOpen && orders && orders.count > 0 ? <OrdersNeedingReview {...orders} /> : null}
+        {isOpen && part ? <part.RefundsNeedingAction waiting={refunds} screen="/admin/orders" /> : null}
+      </div>
+    ),
+  };
 }
 
 function OrdersNeedingReview({ orders, count }: NonNullable<ReturnType<typeof useOrdersNeedingReview>>) {

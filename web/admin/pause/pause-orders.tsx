@@ -11,6 +11,9 @@ import { formatMinutes } from '../ui/due.tsx';
 import { PauseDialog } from './pause-dialog.tsx';
 import { useOrderPause } from './pause-queries.ts';
 
+/** For buttons beside a heading, which is not as high. */
+export const flat = '-mt-1.5 -mb-1';
+
 /**
  * The heading of a screen with the button beside it; during a pause the banner follows instead.
  * @param props.children the heading
@@ -41,7 +44,7 @@ export function PausableHeading({ children }: { children: ReactNode }) {
             tone="quiet"
             aria-haspopup="dialog"
             onClick={() => setOpen(true)}
-            className="px-4!"
+            className={`px-4! ${flat}`}
           >
             <Icon name="pause" className="size-4.5" />
             Pause orders

@@ -56,7 +56,7 @@ export function SettingsIndex({ chosen, changed, onChoose }: SettingsIndexProps)
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: the keys belong to the field and the links inside
     <div
-      className="grid content-start gap-3"
+      className="grid grid-cols-[minmax(0,1fr)] content-start gap-3"
       onKeyDown={(event) => {
         if (event.key === 'ArrowDown') moveFocus(event, 1);
         else if (event.key === 'ArrowUp') moveFocus(event, -1);

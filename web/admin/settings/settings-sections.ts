@@ -269,7 +269,7 @@ export const settingsSections: Record<SectionId, Section> = {
       },
       {
         label: 'Export the newsletter list',
-        words: 'Confirmed addresses, under Newsletter list',
+        words: 'Confirmed addresses, under Filters and Newsletter list',
         to: '/admin/messages',
       },
     ],

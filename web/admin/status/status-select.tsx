@@ -96,10 +96,10 @@ export function StatusSelect<Status extends StaffStatus>({
           onFocus={() => setNear(true)}
           onClick={() => toggle(!isOpen)}
           onKeyDown={onKeyDown}
-          className="inline-flex min-h-11 max-w-full items-center gap-1 rounded-md border border-line-strong bg-card px-1.5 transition-[border-color] hover:border-dusk-500 aria-busy:cursor-progress aria-busy:opacity-70"
+          className="inline-flex min-h-11 max-w-full items-center gap-1 rounded-md border border-line-strong bg-card px-1.5 transition-[border-color] hover:border-dusk-500 aria-busy:cursor-progress aria-busy:opacity-70 [&>span]:leading-4 [&>span]:whitespace-normal"
         >
           <StatusBadge status={shownStatus} isSmall />
-          <Icon name="chevron" className="size-4 text-ink-soft print:hidden" />
+          <Icon name="chevron" className="size-4 shrink-0 text-ink-soft print:hidden" />
         </button>
         {menu ? (
           <menu.StatusMenu

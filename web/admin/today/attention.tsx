@@ -1,6 +1,5 @@
 // What waits for staff, as links to where it is done.
 import { Link } from 'react-router';
-import { Icon } from '../../ui/icons.tsx';
 import { useWork, type Work } from '../deliveries/rider-queries.ts';
 import type { Waiting } from '../live/use-waiting.ts';
 import { useOrdersNeedingReview } from '../orders/order-queries.ts';
@@ -33,15 +32,15 @@ export function useMoneyMatters(waiting: Waiting): Matter[] {
   return [
     {
       count: reviews,
-      one: 'paid order needs your decision',
-      many: 'paid orders need your decision',
-      to: '/admin/orders?payment=needs_review',
+      one: 'paid order to decide about',
+      many: 'paid orders to decide about',
+      to: '/admin/orders?decide=open',
     },
     {
       count: waiting.refunds,
-      one: 'refund waits for your approval',
-      many: 'refunds wait for your approval',
-      to: '/admin/orders?payment=refund_due',
+      one: 'refund to approve',
+      many: 'refunds to approve',
+      to: '/admin/orders?decide=open',
     },
   ];
 }
@@ -65,31 +64,33 @@ export function useMatters(waiting: Waiting): Matter[] {
     },
     {
       count: lowOnStock,
-      one: 'product is low on stock',
-      many: 'products are low on stock',
+      one: 'product low on stock',
+      many: 'products low on stock',
       to: '/admin/products?stock=low&sort=stock',
     },
     { count: waiting.inquiries, one: 'unread inquiry', many: 'unread inquiries', to: '/admin/inquiries' },
     {
       count: waiting.messages,
-      one: 'message was not sent',
-      many: 'messages were not sent',
+      one: 'message not sent',
+      many: 'messages not sent',
       to: '/admin/messages',
     },
   ];
 }
 
-export function Matters({ matters }: { matters: readonly Matter[] }) {
+/** @param isOneLine whether they stay in one line on narrow screens, so that the queue below stays in view */
+export function Matters({ matters, isOneLine = false }: { matters: readonly Matter[]; isOneLine?: boolean }) {
   return (
-    <ul className="flex flex-wrap gap-2 empty:hidden counter:lg:flex-nowrap counter:lg:overflow-x-auto">
+    <ul
+      className={`flex gap-2 empty:hidden ${isOneLine ? 'overflow-x-auto max-md:-mx-4 max-md:px-4 counter:max-md:-mx-3 counter:max-md:px-3 lg:flex-wrap counter:lg:flex-nowrap' : 'flex-wrap'}`}
+    >
       {matters.filter(isThere).map(({ count, one, many, to }) => (
-        <li key={one} className="max-sm:grow counter:lg:shrink-0">
+        <li key={one} className={isOneLine ? 'shrink-0 whitespace-nowrap' : ''}>
           <Link
             to={to}
-            className="flex min-h-11 items-center gap-2 rounded-md border border-ember-200 bg-ember-50 px-3 text-sm font-semibold text-ink no-underline hover:border-ember-400"
+            className="flex min-h-11 items-center gap-1.5 rounded-md border border-ember-200 bg-ember-50 px-2.5 text-sm font-semibold text-ink no-underline hover:border-ember-400"
           >
             <b className="tabular-nums">{count.toLocaleString('en-KE')}</b> {count === 1 ? one : many}
-            <Icon name="arrow" className="ml-auto size-4 text-ink-faint" />
           </Link>
         </li>
       ))}

@@ -23,7 +23,7 @@ interface NextStepButtonProps {
 }
 
 const large = 'px-3! counter:min-h-14 counter:text-base';
-const inRow = 'min-h-10! px-2! text-xs! whitespace-nowrap shadow-none! rows:min-h-11!';
+const inRow = 'min-h-10! px-1.5! text-xs! whitespace-nowrap shadow-none! rows:min-h-11!';
 
 /** Nothing where the order waits for nothing. */
 export function NextStepButton({ delivery, steps, isLarge = false, isBusy = false }: NextStepButtonProps) {
@@ -44,7 +44,9 @@ export function NextStepButton({ delivery, steps, isLarge = false, isBusy = fals
       tone={step === 'prepare' ? 'dusk' : 'leaf'}
       isBusy={isBusy || saving(delivery) !== undefined}
       title={step === 'ready' && carrier ? `Hand over to ${carrier}` : undefined}
-      onClick={() => {
+      onClick={({ detail }) => {
+        // The second press of a double one would press the button of the step after this one.
+        if (detail > 1) return;
         if (step === 'ready' && !carrier) {
           assign(delivery.id);
           return;
@@ -52,7 +54,7 @@ export function NextStepButton({ delivery, steps, isLarge = false, isBusy = fals
         if (step === 'ready' && carrier) chooseRider(carrier);
         set(delivery, nextSteps[step][0]);
       }}
-      className={`min-w-0 grow ${isLarge ? large : inRow}`}
+      className={`min-w-0 grow ${isLarge ? `basis-20 ${large}` : inRow}`}
     >
       {/* The number for screen readers is clipped with the text: placed beyond it, it would widen the page. */}
       <span className={`relative ${isLarge ? 'line-clamp-2 leading-tight' : 'truncate'}`}>

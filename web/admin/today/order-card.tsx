@@ -38,7 +38,7 @@ const prepareDialog = () => void loadOrderDialog().catch(() => {});
 
 /** Secondary buttons beside the next step; narrower at the counter, where the letters are larger. */
 const secondary =
-  'shrink-0 px-4! whitespace-nowrap counter:min-h-14 counter:px-3! counter:max-2xl:max-w-26 counter:max-2xl:whitespace-normal counter:leading-tight';
+  'max-w-full shrink-0 px-4! max-sm:px-3! counter:min-h-14 counter:px-3! counter:max-2xl:max-w-26 counter:leading-tight';
 
 export function OrderCard({
   delivery,
@@ -56,7 +56,7 @@ export function OrderCard({
   return (
     <li
       data-delivery={delivery.id}
-      className={`grid grid-cols-[minmax(0,1fr)] gap-1.5 rounded-lg border border-line bg-card p-3 shadow-sm ${urgent ? 'border-l-4 border-l-danger' : ''} ${isNew ? 'new-order' : ''}`}
+      className={`grid grid-cols-[minmax(0,1fr)] content-start gap-1.5 rounded-lg border border-line bg-card p-3 shadow-sm ${urgent ? 'border-l-4 border-l-danger' : ''} ${isNew ? 'new-order' : ''}`}
     >
       {isNew ? <span className="sr-only">New order</span> : null}
       <div className="flex items-start justify-between gap-3">
@@ -88,8 +88,9 @@ export function OrderCard({
           className="tap font-semibold text-ink underline"
         >
           {order.order_number}
-        </Link>{' '}
-        · {areaOf(order)} · <bdi>{order.customer_name.split(/\s/)[0]}</bdi>
+        </Link>
+        {'\u00a0'}· {areaOf(order)}
+        {'\u00a0'}· <bdi>{order.customer_name.split(/\s/)[0]}</bdi>
         <Who delivery={delivery} step={step} />
       </p>
       {isCashDue(order) ? (
@@ -138,15 +139,13 @@ function Who({ delivery, step }: Pick<OrderCardProps, 'delivery' | 'step'>) {
     <>
       {holder ? (
         <span title={taken_by ?? undefined}>
-          {' '}
-          · <b className="inline-block text-ink">{holder}</b>
+          {'\u00a0'}· <b className="inline-block text-ink">{holder}</b>
         </span>
       ) : null}
       {delivery_person ? (
         // At the counter the button names the rider of an order that is still here.
         <span className={step === 'on_the_way' ? '' : 'counter:hidden'}>
-          {' '}
-          · Rider <bdi className="font-semibold text-ink">{delivery_person}</bdi>
+          {'\u00a0'}· Rider <bdi className="font-semibold text-ink">{delivery_person}</bdi>
         </span>
       ) : null}
     </>
@@ -165,7 +164,7 @@ export function OrderActions({ delivery, step, rider, onHandOver }: OrderCardPro
   const isSaving = next.saving(delivery) !== undefined || failure.isSaving(delivery);
   const forOrder = <span className="sr-only"> {order.order_number}</span>;
   return (
-    <div className="flex gap-2 pt-0.5">
+    <div className="flex flex-wrap gap-1.5 pt-0.5 sm:gap-2">
       {order.customer_phone && !order.anonymised_at ? (
         <a
           href={callTo(order.customer_phone)}

@@ -4,6 +4,7 @@ import { type WorkStep, workStep } from '../../../domain/delivery-status.ts';
 import { Button } from '../../ui/button.tsx';
 import { type ListedDelivery, useWorkQueue } from '../deliveries/delivery-queries.ts';
 import type { Rider } from '../deliveries/rider-queries.ts';
+import { useLostFocus } from '../list/use-lost-focus.ts';
 import { OrderCard } from './order-card.tsx';
 
 export interface QueueEntry {
@@ -22,6 +23,7 @@ export const groups: readonly { title: string; steps: readonly WorkStep[]; empty
 ];
 
 export function useQueue() {
+  useLostFocus('data-delivery', 'button');
   const { data, error, refetch, isFetching } = useWorkQueue();
   /** Empty until loaded. */
   const queue = (data ?? []).flatMap((delivery): QueueEntry[] => {

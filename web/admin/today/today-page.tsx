@@ -6,7 +6,7 @@ import { AssignDialog } from '../deliveries/assign-dialog.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import type { Waiting } from '../live/use-waiting.ts';
 import { OrderDetails } from '../orders/order-details.tsx';
-import { PausableHeading } from '../pause/pause-orders.tsx';
+import { flat, PausableHeading } from '../pause/pause-orders.tsx';
 import type { Route } from './+types/today-page.ts';
 import { isThere, Matters, useMatters, useMoneyMatters } from './attention.tsx';
 import { CounterQueue } from './counter/counter-queue.tsx';
@@ -57,14 +57,14 @@ export default function TodayPage({ params }: Route.ComponentProps) {
   ];
   const needAttention = urgent.length > 0 || decisions.isShown || matters.some(isThere);
   return (
-    <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
+    <div className="grid grid-cols-[minmax(0,1fr)] gap-2 md:gap-3">
       <PausableHeading>
         <h1 className="text-2xl">Today</h1>
         <Button
           tone="quiet"
           onClick={openCounter}
           title="The queue alone, large, for a tablet at the counter"
-          className="ml-auto px-4! max-md:hidden"
+          className={`ml-auto px-4! max-md:hidden ${flat}`}
         >
           Counter
         </Button>
@@ -75,7 +75,7 @@ export default function TodayPage({ params }: Route.ComponentProps) {
           title="Needs attention"
           count={urgent.length + decisions.count + matters.reduce((sum, { count }) => sum + count, 0)}
         >
-          <div className="grid gap-3">
+          <div className="grid grid-cols-[minmax(0,1fr)] gap-2">
             <Cards
               queue={urgent}
               isMixed
@@ -86,7 +86,7 @@ export default function TodayPage({ params }: Route.ComponentProps) {
               <ReviewCards reviews={decisions.reviews} />
             </Cards>
             {decisions.refunds}
-            <Matters matters={matters} />
+            <Matters matters={matters} isOneLine />
           </div>
         </Group>
       ) : null}

@@ -1,6 +1,6 @@
 // The queue of the day: four taps lead an order from paid to delivered.
 import { randomUUID } from 'node:crypto';
-import { screen, waitFor, within } from '@testing-library/dom';
+import { fireEvent, screen, waitFor, within } from '@testing-library/dom';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import {
   changeOrder,
@@ -52,6 +52,36 @@ test.each(['phone', 'desktop'] as const)('four taps lead from paid to delivered,
     delivery_status: 'delivered',
     taken_by: opened.account.email,
   });
+});
+
+test('by keyboard the focus goes with the order to its next step, and then to another order', async () => {
+  await placeAssignedOrder(shop, 'Stays behind');
+  const order = await placeAssignedOrder(shop, 'By Keyboard');
+  const opened = await openScreen('/admin/today');
+  const name = (step: string) => `${step} ${order.order_number}`;
+  const card = await cardIn(/^To prepare/, order);
+  (await card.findByRole('button', { name: name('Prepare') })).focus();
+  for (const next of ['Ready', 'Hand over to Joseph', 'Delivered']) {
+    await opened.user.keyboard('{Enter}');
+    await waitFor(() => expect(document.activeElement?.textContent).toBe(name(next)));
+    await waitFor(() => expect(document.activeElement?.getAttribute('aria-busy')).toBeNull());
+  }
+  await opened.user.keyboard('{Enter}');
+  await waitFor(() => expect(screen.queryByRole('link', { name: order.order_number })).toBeNull());
+  expect(document.activeElement?.closest('[data-delivery]')).toBeTruthy();
+});
+
+test('the second press of a double one does not press the button of the next step', async () => {
+  const order = await placePaidOrder(shop, 'Pressed Twice');
+  const opened = await openScreen('/admin/today');
+  const card = await cardIn(/^To prepare/, order);
+  await press(opened, card, 'Prepare', order);
+  const ready = await card.findByRole('button', { name: `Ready ${order.order_number}` });
+  await waitFor(() => expect(ready.getAttribute('aria-busy')).toBeNull());
+  fireEvent.click(ready, { detail: 2 });
+  expect(ready.getAttribute('aria-busy')).toBeNull();
+  fireEvent.click(ready, { detail: 1 });
+  await cardIn(/^Ready/, order);
 });
 
 test('a step is undone by the offer beside it', async () => {

@@ -33,17 +33,21 @@ export function UndoBarContent({
     >
       <div className="flex h-12 items-center gap-1 pr-1 pl-3">
         <Icon name="check" className="size-4 shrink-0 text-leaf-300 max-md:hidden" />
-        <p className="grid min-w-0 flex-1 px-1 leading-tight">
-          <span className="truncate text-sm">
+        <p className="grid min-w-0 flex-1 leading-tight md:px-1">
+          <span className="text-sm max-md:line-clamp-2 max-md:text-xs md:truncate">
             <b>{isOne ? last.title : `${changes.length} changed`}</b>
             {/* On a phone for screen readers alone; clipped with its line. */}
-            <span className="text-dusk-200 max-lg:sr-only">
-              {' · '}
-              <span>{last.success}</span>
-            </span>
+            {isOne ? (
+              <span className="text-dusk-200 max-lg:sr-only">
+                {' · '}
+                <span>{last.success}</span>
+              </span>
+            ) : null}
           </span>
           {isOne && last.notifiesCustomer ? (
-            <span className="truncate text-xs text-dusk-200">Then the customer is notified</span>
+            <span className="truncate text-xs text-dusk-200 max-md:sr-only">
+              Then the customer is notified
+            </span>
           ) : null}
         </p>
         {isOne ? (
@@ -94,7 +98,7 @@ export function UndoBarContent({
 }
 
 const button =
-  'min-h-11 shrink-0 rounded-md px-2.5 text-sm font-bold text-ember-300 tabular-nums hover:bg-white/10 hover:text-white';
+  'min-h-11 shrink-0 rounded-md px-1.5 text-sm md:px-2.5 font-bold text-ember-300 tabular-nums hover:bg-white/10 hover:text-white';
 
 function UndoButton({ change }: { change: OfferedChange }) {
   return (

@@ -64,8 +64,19 @@ export function withdrawAll(): void {
   for (const { id } of changes) withdraw(id);
 }
 
+/** Ids of orders whose changes were undone with others. */
+const undoneTogether = new Set<string>();
+
+/** @returns tells whether changes of these orders were undone together since then */
+export function watchUndoAll(orderIds: readonly string[]): () => boolean {
+  for (const id of orderIds) undoneTogether.delete(id);
+  return () => orderIds.some((id) => undoneTogether.has(id));
+}
+
 /** Undoes changes, the newest first, and says in one message what came of it. */
 export async function undoAll(chosen: readonly UndoableChange[]): Promise<void> {
+  if (chosen.length === 0) return;
+  if (chosen.length > 1) for (const { orderId } of chosen) undoneTogether.add(orderId);
   for (const { id } of chosen) withdraw(id);
   const outcomes: Outcome[] = [];
   for (const change of chosen) outcomes.push(await change.undo());

@@ -11,6 +11,7 @@ import type { Selection } from '../../list/use-selection.ts';
 import type { NextSteps } from '../../today/next-step-button.tsx';
 import type { Queued, Step } from '../../today/use-next-step.ts';
 import { usePart } from '../../ui/use-part.ts';
+import { undoAll, undoableChanges, watchUndoAll } from '../../undo/undoable-changes.ts';
 import { changeMany } from './change-many.ts';
 
 const loadRiderDialog = () => import('./bulk-rider.tsx');
@@ -54,9 +55,16 @@ export function BulkBar<Row extends { id: string }>({
   async function change(chosen: readonly Queued[], apply: (row: Queued) => Promise<void>, what?: string) {
     total.current = chosen.length;
     setDone(0);
-    const { changed, failed } = await changeMany(chosen, apply, setDone);
+    const isUndone = watchUndoAll(chosen.map(({ order }) => order.id));
+    const { changed, failed } = await changeMany(chosen, apply, setDone, isUndone);
     setDone(null);
     steps.refresh();
+    if (isUndone()) {
+      // Requests that were on their way when the others were undone.
+      const ids = new Set(changed.map(({ order }) => order.id));
+      await undoAll(undoableChanges().filter(({ orderId }) => ids.has(orderId)));
+      return;
+    }
     const [first] = failed;
     if (first) {
       console.warn('Some orders were not changed', ...failed.map(({ error }) => error));

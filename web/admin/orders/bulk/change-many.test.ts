@@ -22,3 +22,16 @@ test('one row that is refused does not stop the others, and each is changed once
   ]);
   expect(progress).toEqual(Array.from({ length: 20 }, (_, index) => index + 1));
 });
+
+test('leaves the rows that are left as they are once it is stopped', async () => {
+  const started: number[] = [];
+  const { changed } = await changeMany(
+    [1, 2, 3, 4, 5, 6, 7, 8],
+    async (row) => {
+      started.push(row);
+    },
+    () => {},
+    () => started.length >= 5,
+  );
+  expect(changed).toEqual([1, 2, 3, 4, 5]);
+});

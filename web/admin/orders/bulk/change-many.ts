@@ -11,16 +11,18 @@ export interface Changed<Row> {
 /**
  * @param change changes one row, or throws
  * @param onProgress called with the number of rows that are done
+ * @param isStopped whether the rows that are left stay as they are
  */
 export async function changeMany<Row>(
   rows: readonly Row[],
   change: (row: Row) => Promise<void>,
   onProgress: (done: number) => void,
+  isStopped: () => boolean = () => false,
 ): Promise<Changed<Row>> {
   const waiting = [...rows];
   const result: Changed<Row> = { changed: [], failed: [] };
   async function work() {
-    for (let row = waiting.shift(); row !== undefined; row = waiting.shift()) {
+    for (let row = waiting.shift(); row !== undefined && !isStopped(); row = waiting.shift()) {
       try {
         await change(row);
         result.changed.push(row);

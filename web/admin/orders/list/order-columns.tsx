@@ -44,7 +44,7 @@ export function orderColumns({ status, steps }: RowControls): Column<ListedOrder
     },
     {
       title: 'Customer',
-      width: '15%',
+      width: '14%',
       sort: 'customer',
       show: (order) => (
         <>
@@ -78,7 +78,7 @@ export function orderColumns({ status, steps }: RowControls): Column<ListedOrder
     { title: 'Payment', width: '6.75rem', show: (order) => <PaymentBadge order={order} /> },
     {
       title: 'Status',
-      width: '9rem',
+      width: '8.75rem',
       sort: 'status',
       show: (order) => <StatusControl order={order} status={status} />,
     },
@@ -93,25 +93,25 @@ export function orderColumns({ status, steps }: RowControls): Column<ListedOrder
 /** On phones: four short lines next to the controls; the rest of the row opens the order. */
 export function OrderRow({ order, status, steps }: RowControls & { order: ListedOrder }) {
   return (
-    <div className="grid grid-cols-[minmax(0,1fr)_8.75rem] items-center gap-x-2 sm:grid-cols-[minmax(0,1fr)_18rem]">
-      <div className="grid min-w-0 grid-cols-1 gap-x-4 text-sm leading-5.5 md:grid-flow-col md:grid-cols-[minmax(0,1fr)_minmax(11.5rem,1fr)] md:grid-rows-2">
+    <div className="grid grid-cols-[minmax(0,1fr)_8.75rem] items-center gap-x-2 sm:grid-cols-[minmax(0,1fr)_16.5rem] lg:grid-cols-[minmax(0,1fr)_18rem]">
+      <div className="grid min-w-0 grid-cols-1 gap-x-3 text-sm leading-5.5 md:grid-cols-[10.5rem_minmax(0,1fr)] md:grid-rows-[auto_1fr]">
         <p className="flex items-center gap-2 whitespace-nowrap">
           <ViewLink order={order} className="font-bold" />
           <OrderAge order={order} />
         </p>
         <p className="flex gap-1">
-          <bdi className="max-w-3/5 shrink-0 truncate font-semibold">{order.customer_name}</bdi>
+          <bdi className="max-w-3/4 shrink-0 truncate font-semibold">{order.customer_name}</bdi>
           <span className="truncate text-ink-soft">· {areaOf(order)}</span>
         </p>
         <div className="min-w-0">
           <Drinks order={order} />
         </div>
-        <p className="flex items-center gap-2 whitespace-nowrap tabular-nums">
+        <p className="flex flex-wrap items-center gap-x-2 self-start whitespace-nowrap tabular-nums md:col-start-1 md:row-start-2">
           <PaymentBadge order={order} />
           {amountOf(order)}
         </p>
       </div>
-      <div className="grid sm:flex sm:flex-row-reverse sm:items-center sm:justify-between">
+      <div className="grid sm:flex sm:flex-row-reverse sm:flex-wrap sm:items-center sm:justify-between">
         <Actions order={order} steps={steps} />
         <StatusControl order={order} status={status} />
       </div>

@@ -57,6 +57,7 @@ test('a refund is approved in a question with order, customer, amount and reason
   const first = await requestedRefund('Approval first');
   const second = await requestedRefund('Approval second');
   const opened = await openScreen('/admin/orders');
+  await opened.press(await screen.findByRole('button', { name: /^To decide/, expanded: false }));
   const region = within(await screen.findByRole('region', { name: 'Refunds that wait for you' }));
   // Other tests share the shop, and may have requested refunds.
   const items = () =>
@@ -86,13 +87,14 @@ test('a refund is approved in a question with order, customer, amount and reason
 
 const menu = () => within(screen.getByRole('navigation', { name: 'Admin' }));
 
-test('every screen announces a refund that this member can approve', async () => {
+test('the menu of every screen counts refunds that this member can approve, and Today leads to them', async () => {
   const refund = await requestedRefund('Approval notice');
-  await openScreen('/admin/products');
-  const notice = within(await screen.findByRole('region', { name: 'Notices' }));
-  await notice.findByText('A refund waits for your approval');
-  expect(notice.getByRole('link', { name: 'See Orders' }).getAttribute('href')).toBe('/admin/orders');
-  expect(menu().getByRole('link', { name: /^Orders.*refunds to approve/ })).toBeTruthy();
+  const opened = await openScreen('/admin/products');
+  await waitFor(() => expect(menu().getByRole('link', { name: /^Orders.*refunds to approve/ })).toBeTruthy());
+  await opened.press(menu().getByRole('link', { name: /^Today/ }));
+  await opened.press(await screen.findByRole('link', { name: /^\d+ refunds? to approve$/ }));
+  const region = within(await screen.findByRole('region', { name: 'Refunds that wait for you' }));
+  await region.findByText(/Wrong drinks for Approval notice/);
   expect(await statusOf(refund.id)).toBe('requested');
 });
 
@@ -104,6 +106,7 @@ test('the requester reads who can approve a refund, and cannot do it', async () 
     requested_by_email: opened.account.email,
   });
   await opened.press(menu().getByRole('link', { name: /^Orders/ }));
+  await opened.press(await screen.findByRole('button', { name: /^To decide/ }));
   const region = within(await screen.findByRole('region', { name: 'Refunds that wait for you' }));
   await region.findByText(/You requested it, so it needs the approval of .*@.*, notified by mail/);
   expect(region.queryByRole('button', { name: /Approve/ })).toBeNull();

@@ -45,8 +45,8 @@ export function CounterQueue({ shown, matters, rider, onHandOver }: CounterQueue
         <QueueProblem queue={shown} />
         {failed.length > 0 || matters.some(isThere) ? (
           <section aria-label="Needs attention" className="grid shrink-0 grid-cols-[minmax(0,1fr)] gap-2">
-            <Matters matters={matters} />
-            <ul className="relative grid gap-2 empty:hidden lg:max-h-40 lg:overflow-y-auto">
+            <Matters matters={matters} isOneLine />
+            <ul className="relative grid gap-2 empty:hidden lg:max-h-46 lg:overflow-y-auto">
               {failed.map((entry) => (
                 <Failed key={entry.delivery.id} {...entry} rider={rider} onHandOver={onHandOver} />
               ))}
