@@ -44,8 +44,11 @@ test.each([
   expect(formatKes(shownAmount(total, paymentStatus))).toBe(shown);
 });
 
-test('the total is price times quantity and the delivery fee', () =>
-  expect(orderTotal(95000, 3, 100)).toBe(285100));
+test('the total is the price times the quantity of each drink, and one delivery fee', () => {
+  const mango = { price: 95_000, quantity: 3 };
+  expect(orderTotal([mango], 100)).toBe(285_100);
+  expect(orderTotal([mango, { price: 75_050, quantity: 2 }], 100)).toBe(435_200);
+});
 
 test('an offer saves whole percents, rounded down', () => {
   expect(savingPercent(75_000, 89_000)).toBe(15);

@@ -42,15 +42,15 @@ export function shownAmount(totalCents: number, paymentStatus: OrderPaymentStatu
   return paymentStatus === 'unpaid' ? totalCents : chargeCents(totalCents);
 }
 
-/**
- * The total of an order of one product.
- * @param unitPrice cents
- * @param quantity whole number of units
- * @param deliveryFee cents
- */
-export function orderTotal(unitPrice: number, quantity: number, deliveryFee: number): number {
-  return unitPrice * quantity + deliveryFee;
-}
+/** The price of the units of an order, in cents. */
+export const subtotalOf = (lines: readonly { price: number; quantity: number }[]): number =>
+  lines.reduce((sum, { price, quantity }) => sum + price * quantity, 0);
+
+/** The total of an order, in cents: its drinks and one delivery fee. */
+export const orderTotal = (
+  lines: readonly { price: number; quantity: number }[],
+  deliveryFee: number,
+): number => subtotalOf(lines) + deliveryFee;
 
 /**
  * The saving of an offer.

@@ -2,16 +2,21 @@ import { beforeEach, expect, test } from 'vitest';
 import type { DeviceStorage } from '../browser/browser-storage.ts';
 import {
   closePayment,
+  describeOrdered,
   endOrder,
   forgetOrders,
   interruptedOrderOf,
+  orderedDrinks,
   ordersToLoad,
   type RememberedOrder,
+  rememberDrinks,
   rememberedOrder,
   rememberedOrders,
   rememberOrder,
   rememberPrompt,
   setPaymentAside,
+  toOrdered,
+  unitsOrdered,
 } from './remembered-orders.ts';
 
 let stored: Map<string, string>;
@@ -142,4 +147,44 @@ test('works without storage', () => {
     forgetOrders(broken);
     expect(rememberedOrders(broken)).toEqual([]);
   }
+});
+
+test('stores the further drinks of an order, and keeps orders of earlier versions', () => {
+  const mango = { slug: 'mango', name: 'Mango', quantity: 2 };
+  const ginger = { slug: 'ginger', name: 'Ginger', quantity: 1 };
+  const ordered = toOrdered([mango, ginger]);
+  rememberOrder(order(1), storage);
+  rememberOrder(order(2, { ordered: mango }), storage);
+  rememberOrder(order(3, { ordered }), storage);
+  const [several, one, unknown] = rememberedOrders(storage);
+  expect(orderedDrinks(several?.ordered)).toEqual([mango, ginger]);
+  expect(orderedDrinks(one?.ordered)).toEqual([mango]);
+  expect(orderedDrinks(unknown?.ordered)).toEqual([]);
+  expect(describeOrdered({ ...mango })).toBe('2 × Mango');
+  expect(describeOrdered({ ...mango, others: [ginger] })).toBe('2 × Mango and 1 more drink');
+  expect(describeOrdered({ ...mango, others: [ginger, mango] })).toBe('2 × Mango and 2 more drinks');
+  expect(toOrdered([])).toBeUndefined();
+  // Another value in its place: the order cannot be trusted.
+  rememberOrder(order(4, { ordered: { ...mango, others: [{ ...ginger, slug: '../admin' }] } }), storage);
+  expect(rememberedOrder('JJ-20261121-1004', storage)).toBeNull();
+});
+
+test('knows the units of a product in each stored order', () => {
+  const ordered = toOrdered([
+    { slug: 'mango', name: 'Mango', quantity: 2 },
+    { slug: 'ginger', name: 'Ginger', quantity: 3 },
+  ]);
+  expect(unitsOrdered(order(1, { ordered }), { id: 'another', slug: 'ginger' })).toBe(3);
+  expect(unitsOrdered(order(1, { ordered }), { id: 'mango', slug: 'hibiscus' })).toBe(0);
+  expect(unitsOrdered(order(1), { id: 'mango', slug: 'mango' })).toBe(1);
+});
+
+test('changed drinks replace the stored ones, and a prompt is remembered once it was sent', () => {
+  rememberOrder(order(1, { ordered: { slug: 'mango', name: 'Mango', quantity: 1 } }), storage);
+  const ordered = toOrdered([{ slug: 'ginger', name: 'Ginger', quantity: 1 }]);
+  rememberDrinks('order-1', { ordered, total: 200_100 }, storage);
+  expect(rememberedOrders(storage)).toMatchObject([{ ordered: { slug: 'ginger' }, total: 200_100 }]);
+  rememberPrompt('order-1', { paymentReference: 'ws_1', phone: '0712345678' }, storage);
+  rememberPrompt('order-1', null, storage);
+  expect(rememberedOrders(storage)).toMatchObject([{ paymentReference: null, wasPrompted: true }]);
 });

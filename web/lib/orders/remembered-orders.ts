@@ -3,11 +3,19 @@
 import { type DeviceStorage, deviceStorage, onStoredElsewhere } from '../browser/browser-storage.ts';
 import { ordersKey } from './stored-orders.ts';
 
+/** A drink of an order, to order it again. */
+export interface OrderedDrink {
+  slug: string;
+  name: string;
+  quantity: number;
+}
+
 export interface RememberedOrder {
   orderId: string;
   trackingNumber: string;
   /** Shows the order's personal data on the tracking page. */
   accessKey: string;
+  /** The product on whose page it was placed, and where its payment continues. */
   productId: string;
   /** Cents. */
   total: number;
@@ -15,6 +23,8 @@ export interface RememberedOrder {
   phone: string;
   /** The last prompt; null if unknown. */
   paymentReference: string | null;
+  /** True once a prompt was sent: the drinks of the order cannot change any more. */
+  wasPrompted?: boolean;
   /** ISO date-time. */
   placedAt: string;
   /** False once the server reported that there is nothing left to pay. While true, only the server knows. */
@@ -23,8 +33,35 @@ export interface RememberedOrder {
   isOver?: boolean;
   /** True once the customer closed the payment dialog on purpose: it is then offered, but does not open by itself. */
   isSetAside: boolean;
-  /** The ordered product, to order it again. Orders stored by older versions have none. */
-  ordered?: { slug: string; name: string; quantity: number };
+  /** The first drink, and the others if there are several. Orders stored by older versions have none. */
+  ordered?: (OrderedDrink & { others?: OrderedDrink[] }) | undefined;
+}
+
+/** The drinks of an order in the order in which they were chosen; none if unknown. */
+export function orderedDrinks(ordered: RememberedOrder['ordered']): OrderedDrink[] {
+  if (!ordered) return [];
+  const { others = [], ...first } = ordered;
+  return [first, ...others];
+}
+
+/** As `RememberedOrder.ordered`. */
+export function toOrdered([first, ...others]: readonly OrderedDrink[]): RememberedOrder['ordered'] {
+  return first && { ...first, ...(others.length > 0 ? { others } : {}) };
+}
+
+/** The drinks in a few words, such as `2 × Mango` or `2 × Mango and 2 more drinks`. */
+export function describeOrdered({ quantity, name, others = [] }: NonNullable<RememberedOrder['ordered']>) {
+  const more = others.length === 1 ? '1 more drink' : `${others.length} more drinks`;
+  return `${quantity} × ${name}${others.length > 0 ? ` and ${more}` : ''}`;
+}
+
+/** How many units of a product an order contains. Of an order stored by an older version only the product is known. */
+export function unitsOrdered(
+  { ordered, productId }: RememberedOrder,
+  product: { id: string; slug: string },
+): number {
+  if (!ordered) return productId === product.id ? 1 : 0;
+  return orderedDrinks(ordered).find(({ slug }) => slug === product.slug)?.quantity ?? 0;
 }
 
 const maxOrders = 20;
@@ -64,7 +101,16 @@ export function rememberPrompt(
   prompt: { paymentReference: string; phone: string } | null,
   storage = deviceStorage(),
 ): void {
-  change(orderId, prompt ?? { paymentReference: null }, storage);
+  change(orderId, prompt ? { ...prompt, wasPrompted: true } : { paymentReference: null }, storage);
+}
+
+/** Stores the changed drinks of an order. */
+export function rememberDrinks(
+  orderId: string,
+  drinks: Pick<RememberedOrder, 'ordered' | 'total'>,
+  storage = deviceStorage(),
+): void {
+  change(orderId, drinks, storage);
 }
 
 /** Marks an order as having nothing left to pay. */
@@ -153,12 +199,19 @@ function isRememberedOrder(value: unknown): value is RememberedOrder {
     (order.paymentReference === null || typeof order.paymentReference === 'string') &&
     typeof order.isPaymentOpen === 'boolean' &&
     typeof order.isSetAside === 'boolean' &&
+    (order.wasPrompted === undefined || typeof order.wasPrompted === 'boolean') &&
     (order.isOver === undefined || typeof order.isOver === 'boolean') &&
     (order.ordered === undefined || isOrdered(order.ordered))
   );
 }
 
 function isOrdered(value: unknown): boolean {
+  if (!isOrderedDrink(value)) return false;
+  const { others } = value as { others?: unknown };
+  return others === undefined || (Array.isArray(others) && others.every(isOrderedDrink));
+}
+
+function isOrderedDrink(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
   const { slug, name, quantity } = value as Record<string, unknown>;
   return (

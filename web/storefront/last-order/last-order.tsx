@@ -2,14 +2,13 @@
 // device.
 import { useRef, useState } from 'react';
 import { Link } from 'react-router';
-import { tabStorage } from '../../lib/browser/browser-storage.ts';
 import { formatOrderDate } from '../../lib/orders/order-date.ts';
 import { isOver } from '../../lib/orders/order-meaning.ts';
-import { forgetOrders } from '../../lib/orders/remembered-orders.ts';
+import { describeOrdered, forgetOrders, orderedDrinks } from '../../lib/orders/remembered-orders.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { TextWithAmounts } from '../../ui/price.tsx';
-import { fillFormFromOrder } from '../order/form/order-memory.ts';
+import { OrderAgainLink } from '../order/order-again-link.tsx';
 import { type OwnOrder, type OwnOrders, useOwnOrders } from '../own-orders/order-states.ts';
 import { PayNow } from '../payment/pay-now.tsx';
 
@@ -117,9 +116,7 @@ function Row({ own, answer, onForget }: RowProps) {
             {isUnderWay ? 'Your order' : 'Your last order'},{' '}
             {formatOrderDate(placedAt).replace(/ \d{4} at .*/, '')}
           </span>
-          <strong className="line-clamp-2">
-            {ordered ? `${ordered.quantity} × ${ordered.name}` : trackingNumber}
-          </strong>
+          <strong className="line-clamp-2">{ordered ? describeOrdered(ordered) : trackingNumber}</strong>
         </p>
         <p role="status" className={`min-h-[1lh] ${isDue(own) ? 'font-semibold' : 'text-ink-soft'}`}>
           <TextWithAmounts>{meaning?.summary ?? withoutAnswer[answer]}</TextWithAmounts>
@@ -137,14 +134,7 @@ function Row({ own, answer, onForget }: RowProps) {
           Track
         </Link>
         {ordered && !isDue(own) && !isHeld && answer !== 'waiting' ? (
-          <Link
-            to={`/shop/${ordered.slug}`}
-            state={{ orderAgain: ordered.quantity, like: trackingNumber }}
-            onClick={() => fillFormFromOrder(tabStorage(), orderId)}
-            className={buttonStyle('leaf')}
-          >
-            Order again
-          </Link>
+          <OrderAgainLink drinks={orderedDrinks(ordered)} orderId={orderId} trackingNumber={trackingNumber} />
         ) : null}
         {onForget ? (
           <button

@@ -3,7 +3,6 @@ import { type ReactNode, useEffect, useState } from 'react';
 import { formatKsh } from '../../../domain/money.ts';
 import { TextWithAmounts } from '../../ui/price.tsx';
 import { ContactLinks } from '../layout/contact-links.tsx';
-import { describeOrderChange } from './place/order-change.ts';
 import type { OrderFailure } from './place/place-order.ts';
 import { type SimilarDrink, SimilarDrinks } from './similar-drinks.tsx';
 
@@ -17,7 +16,6 @@ interface FailureCalloutProps {
   areButtons?: boolean;
   /** Whether a toast has just given the reason: it is shown here once the toast has ended. */
   isToasted?: boolean;
-  onQuantityChange?: ((quantity: number) => void) | undefined;
 }
 
 /** How long a toast lasts, in ms (docs/product.md#numbers). */
@@ -42,38 +40,17 @@ export function FailureCallout(props: FailureCalloutProps) {
 
 function describeFailure(
   failure: OrderFailure,
-  {
-    quantity,
-    ownUnits = 0,
-    similar,
-    areButtons = false,
-    isToasted = false,
-    onQuantityChange,
-  }: FailureCalloutProps,
+  { quantity, ownUnits = 0, similar, areButtons = false, isToasted = false }: FailureCalloutProps,
 ) {
   switch (failure.kind) {
     case 'total_changed':
       return (
         <Callout title={`New total ${formatKsh(failure.now.total)}`}>
-          <TextWithAmounts>
-            {[
-              ...(failure.shown ? describeOrderChange(failure.shown, failure.now) : []),
-              'Nothing was ordered yet.',
-            ].join(' ')}
-          </TextWithAmounts>
+          <TextWithAmounts>{[...failure.changes, 'Nothing was ordered yet.'].join(' ')}</TextWithAmounts>
         </Callout>
       );
     case 'not_enough_stock':
-      return (
-        <Callout title={leftTitle(failure.left)}>
-          {describeLeft(failure.left, ownUnits)}
-          {onQuantityChange ? (
-            <CalloutAction onClick={() => onQuantityChange(failure.left)}>
-              Order {failure.left} instead
-            </CalloutAction>
-          ) : null}
-        </Callout>
-      );
+      return <Callout title={leftTitle(failure.left)}>{describeLeft(failure.left, ownUnits)}</Callout>;
     case 'above_limit':
       return (
         <Callout title="Too much for one payment">
@@ -84,9 +61,7 @@ function describeFailure(
     case 'out_of_stock':
       return (
         <Callout title="Sold out for now">
-          {ownUnits > 0
-            ? `The last ${ownUnits === 1 ? 'one is' : `${ownUnits} are`} in your own unpaid order. `
-            : 'Nothing was ordered and nothing will be charged. '}
+          {ownUnits > 0 ? `${describeOwn(ownUnits)} ` : 'Nothing was ordered and nothing will be charged. '}
           Try one of these. Your details are already filled in.
           <SimilarDrinks drinks={similar} quantity={quantity} areButtons={areButtons} />
         </Callout>
@@ -123,6 +98,8 @@ function describeFailure(
           What you typed is still here. If your order reached us after all, you get that one and not a second.
         </Callout>
       );
+    case 'fixed':
+      return <Callout title="Your order was not changed">{sentence(failure.reason)}</Callout>;
     case 'other':
       return (
         <Callout title="Your order was not placed">
@@ -140,6 +117,9 @@ export const describeLeft = (left: number, ownUnits: number): string =>
   ownUnits > 0
     ? `Your unpaid order already holds ${ownUnits}, and ${left} more can be ordered.`
     : 'That is all we have right now.';
+
+export const describeOwn = (units: number): string =>
+  `The last ${units === 1 ? 'one is' : `${units} are`} in your own unpaid order.`;
 
 const sentence = (words: string): string => (/[.!?]$/.test(words) ? words : `${words}.`);
 

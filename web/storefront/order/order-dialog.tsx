@@ -1,8 +1,10 @@
 // From "Order Now" to a paid order in one dialog: the order form, then the payment.
-import { useCallback, useEffect, useRef, useState } from 'react';
+import { useCallback, useEffect, useEffectEvent, useRef, useState } from 'react';
 import { createStore } from '../../../supabase/store.ts';
 import { deviceStorage, tabStorage } from '../../lib/browser/browser-storage.ts';
 import {
+  type OrderedDrink,
+  orderedDrinks,
   type RememberedOrder,
   rememberedOrder,
   setPaymentAside,
@@ -14,9 +16,18 @@ import { useShop } from '../layout/use-shop.ts';
 import { PaymentPanel } from '../payment/payment-panel.tsx';
 import { lookUpOrder } from '../tracking/tracked-order.ts';
 import { type OrderForm, orderFormOf } from './form/order-form.ts';
-import { emptyForm, fillFormFromOrder, startingForm, storeForm } from './form/order-memory.ts';
+import {
+  emptyForm,
+  fillFormFromOrder,
+  type StoredDrinks,
+  startingForm,
+  storeDrinks,
+  storedDrinks,
+  storeForm,
+} from './form/order-memory.ts';
+import { findDrinksAgain } from './lines/order-again.ts';
+import { type OrderedProduct, type OrderLine, quantityIn } from './lines/order-lines.ts';
 import { OrderPanel } from './order-panel.tsx';
-import type { OrderedProduct } from './order-summary.tsx';
 import type { SimilarDrink } from './similar-drinks.tsx';
 
 interface OrderDialogProps {
@@ -26,7 +37,7 @@ interface OrderDialogProps {
   /** The tracking number of an earlier order whose data fills in the form. */
   like: string | undefined;
   quantity: number;
-  onQuantityChange?: ((quantity: number) => void) | undefined;
+  onQuantityChange(quantity: number): void;
   /** Alternatives if the product cannot be ordered. */
   similar: readonly SimilarDrink[];
   open: boolean;
@@ -52,6 +63,10 @@ export default function OrderDialog({
   const [form, setForm] = useState(() => startingForm(tabStorage(), deviceStorage()));
   const [paying, setPaying] = useState<Paying | null>(null);
   const [wasOpen, setWasOpen] = useState(false);
+  const [others, setOthers] = useState<StoredDrinks>({ lines: [], missing: [] });
+  /** The page's drink can be removed once there is another. */
+  const [isOwnRemoved, setOwnRemoved] = useState(false);
+  const { config } = useShop();
   const refresh = useRefresh();
   const fill = useFillFromOrder(setForm);
   /** Whether the page shows another availability than the form. */
@@ -65,8 +80,37 @@ export default function OrderDialog({
       // "Order again" elsewhere on the page may have filled in the form.
       const stored = startingForm(tabStorage(), null);
       if (stored !== emptyForm) setForm(stored);
+      const { lines, missing } = storedDrinks(tabStorage());
+      setOthers({ lines: withoutOwn(lines), missing });
+      setOwnRemoved(false);
     }
   }
+
+  // After a reload the quantity of the page is 1 again.
+  const restoreQuantity = useEffectEvent(() => {
+    const stored = quantityIn(storedDrinks(tabStorage()).lines, product.id);
+    if (quantity === 1 && stored > 1) onQuantityChange(stored);
+  });
+  const isRestored = useRef(false);
+  useEffect(() => {
+    if (!open || isRestored.current) return;
+    isRestored.current = true;
+    restoreQuantity();
+  }, [open]);
+
+  function withoutOwn(lines: readonly OrderLine[]): OrderLine[] {
+    return lines.filter((line) => line.product.id !== product.id);
+  }
+  const lines = [...(isOwnRemoved ? [] : [{ product, quantity }]), ...others.lines];
+
+  function changeLines(next: OrderLine[]) {
+    const own = quantityIn(next, product.id);
+    setOwnRemoved(own === 0);
+    if (own > 0) onQuantityChange(own);
+    setOthers({ lines: withoutOwn(next), missing: others.missing });
+    storeDrinks(tabStorage(), isOnlyOwn(next) ? null : { lines: next, missing: [] });
+  }
+  const isOnlyOwn = (drinks: readonly OrderLine[]) => withoutOwn(drinks).length === 0;
 
   useEffect(() => {
     if (open) void prepareToasts().catch(() => {});
@@ -84,12 +128,22 @@ export default function OrderDialog({
   function leavePayment() {
     if (paying) setPaymentAside(paying.order.orderId);
   }
-  function orderAgain({ orderId, trackingNumber, ordered }: RememberedOrder) {
+  function orderAgain({ orderId, trackingNumber, ...order }: RememberedOrder) {
+    // Its drinks may have been changed in the payment dialog.
+    const ordered = rememberedOrder(trackingNumber)?.ordered ?? order.ordered;
     fillFormFromOrder(tabStorage(), orderId);
     setForm(startingForm(tabStorage(), deviceStorage()));
     fill(trackingNumber);
-    if (ordered) onQuantityChange?.(ordered.quantity);
     setPaying(null);
+    setOthers({ lines: [], missing: [] });
+    setOwnRemoved(false);
+    if (ordered && !ordered.others && ordered.slug === product.slug) onQuantityChange(ordered.quantity);
+    else if (ordered) void orderSeveralAgain(orderedDrinks(ordered));
+  }
+  async function orderSeveralAgain(drinks: OrderedDrink[]) {
+    const { lines: found, missing } = await findDrinksAgain(config, drinks);
+    if (found.length > 0) changeLines(found);
+    setOthers({ lines: withoutOwn(found), missing });
   }
   function close() {
     leavePayment();
@@ -119,15 +173,21 @@ export default function OrderDialog({
       ) : (
         <OrderPanel
           product={product}
-          quantity={quantity}
-          onQuantityChange={onQuantityChange}
+          lines={lines}
+          onLinesChange={changeLines}
+          missing={others.missing}
           form={form}
           onFormChange={type}
           similar={similar}
           onAvailabilityChange={(isOutdated) => {
             isPageOutdated.current = isOutdated;
           }}
-          onPay={(order, isResumed) => setPaying({ order, isResumed })}
+          onPay={(order, isResumed) => {
+            // Its drinks are ordered.
+            if (!isResumed) setOthers({ lines: [], missing: [] });
+            setOwnRemoved(false);
+            setPaying({ order, isResumed });
+          }}
         />
       )}
     </DialogOrDrawer>

@@ -17,10 +17,27 @@ import { OrderFields } from './form/order-fields.tsx';
 import { checkOrderForm, type OrderForm } from './form/order-form.ts';
 import { emptyForm } from './form/order-memory.ts';
 import LargeOrder from './large-order.tsx';
+import { searchDrinks, suggestDrinks } from './lines/find-drinks.ts';
+import { type OrderedProduct, type OrderLine, problemOfLine, readProduct } from './lines/order-lines.ts';
+import { DefaultButton, PlainLines, PlainPicker } from './lines/plain-lines.tsx';
+import {
+  applyChange,
+  postedChange,
+  postedLines,
+  refreshLines,
+  searchedField,
+} from './lines/posted-drinks.ts';
 import { nextSteps } from './next-steps.ts';
 import { Callout, FailureCallout } from './order-callouts.tsx';
-import { Amounts, OrderedLine } from './order-summary.tsx';
-import { type OrderFailure, otherFailure, pausedBy, placeOrder, problemsOf } from './place/place-order.ts';
+import { Amounts } from './order-summary.tsx';
+import {
+  type OrderFailure,
+  otherFailure,
+  pausedBy,
+  placeOrder,
+  problemsOf,
+  requestedDrinks,
+} from './place/place-order.ts';
 import { againField, placedOrderCookie, readSameOrder } from './place/same-order.ts';
 import { fillField, type SimilarDrink, SimilarDrinks } from './similar-drinks.tsx';
 import { TermsLine, termsField } from './terms-line.tsx';
@@ -44,28 +61,42 @@ const quantityIn = (url: URL): number => {
 
 export async function loader({ context, params, url }: Route.LoaderArgs) {
   const { store, cacheUntil } = context.get(shopContext);
-  const [{ data: found, error }, { data: settings }] = await Promise.all([
-    store.tables
-      .from('products')
-      .select('id, slug, name, price, image_url, stock_quantity:units_for_sale, category')
-      .eq('slug', slugForQuery(params.slug))
-      .eq('is_active', true)
-      .maybeSingle(),
+  const [product, { data: settings }] = await Promise.all([
+    readOwn(store, params.slug),
     readShopSettings(store),
   ]);
-  if (error) throw data(error.message, { status: 503 });
-  const similar = found?.stock_quantity ? [] : await readSimilar(store, found);
+  const [similar, suggested] = await Promise.all([
+    product?.stock_quantity ? [] : readSimilar(store, product),
+    readSuggested(store, product),
+  ]);
   const pause = settings && readPause(settings, cacheUntil);
-  const answer = { product: found, similar, quantity: quantityIn(url), key: crypto.randomUUID(), pause };
+  const quantity = quantityIn(url);
+  const answer = { product, similar, suggested, quantity, key: crypto.randomUUID(), pause };
   // After a failed submission the action's data has the typed values.
-  return found ? answer : data(answer, { status: 404 });
+  return product ? answer : data(answer, { status: 404 });
+}
+
+/** The product of the page; null if the shop does not sell it. */
+async function readOwn({ tables }: Store, slug: string): Promise<OrderedProduct | null> {
+  const { data: found, error } = await tables
+    .from('products')
+    .select('id, slug, name, price, image_url, stock_quantity:units_for_sale, category, brand')
+    .eq('slug', slugForQuery(slug))
+    .eq('is_active', true)
+    .maybeSingle();
+  if (error) throw data(error.message, { status: 503 });
+  return readProduct(found);
+}
+
+/** Drinks to add; none where they cannot be read: they are not what the page is for. */
+async function readSuggested({ tables }: Store, product: OrderedProduct | null): Promise<OrderedProduct[]> {
+  const wanted = { recent: [], brand: product?.brand ?? null, without: product ? [product.id] : [] };
+  const groups = await suggestDrinks(tables, wanted).catch(() => []);
+  return groups.flatMap(({ drinks }) => drinks);
 }
 
 /** A few drinks that can be ordered, of the same flavour if the requested drink is known. */
-async function readSimilar(
-  { tables }: Store,
-  like: { category: string | null } | null,
-): Promise<SimilarDrink[]> {
+async function readSimilar({ tables }: Store, like: OrderedProduct | null): Promise<SimilarDrink[]> {
   const query = tables
     .from('products')
     .select('slug, name, price, image_url, stock_quantity:units_for_sale')
@@ -77,32 +108,67 @@ async function readSimilar(
   return Array.isArray(found) ? found : [];
 }
 
-/** Places the order and redirects to its page with its access key. Errors are returned with the typed values. */
-export async function action({ request, context, url }: Route.ActionArgs) {
+/** Names of hidden fields: the shown delivery fee, and the product of the page. */
+const shownFeeField = 'shownFee';
+const ownField = 'productId';
+
+/**
+ * Places the order and redirects to its page with its access key, or changes its drinks. Otherwise the page is shown again with the typed
+ * values.
+ */
+export async function action({ request, context, params, url }: Route.ActionArgs) {
+  const { store } = context.get(shopContext);
   const sent = await request.formData();
   const text = (name: string) => String(sent.get(name) ?? '');
-  const figure = (name: string) => Number.parseInt(text(name), 10) || 0;
   const form = formIn(sent);
   // A repeated submission, by a second press or a reload, stays one order.
   const key = text('key');
-  if (text(fillField) === 'yes')
-    return { form, key: crypto.randomUUID(), problems: [], failure: null, earlier: null };
-  const problems = checkOrderForm(form);
-  if (problems.length > 0) return data({ form, key, problems, failure: null, earlier: null }, 400);
-  const order = {
-    productId: text('productId'),
-    quantity: quantityIn(url),
+  const answer = async (lines: readonly OrderLine[], given: Partial<PageAnswer>) => ({
+    ...emptyAnswer,
     form,
-    shown: { price: figure('shownPrice'), deliveryFee: figure('shownFee') },
+    key,
+    term: text(searchedField),
+    ...(await refreshLines(store.tables, lines)),
+    ...given,
+  });
+  let posted = postedLines(sent);
+  if (posted.length === 0) {
+    // Sent by a page of an earlier version, whose one drink is that of its URL.
+    const product = await readOwn(store, params.slug);
+    const price = Number.parseInt(text('shownPrice'), 10) || product?.price;
+    if (product && price) posted = [{ product: { ...product, price }, quantity: quantityIn(url) }];
+  }
+  if (text(fillField) === 'yes') {
+    // In place of the drink of the page that the button was on.
+    const product = await readOwn(store, params.slug);
+    const others = posted.filter(
+      (line) => line.product.id !== text(ownField) && line.product.id !== product?.id,
+    );
+    const lines = product ? [{ product, quantity: quantityIn(url) }, ...others] : others;
+    return answer(lines, { key: crypto.randomUUID() });
+  }
+  const change = postedChange(sent);
+  if (change) {
+    const term = change.kind === 'search' ? change.term : text(searchedField);
+    const [lines, found] = await Promise.all([
+      applyChange(store.tables, posted, change).catch(() => posted),
+      term ? searchDrinks(store.tables, term).catch(() => []) : null,
+    ]);
+    return answer(lines, { term, found, changed: change.kind });
+  }
+  const problems = checkOrderForm(form);
+  if (problems.length > 0 || posted.length === 0) return data(await answer(posted, { problems }), 400);
+  const order = {
+    drinks: requestedDrinks(posted),
+    deliveryFee: Number.parseInt(text(shownFeeField), 10) || 0,
+    form,
     // If the checkbox is required, the database refuses an order without it.
     acceptsTerms: text(termsField) === 'yes',
   };
   // Back reloads this page, whose key is then a new one.
   const earlier = await readSameOrder(request.headers.get('cookie'), order, key);
-  if (earlier && text(againField) !== 'yes') {
-    return data({ form, key, problems: [], failure: null, earlier }, 409);
-  }
-  const outcome = await placeOrder(context.get(shopContext).store.tables, order, key);
+  if (earlier && text(againField) !== 'yes') return data(await answer(posted, { earlier }), 409);
+  const outcome = await placeOrder(store.tables, order, key);
   if (outcome.isPlaced) {
     const { trackingNumber, accessKey } = outcome.order;
     throw redirect(orderLink('', trackingNumber, accessKey), {
@@ -112,8 +178,23 @@ export async function action({ request, context, url }: Route.ActionArgs) {
   const { failure } = outcome;
   // A restored page has the idempotency key of its last submission: the next order needs a new one.
   const next = failure.kind === 'key_reused' ? crypto.randomUUID() : key;
-  return data({ form, key: next, problems: problemsOf(failure), failure, earlier: null }, 409);
+  return data(await answer(posted, { key: next, problems: problemsOf(failure), failure }), 409);
 }
+
+const emptyAnswer = {
+  problems: [] as ReturnType<typeof problemsOf>,
+  failure: null as OrderFailure | null,
+  earlier: null as Awaited<ReturnType<typeof readSameOrder>>,
+  lines: [] as OrderLine[],
+  /** Ids of products that the shop has stopped selling. */
+  gone: [] as string[],
+  /** The text that was searched for, and its matches. */
+  term: '',
+  found: null as OrderedProduct[] | null,
+  /** The change of the drinks that was asked for. */
+  changed: null as 'search' | 'add' | 'set' | null,
+};
+type PageAnswer = typeof emptyAnswer & { key: string };
 
 const formIn = (sent: FormData) =>
   Object.fromEntries(
@@ -128,40 +209,61 @@ export async function clientAction({ request, serverAction }: Route.ClientAction
   } catch (error) {
     if (error instanceof Response) throw error;
     return {
+      ...emptyAnswer,
       form: formIn(sent),
       key: String(sent.get('key') ?? ''),
-      problems: [],
-      failure: otherFailure({}, 'unanswered'),
-      earlier: null,
+      lines: postedLines(sent),
+      failure: postedChange(sent) ? noAnswer : otherFailure({}, 'unanswered'),
     };
   }
 }
 
+/** Of a change of the drinks. */
+const noAnswer: OrderFailure = {
+  kind: 'other',
+  text: '',
+  field: null,
+  reason: "We got no answer, so your drinks didn't change.",
+};
+
 export default function OrderPage({ loaderData, actionData }: Route.ComponentProps) {
   const { settings } = useShop();
   const isSending = useNavigation().state === 'submitting';
-  const { product, similar, quantity, pause } = loaderData;
+  const { product, similar, suggested, quantity, pause } = loaderData;
 
-  const { form = emptyForm, problems = [], failure = null, earlier = null } = actionData ?? {};
+  const { problems, failure, earlier, gone, term, found, changed } = actionData ?? emptyAnswer;
+  const form = actionData?.form ?? emptyForm;
   const problemOf = (name: string) => problems.find(({ field }) => field === name)?.text;
-  if (!product) return <NotSold similar={similar} quantity={quantity} form={form} />;
-  const total = orderTotal(product.price, quantity, settings.delivery_fee);
+  const sentLines = actionData?.lines ?? [];
+  const lines = sentLines.length > 0 ? sentLines : product ? [{ product, quantity }] : [];
+  const isSeveral = lines.length > 1;
+  const [first] = lines;
+  const problemOfDrink = ({ product: drink, quantity: units }: OrderLine) =>
+    problemOfLine(units, { unitsLeft: drink.stock_quantity, isOff: gone.includes(drink.id) });
+  // Where there are several, a drink that is gone is removed from its line.
+  if (!first || (!isSeveral && gone.includes(first.product.id)))
+    return <NotSold similar={similar} quantity={quantity} form={form} ownId={first?.product.id ?? ''} />;
+  const drinks = requestedDrinks(lines);
+  const total = orderTotal(drinks, settings.delivery_fee);
   const isAboveLimit = chargeCents(total) > settings.payment_limit;
-  const isSoldOut = product.stock_quantity === 0;
-  const shownFailure: OrderFailure | null = isSoldOut
-    ? { kind: 'out_of_stock', text: '', field: null }
-    : pause
-      ? pausedBy(pause.sentence)
-      : failure;
+  const isSoldOut = !isSeveral && first.product.stock_quantity === 0;
+  const shownFailure = currentFailure();
+
+  function currentFailure(): OrderFailure | null {
+    if (isSoldOut) return { kind: 'out_of_stock', text: '', field: null };
+    if (pause) return pausedBy(pause.sentence);
+    // Beside the line, if it still cannot be ordered.
+    return isRefused(failure) ? null : failure;
+  }
   return (
     <section aria-labelledby="order" className="page grid max-w-3xl gap-6 pt-4 md:pt-10">
       <nav aria-label="Breadcrumb">
         <Link
-          to={`/shop/${product.slug}`}
+          to={`/shop/${first.product.slug}`}
           className="-ml-2 inline-flex min-h-11 items-center gap-2 rounded-md px-2 text-sm font-semibold text-ink-soft hover:text-ink hover:underline"
         >
           <Icon name="arrow" className="size-4 rotate-180" />
-          Another quantity
+          {isSeveral ? 'Back to the drink' : 'Another quantity'}
         </Link>
       </nav>
       <header className="grid grid-cols-1 gap-1">
@@ -171,14 +273,27 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
         <p className="text-ink-soft">{nextSteps(form.location)}</p>
       </header>
       <Form method="post" className="grid grid-cols-1 gap-6 rounded-2xl bg-card p-5 shadow-lg md:p-8">
+        <DefaultButton />
         <input type="hidden" name="key" value={actionData?.key || loaderData.key} />
-        <input type="hidden" name="productId" value={product.id} />
-        <input type="hidden" name="shownPrice" value={product.price} />
-        <input type="hidden" name="shownFee" value={settings.delivery_fee} />
-        <OrderedLine product={product} quantity={quantity} isDisabled />
+        <input type="hidden" name={ownField} value={product?.id ?? first.product.id} />
+        <input type="hidden" name={shownFeeField} value={settings.delivery_fee} />
+        {/* Without JavaScript the answer is a new page: scrolls to what changed. */}
+        <div
+          tabIndex={-1}
+          {...(changed || isRefused(failure) ? { autoFocus: true } : {})}
+          className="grid grid-cols-1 gap-3 outline-none!"
+        >
+          <PlainLines lines={lines} problemOf={(line) => (isSoldOut ? null : problemOfDrink(line))} />
+          <PlainPicker
+            lines={lines}
+            drinks={found ?? suggested}
+            term={term}
+            isOpen={changed === 'search' || changed === 'add'}
+          />
+        </div>
         {isAboveLimit ? (
           <p role="status">
-            <LargeOrder name={product.name} quantity={quantity} />
+            <LargeOrder drinks={lines.map((line) => `${line.quantity} × ${line.product.name}`).join(', ')} />
           </p>
         ) : null}
         <OrderFields
@@ -189,11 +304,15 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
             autoFocus: problems[0]?.field === name,
           })}
         />
-        <Amounts price={product.price} quantity={quantity} deliveryFee={settings.delivery_fee} />
+        <Amounts drinks={drinks} deliveryFee={settings.delivery_fee} />
         <div className="grid grid-cols-1 gap-3">
           {/* Without JavaScript the answer is a new page: scrolls to the error. */}
-          <div tabIndex={-1} {...(failure || earlier ? { autoFocus: true } : {})} className="outline-none!">
-            <FailureCallout failure={shownFailure} quantity={quantity} similar={similar} areButtons />
+          <div
+            tabIndex={-1}
+            {...((failure && !isRefused(failure)) || earlier ? { autoFocus: true } : {})}
+            className="outline-none!"
+          >
+            <FailureCallout failure={shownFailure} quantity={first.quantity} similar={similar} areButtons />
           </div>
           {earlier ? (
             <Callout title="The same again?">
@@ -207,7 +326,6 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
               <input type="hidden" name={againField} value="yes" />
             </Callout>
           ) : null}
-          {failure ? <NextStep failure={failure} slug={product.slug} /> : null}
           {settings.requires_terms_tick ? null : <input type="hidden" name={termsField} value="yes" />}
           <TermsLine isTickRequired={settings.requires_terms_tick} problem={problemOf(termsField)} />
           <Button type="submit" size="large" isBusy={isSending} disabled={isSoldOut || isAboveLimit}>
@@ -234,22 +352,19 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
   );
 }
 
-function NextStep({ failure, slug }: { failure: OrderFailure; slug: string }) {
-  if (failure.kind !== 'not_enough_stock' || failure.left < 1) return null;
-  return (
-    <a href={`/shop/${slug}/order?quantity=${failure.left}`} className={buttonStyle('outline')}>
-      Order {failure.left} instead
-    </a>
-  );
-}
+/** Whether a drink cannot be ordered, which its line says. */
+const isRefused = (failure: OrderFailure | null): boolean =>
+  failure?.kind === 'not_enough_stock' || failure?.kind === 'out_of_stock' || failure?.kind === 'unavailable';
 
 interface NotSoldProps {
   similar: readonly SimilarDrink[];
   quantity: number;
   form: OrderForm;
+  /** The id of the drink that is gone. */
+  ownId: string;
 }
 
-function NotSold({ similar, quantity, form }: NotSoldProps) {
+function NotSold({ similar, quantity, form, ownId }: NotSoldProps) {
   return (
     <section aria-labelledby="not-sold" className="page grid max-w-3xl gap-3 pt-10">
       <h1 id="not-sold" className="text-4xl font-extrabold">
@@ -260,6 +375,7 @@ function NotSold({ similar, quantity, form }: NotSoldProps) {
         {Object.entries(form).map(([name, typed]) => (
           <input key={name} type="hidden" name={name} value={typed} />
         ))}
+        <input type="hidden" name={ownField} value={ownId} />
         <SimilarDrinks drinks={similar} quantity={quantity} areButtons />
       </Form>
     </section>

@@ -1,9 +1,15 @@
-// The order form: customer, address, price and errors.
+// The order form: drinks, customer, address, price and errors.
 import { type FormEvent, useEffect, useId, useRef, useState } from 'react';
 import { chargeCents, formatKsh, orderTotal } from '../../../domain/money.ts';
 import { createStore } from '../../../supabase/store.ts';
 import { deviceStorage, tabStorage } from '../../lib/browser/browser-storage.ts';
-import { forgetOrders, type RememberedOrder, rememberOrder } from '../../lib/orders/remembered-orders.ts';
+import {
+  forgetOrders,
+  type RememberedOrder,
+  rememberOrder,
+  toOrdered,
+  unitsOrdered,
+} from '../../lib/orders/remembered-orders.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading, useKeepOpen } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { showToast } from '../../ui/toasts/toasts.tsx';
@@ -11,7 +17,7 @@ import { useAction } from '../../ui/use-action.ts';
 import { usePause } from '../layout/use-pause.ts';
 import { useRefresh } from '../layout/use-refresh.ts';
 import { useShop } from '../layout/use-shop.ts';
-import { useUnpaidOrder } from '../own-orders/order-states.ts';
+import { useUnpaidOrders } from '../own-orders/order-states.ts';
 import { OrderFields } from './form/order-fields.tsx';
 import { checkOrderForm, type OrderForm, type OrderFormProblem } from './form/order-form.ts';
 import {
@@ -22,13 +28,17 @@ import {
   knowsCustomer,
   orderKey,
   rememberCustomer,
+  storeDrinks,
   storeForm,
   storePlacedForm,
 } from './form/order-memory.ts';
 import LargeOrder from './large-order.tsx';
+import { DrinkPicker } from './lines/drink-picker.tsx';
+import { type OrderedProduct, type OrderLine, problemOfLine } from './lines/order-lines.ts';
+import { OrderLinesList } from './lines/order-lines-list.tsx';
 import { nextSteps } from './next-steps.ts';
-import { Callout, CalloutAction, describeLeft, FailureCallout, leftTitle } from './order-callouts.tsx';
-import { Amounts, OrderedLine, type OrderedProduct } from './order-summary.tsx';
+import { Callout, CalloutAction, FailureCallout } from './order-callouts.tsx';
+import { Amounts } from './order-summary.tsx';
 import type { OrderFigures } from './place/order-change.ts';
 import {
   type OrderFailure,
@@ -37,15 +47,20 @@ import {
   pausedBy,
   placeOrder,
   problemsOf,
+  requestedDrinks,
 } from './place/place-order.ts';
 import type { SimilarDrink } from './similar-drinks.tsx';
 import { TermsLine, termsField } from './terms-line.tsx';
 import { useLiveStock } from './use-live-stock.ts';
 
 interface OrderPanelProps {
+  /** The product of the page. */
   product: OrderedProduct;
-  quantity: number;
-  onQuantityChange?: ((quantity: number) => void) | undefined;
+  /** At least one; that of the page first, unless it was removed. */
+  lines: readonly OrderLine[];
+  onLinesChange(lines: OrderLine[]): void;
+  /** Names of drinks that were to be ordered again and cannot be. */
+  missing: readonly string[];
   form: OrderForm;
   onFormChange(form: OrderForm): void;
   /** Alternatives if this product cannot be ordered. */
@@ -58,8 +73,9 @@ interface OrderPanelProps {
 
 export function OrderPanel({
   product,
-  quantity,
-  onQuantityChange,
+  lines,
+  onLinesChange,
+  missing,
   form,
   onFormChange,
   similar,
@@ -75,9 +91,10 @@ export function OrderPanel({
   const clearProblem = (field: OrderFormProblem['field']) =>
     setProblems((before) => before.filter((problem) => problem.field !== field));
   const [failure, setFailure] = useState<OrderFailure | null>(null);
-  // The price and fee that the database used last; the page may be outdated.
+  // The prices and fee that the database used last; the page may be outdated.
   const [quoted, setQuoted] = useState<OrderFigures | null>(null);
-  const live = useLiveStock(product);
+  const [picking, setPicking] = useState<'not yet' | 'open' | 'done'>('not yet');
+  const live = useLiveStock(lines.map((line) => line.product));
   const pause = usePause();
   const isPaused = pause !== null;
   // A refusal is over when the page says so.
@@ -88,26 +105,54 @@ export function OrderPanel({
   const [isToRemember, setToRemember] = useState(isKnown);
   const [isTicked, setTicked] = useState(false);
   const isTickRequired = settings.requires_terms_tick;
-  const unpaid = useUnpaidOrder(product.id);
+  const unpaidOrders = useUnpaidOrders();
   const formElement = useRef<HTMLFormElement>(null);
   const submitButton = useRef<HTMLButtonElement>(null);
   const formId = useId();
   useKeepOpen(isSubmitting);
 
-  const shownPrices = quoted ?? { price: product.price, deliveryFee: settings.delivery_fee };
-  const total = orderTotal(shownPrices.price, quantity, shownPrices.deliveryFee);
-  const ownUnits = unpaid?.meaning.holdsUnits ? (unpaid.order.ordered?.quantity ?? 0) : 0;
+  const isSeveral = lines.length > 1;
+  const deliveryFee = quoted?.deliveryFee ?? settings.delivery_fee;
+  const drinks = requestedDrinks(lines, quoted?.prices);
+  const total = orderTotal(drinks, deliveryFee);
   const isAboveLimit = chargeCents(total) > settings.payment_limit;
-  const cannotBeOrdered = live.isOff || live.unitsLeft === 0 || isAboveLimit;
+  const problemOfDrink = ({ product: drink, quantity }: OrderLine) =>
+    problemOfLine(quantity, live.stockOf(drink));
+  const unpaid = unpaidOrders.find(({ order }) =>
+    lines.some((line) => unitsOrdered(order, line.product) > 0),
+  );
+  const repeated = unpaid && lines.find((line) => unitsOrdered(unpaid.order, line.product) > 0);
+  const ownUnitsOf = (drink: OrderedProduct): number => {
+    const own = unpaidOrders.find(({ order }) => unitsOrdered(order, drink) > 0);
+    return own?.meaning.holdsUnits && own.order.ordered ? unitsOrdered(own.order, drink) : 0;
+  };
+  const [first] = lines;
+  const onlyProblem = first && !isSeveral ? problemOfDrink(first) : null;
+  const isGone = onlyProblem?.kind === 'off' || onlyProblem?.kind === 'sold_out';
   const current = currentFailure();
-  const isPageOutdated = live.isOff || (live.unitsLeft === 0) !== (product.stock_quantity === 0);
+  const pageStock = live.stockOf(product);
+  const isPageOutdated = pageStock.isOff || (pageStock.unitsLeft === 0) !== (product.stock_quantity === 0);
   useEffect(() => onAvailabilityChange(isPageOutdated));
 
   function currentFailure(): OrderFailure | null {
-    if (live.isOff) return { kind: 'unavailable', text: '', field: null };
-    if (live.unitsLeft === 0) return { kind: 'out_of_stock', text: '', field: null };
+    if (onlyProblem?.kind === 'off') return { kind: 'unavailable', text: '', field: null };
+    if (onlyProblem?.kind === 'sold_out') return { kind: 'out_of_stock', text: '', field: null };
     if (pause) return pausedBy(pause.sentence);
-    return failure?.kind === 'not_enough_stock' && quantity <= failure.left ? null : failure;
+    // Shown beside the line, until it can be ordered.
+    const isOfDrinks =
+      failure?.kind === 'unavailable' ||
+      failure?.kind === 'out_of_stock' ||
+      failure?.kind === 'not_enough_stock';
+    return isOfDrinks ? null : failure;
+  }
+
+  /** The action beside the first drink that cannot be ordered. */
+  function focusDrink(line: OrderLine) {
+    requestAnimationFrame(() => {
+      const notice = formElement.current?.querySelector(`[data-drink="${line.product.id}"] [data-notice]`);
+      notice?.querySelector('button')?.focus();
+      notice?.scrollIntoView({ block: 'nearest' });
+    });
   }
 
   function focusField(field: string) {
@@ -134,6 +179,12 @@ export function OrderPanel({
       return;
     }
     storeForm(tabStorage(), form);
+    const stopped = isSeveral ? lines.find(problemOfDrink) : undefined;
+    if (stopped) {
+      live.refresh();
+      focusDrink(stopped);
+      return;
+    }
     // Checked before sending: a request that never ends would leave the order in doubt.
     if (!navigator.onLine) {
       fail({ kind: 'offline', text: 'You are offline. Please try again when you are back.', field: null });
@@ -150,19 +201,22 @@ export function OrderPanel({
   }
 
   async function place() {
-    const request = { productId: product.id, quantity, form, shown: shownPrices, acceptsTerms: true };
+    const request = { drinks, deliveryFee, form, acceptsTerms: true };
     const content = orderContent(request);
     const outcome = await placeOrder(createStore(config).tables, request, orderKey(tabStorage(), content));
 
     if (outcome.isPlaced) {
-      const { slug, name } = product;
-      const placed = slug ? { ...outcome.order, ordered: { slug, name, quantity } } : outcome.order;
+      const ordered = toOrdered(
+        lines.map(({ product: { slug, name }, quantity }) => ({ slug, name, quantity })),
+      );
+      const placed = { ...outcome.order, productId: product.id, ...(ordered ? { ordered } : {}) };
       rememberOrder(placed);
       storePlacedForm(tabStorage(), placed.orderId, form);
       if (isToRemember) rememberCustomer(deviceStorage(), form);
       else forgetDetails(deviceStorage());
       forgetOrderKey(tabStorage(), content);
       storeForm(tabStorage(), null);
+      storeDrinks(tabStorage(), null);
       showToast({
         topic: 'order',
         title: 'Order Created!',
@@ -187,8 +241,14 @@ export function OrderPanel({
       focusField(reason.field);
     }
     if (reason.kind === 'total_changed') setQuoted(reason.now);
-    if (reason.kind === 'not_enough_stock') live.note(reason.left);
-    if (reason.kind === 'out_of_stock') live.note(0);
+    const { stock } = reason;
+    if (stock) {
+      live.note(stock);
+      const refused = lines.find(
+        ({ product: { id }, quantity }) => stock[id] && problemOfLine(quantity, stock[id]),
+      );
+      if (refused) focusDrink(refused);
+    }
     live.refresh();
     // Not for a product that the shop has stopped selling: its page would disappear together with this form.
     const { kind } = reason;
@@ -216,31 +276,54 @@ export function OrderPanel({
     },
   });
 
+  if (picking === 'open') {
+    return (
+      <DrinkPicker
+        lines={lines}
+        onLinesChange={onLinesChange}
+        total={total}
+        onDone={() => setPicking('done')}
+      />
+    );
+  }
   return (
     <>
       <DialogHeading title="Your order" description={nextSteps(form.location)} isTerse />
       <DialogBody>
         <form id={formId} ref={formElement} onSubmit={submit} noValidate className="grid grid-cols-1 gap-5">
           {unpaid ? (
-            <Callout title="You have ordered this already">
+            <Callout
+              title={
+                isSeveral && repeated
+                  ? `You have ordered ${repeated.product.name} already`
+                  : 'You have ordered this already'
+              }
+            >
               {unpaid.meaning.summary}
               <CalloutAction onClick={() => onPay(unpaid.order, true)}>Pay for that order</CalloutAction>
             </Callout>
           ) : null}
-          <OrderedLine
-            product={product}
-            quantity={quantity}
-            onQuantityChange={onQuantityChange}
+          {missing.length > 0 ? (
+            <Callout title="Not everything can be ordered again">{describeMissing(missing)}</Callout>
+          ) : null}
+          <OrderLinesList
+            lines={lines}
+            onLinesChange={onLinesChange}
+            priceOf={(drink) => quoted?.prices[drink.id] ?? drink.price}
+            // That of a single drink is above the button, with alternatives.
+            problemOf={(line) => (isGone ? null : problemOfDrink(line))}
+            ownUnitsOf={ownUnitsOf}
             isDisabled={isSubmitting}
+            takesFocus={picking === 'done'}
+            onAdd={() => setPicking('open')}
           />
-          <QuantityNotice
-            product={product}
-            quantity={quantity}
-            unitsLeft={current ? quantity : live.unitsLeft}
-            ownUnits={ownUnits}
-            isAboveLimit={isAboveLimit}
-            onQuantityChange={onQuantityChange}
-          />
+          <div role="status" className="-mt-3 text-sm empty:hidden">
+            {isAboveLimit ? (
+              <LargeOrder
+                drinks={lines.map((line) => `${line.quantity} × ${line.product.name}`).join(', ')}
+              />
+            ) : null}
+          </div>
           <OrderFields field={field} />
           {isKnown ? (
             <p className="-my-2 flex flex-wrap items-center justify-between gap-x-3 text-sm text-ink-soft">
@@ -265,18 +348,17 @@ export function OrderPanel({
             />
             Remember my details on this device
           </label>
-          <Amounts {...shownPrices} quantity={quantity} />
+          <Amounts drinks={drinks} deliveryFee={deliveryFee} />
           <p className="text-sm text-ink-soft md:hidden">{nextSteps(form.location)}</p>
         </form>
       </DialogBody>
       <DialogFooter isSticky={current === null}>
         <FailureCallout
           failure={current}
-          quantity={quantity}
-          ownUnits={ownUnits}
+          quantity={first?.quantity ?? 1}
+          ownUnits={first ? ownUnitsOf(first.product) : 0}
           similar={similar}
           isToasted
-          onQuantityChange={onQuantityChange}
         />
         <div className="grid gap-3 low:grid-cols-[1fr_auto] low:items-center">
           <TermsLine
@@ -295,7 +377,7 @@ export function OrderPanel({
             type="submit"
             form={formId}
             size="large"
-            disabled={cannotBeOrdered}
+            disabled={isGone || isAboveLimit}
             isBusy={isSubmitting}
             className="w-full low:min-w-64"
           >
@@ -311,39 +393,5 @@ export function OrderPanel({
   );
 }
 
-interface QuantityNoticeProps {
-  product: OrderedProduct;
-  quantity: number;
-  unitsLeft: number;
-  ownUnits: number;
-  isAboveLimit: boolean;
-  onQuantityChange?: ((quantity: number) => void) | undefined;
-}
-
-/** Reports next to the quantity that so many cannot be ordered. */
-function QuantityNotice({
-  product,
-  quantity,
-  unitsLeft,
-  ownUnits,
-  isAboveLimit,
-  onQuantityChange,
-}: QuantityNoticeProps) {
-  const isTooMany = quantity > unitsLeft;
-  return (
-    <div role="status" className="-mt-3 text-sm empty:hidden">
-      {isTooMany ? (
-        <>
-          <strong>{leftTitle(unitsLeft)}.</strong> {describeLeft(unitsLeft, ownUnits)}
-          {onQuantityChange ? (
-            <CalloutAction onClick={() => onQuantityChange(unitsLeft)}>
-              Order {unitsLeft} instead
-            </CalloutAction>
-          ) : null}
-        </>
-      ) : isAboveLimit ? (
-        <LargeOrder name={product.name} quantity={quantity} />
-      ) : null}
-    </div>
-  );
-}
+const describeMissing = (names: readonly string[]): string =>
+  `${names.join(', ')} ${names.length === 1 ? "isn't" : "aren't"} available right now. The rest is in this order.`;

@@ -44,17 +44,11 @@ export const useOwnOrders = (): OwnOrders =>
     () => unknown,
   );
 
-/** The newest order that can be paid, of one product if given; null if none is known. */
-export function useUnpaidOrder(productId?: string): Known | null {
-  const { orders } = useOwnOrders();
-  return (
-    orders
-      .filter(isKnown)
-      .find(
-        ({ order, meaning }) => meaning.canPay && (productId === undefined || order.productId === productId),
-      ) ?? null
-  );
-}
+/** The orders of this device that can be paid, newest first. */
+export const useUnpaidOrders = (): Known[] =>
+  useOwnOrders()
+    .orders.filter(isKnown)
+    .filter(({ meaning }) => meaning.canPay);
 
 interface Known extends OwnOrder {
   meaning: OrderMeaning;

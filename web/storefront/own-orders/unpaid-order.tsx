@@ -1,14 +1,13 @@
 // An unpaid order on a product page: the order of this product, else the newest.
 import { useState } from 'react';
-import type { RememberedOrder } from '../../lib/orders/remembered-orders.ts';
+import { describeOrdered, type RememberedOrder, unitsOrdered } from '../../lib/orders/remembered-orders.ts';
 import { TextWithAmounts } from '../../ui/price.tsx';
 import { PayNow } from '../payment/pay-now.tsx';
-import { useUnpaidOrder } from './order-states.ts';
+import { useUnpaidOrders } from './order-states.ts';
 
-export default function UnpaidOrder({ productId }: { productId: string }) {
-  const ofProduct = useUnpaidOrder(productId);
-  const newest = useUnpaidOrder();
-  const unpaid = ofProduct ?? newest;
+export default function UnpaidOrder({ product }: { product: { id: string; slug: string } }) {
+  const orders = useUnpaidOrders();
+  const unpaid = orders.find(({ order }) => unitsOrdered(order, product) > 0) ?? orders[0];
   // Paid in the meantime: the dialog of its payment may still be open.
   const [last, setLast] = useState<RememberedOrder | null>(null);
   const order = unpaid?.order ?? last;
@@ -29,7 +28,7 @@ export default function UnpaidOrder({ productId }: { productId: string }) {
           {unpaid ? (
             <>
               <span className="block truncate text-xs leading-5 text-ink-soft">
-                Your order {ordered ? `of ${ordered.quantity} × ${ordered.name}` : trackingNumber}
+                Your order {ordered ? `of ${describeOrdered(ordered)}` : trackingNumber}
               </span>
               <strong>
                 <TextWithAmounts>{unpaid.meaning.summary}</TextWithAmounts>
@@ -41,7 +40,7 @@ export default function UnpaidOrder({ productId }: { productId: string }) {
           order={{ orderId, trackingNumber, total, phone }}
           meaning={unpaid?.meaning ?? null}
           accessKey={accessKey}
-          isOffered={unpaid !== null}
+          isOffered={unpaid !== undefined}
           size="medium"
         />
       </div>

@@ -53,6 +53,8 @@ export function PayNow({
       phone: remembered?.phone ?? order.phone,
       paymentReference: remembered?.paymentReference ?? null,
       ordered: remembered?.ordered,
+      accessKey: remembered?.accessKey ?? accessKey,
+      wasPrompted: remembered?.wasPrompted,
     });
     setOpen(true);
   }

@@ -40,6 +40,9 @@ export const isInReview = (refusal: PaymentRefusal): boolean => refusal.code ===
 /** Whether the order ended in the meantime, so that only a new one can be paid. */
 export const isCancelled = (refusal: PaymentRefusal): boolean => refusal.code === 'order_cancelled';
 
+/** Whether the order has another total: its drinks were changed elsewhere. */
+export const isAmountChanged = (refusal: PaymentRefusal): boolean => refusal.code === 'amount_changed';
+
 /** Whether a prompt may still arrive on the phone: the function did not refuse it. */
 export const mayStillPrompt = (error: unknown): boolean =>
   !(error instanceof PaymentRefusal) || error.code === noAnswer;

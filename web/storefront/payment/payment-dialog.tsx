@@ -2,9 +2,11 @@
 import { useNavigate } from 'react-router';
 import { tabStorage } from '../../lib/browser/browser-storage.ts';
 import type { OrderMeaning } from '../../lib/orders/order-meaning.ts';
-import { setPaymentAside } from '../../lib/orders/remembered-orders.ts';
+import { orderedDrinks, rememberedOrder, setPaymentAside } from '../../lib/orders/remembered-orders.ts';
 import { DialogOrDrawer } from '../../ui/dialog/dialog-or-drawer.tsx';
+import { useShop } from '../layout/use-shop.ts';
 import { fillFormFromOrder } from '../order/form/order-memory.ts';
+import { prepareOrderAgain } from '../order/lines/order-again.ts';
 import { PaymentPanel } from './payment-panel.tsx';
 import type { PayableOrder } from './use-payment.ts';
 
@@ -18,19 +20,18 @@ interface PaymentDialogProps {
 
 export default function PaymentDialog({ order, meaning, open, onClose }: PaymentDialogProps) {
   const navigate = useNavigate();
+  const { config } = useShop();
   const close = () => {
     setPaymentAside(order.orderId);
     onClose();
   };
-  function orderAgain() {
+  async function orderAgain() {
     close();
     fillFormFromOrder(tabStorage(), order.orderId);
-    const { ordered } = order;
-    if (ordered)
-      void navigate(`/shop/${ordered.slug}`, {
-        state: { orderAgain: ordered.quantity, like: order.trackingNumber },
-      });
-    else void navigate('/shop');
+    const [first, ...others] = orderedDrinks(rememberedOrder(order.trackingNumber)?.ordered ?? order.ordered);
+    if (!first) return navigate('/shop');
+    const { slug, quantity } = await prepareOrderAgain(config, [first, ...others]);
+    return navigate(`/shop/${slug}`, { state: { orderAgain: quantity, like: order.trackingNumber } });
   }
   return (
     <DialogOrDrawer open={open} onClose={close}>
@@ -39,7 +40,7 @@ export default function PaymentDialog({ order, meaning, open, onClose }: Payment
         order={order}
         meaning={meaning}
         onClose={close}
-        onOrderAgain={orderAgain}
+        onOrderAgain={() => void orderAgain()}
       />
     </DialogOrDrawer>
   );

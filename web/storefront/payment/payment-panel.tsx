@@ -1,13 +1,17 @@
 // The content of the payment dialog: runs the payment and shows its state.
-import { useEffect, useRef, useState } from 'react';
+import { useCallback, useEffect, useRef, useState } from 'react';
 import { useNavigate } from 'react-router';
 import { formatPhone } from '../../../domain/phone.ts';
+import { createStore } from '../../../supabase/store.ts';
 import { cancelledFacts, describeOrder, type OrderMeaning } from '../../lib/orders/order-meaning.ts';
+import { rememberDrinks } from '../../lib/orders/remembered-orders.ts';
 import { useLeaveDialog } from '../../ui/dialog/dialog-history.ts';
 import { dismissToast } from '../../ui/toasts/toasts.tsx';
 import { useShop } from '../layout/use-shop.ts';
 import { paymentTopic } from '../own-orders/announced-payments.ts';
 import { loadOrderStates, useOwnMeaning } from '../own-orders/order-states.ts';
+import { ChangeDrinks, type ChangedDrinks } from './change-drinks.tsx';
+import { readChangedOrder } from './order-drinks.ts';
 import { useHasTill } from './pay-by-till.tsx';
 import type { PaymentState } from './payment-machine.ts';
 import {
@@ -37,13 +41,29 @@ interface PaymentPanelProps {
 }
 
 export function PaymentPanel({
-  order,
+  order: given,
   meaning: followed = null,
   onClose,
   onOrderAgain,
   onNewOrder,
 }: PaymentPanelProps) {
-  const { state, pay, retry } = usePayment(order);
+  const { config } = useShop();
+  // As changed since the dialog opened, here or elsewhere.
+  const [changed, setChanged] = useState<ChangedDrinks | null>(null);
+  const order = { ...given, ...changed };
+  const { orderId, trackingNumber, accessKey = null } = given;
+  const reread = useCallback(() => {
+    if (!accessKey) return;
+    void readChangedOrder(createStore(config).tables, { trackingNumber, accessKey }).then((found) => {
+      if (!found) return;
+      rememberDrinks(orderId, found);
+      setChanged(found);
+    });
+  }, [config, orderId, trackingNumber, accessKey]);
+  const { state, pay, retry } = usePayment(order, reread);
+  const [isAdding, setAdding] = useState(false);
+  // A payment that has begun fixes the drinks.
+  const [isFixed, setFixed] = useState(given.paymentReference !== null || given.wasPrompted === true);
   const ownMeaning = useOwnMeaning(order.trackingNumber);
   const final = findFinalMeaning(state, followed ?? ownMeaning);
   const [phone, setPhone] = useState(() => formatPhone(order.phone).replaceAll(' ', ''));
@@ -51,7 +71,15 @@ export function PaymentPanel({
   const [isByHand, setByHand] = useState(false);
   const [isChanging, setChanging] = useState(false);
   const headingRef = useHeadingFocus(
-    final ? final.kind : isByHand ? 'by hand' : isChanging ? 'initiating' : state.phase,
+    final
+      ? final.kind
+      : isAdding
+        ? 'initiating'
+        : isByHand
+          ? 'by hand'
+          : isChanging
+            ? 'initiating'
+            : state.phase,
   );
   usePaymentToast(order.orderId);
   useOrderToast(final !== null || state.phase === 'processing' || state.phase === 'failed');
@@ -83,6 +111,23 @@ export function PaymentPanel({
   if (isByHand && (state.phase === 'idle' || state.phase === 'failed')) {
     return <PaidByHand {...common} onBack={() => setByHand(false)} onTrack={() => track()} />;
   }
+  const mayAdd =
+    accessKey !== null && !isFixed && state.phase === 'idle' && (followed ?? ownMeaning)?.kind !== 'paying';
+  if (isAdding && accessKey !== null && state.phase === 'idle') {
+    return (
+      <ChangeDrinks
+        order={{ ...order, accessKey }}
+        onChanged={(now) => {
+          setChanged(now);
+          setAdding(false);
+        }}
+        onBack={(cannotChange) => {
+          if (cannotChange) setFixed(true);
+          setAdding(false);
+        }}
+      />
+    );
+  }
   switch (state.phase) {
     case 'idle':
     case 'initiating':
@@ -96,8 +141,10 @@ export function PaymentPanel({
           isPhoneFocused={isChanging}
           onPay={(number) => {
             setChanging(false);
+            setFixed(true);
             pay(number);
           }}
+          onAddDrink={mayAdd ? () => setAdding(true) : undefined}
           onClose={onClose}
           onNewOrder={onNewOrder}
           onPayByHand={payByHand}

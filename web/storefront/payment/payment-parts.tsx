@@ -1,6 +1,7 @@
 // Parts shared by the states of the payment dialog.
 import { formatKsh } from '../../../domain/money.ts';
 import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
+import { orderedDrinks } from '../../lib/orders/remembered-orders.ts';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { Price, TextWithAmounts } from '../../ui/price.tsx';
 import { useShop } from '../layout/use-shop.ts';
@@ -12,9 +13,10 @@ export function Amount({
   order,
   charge,
 }: {
-  order: Pick<PayableOrder, 'total' | 'trackingNumber'>;
+  order: Pick<PayableOrder, 'total' | 'trackingNumber' | 'ordered'>;
   charge: number;
 }) {
+  const drinks = orderedDrinks(order.ordered);
   return (
     <div className="rounded-lg bg-dusk-900 px-5 py-4 text-white">
       <p className="flex flex-wrap items-baseline justify-between gap-x-4">
@@ -26,6 +28,15 @@ export function Amount({
           <TextWithAmounts>{`Your total of ${formatKsh(order.total)}, rounded up to whole shillings`}</TextWithAmounts>
         </p>
       )}
+      {drinks.length > 0 ? (
+        <ul aria-label="Drinks" className="mt-3 border-t border-white/15 pt-3 text-sm text-dusk-200">
+          {drinks.map(({ slug, name, quantity }) => (
+            <li key={slug} className="wrap-anywhere">
+              <span className="tabular-nums">{quantity}</span> × {name}
+            </li>
+          ))}
+        </ul>
+      ) : null}
       <p className="mt-3 flex flex-wrap items-baseline justify-between gap-x-4 border-t border-white/15 pt-3 text-sm text-dusk-200">
         Tracking number{' '}
         <strong className="font-semibold text-white tabular-nums">{order.trackingNumber}</strong>

@@ -1,5 +1,5 @@
 // The states of the payment dialog, one component each.
-import { type FormEvent, type RefObject, useEffect, useId, useRef, useState } from 'react';
+import { type FormEvent, type ReactNode, type RefObject, useEffect, useId, useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
@@ -52,6 +52,8 @@ interface ReadyToPayProps extends StateProps {
   onNewOrder?: (() => void) | undefined;
   /** Given if the shop has a till or paybill number. */
   onPayByHand?: (() => void) | undefined;
+  /** Given until a payment begins. */
+  onAddDrink?: (() => void) | undefined;
 }
 
 /** Idle and initiating: the amount and the phone. */
@@ -67,6 +69,7 @@ export function ReadyToPay({
   onClose,
   onNewOrder,
   onPayByHand,
+  onAddDrink,
 }: ReadyToPayProps) {
   const [problem, setProblem] = useState<string>();
   const [isRefused, setRefused] = useState(false);
@@ -115,7 +118,10 @@ export function ReadyToPay({
               The prompt on {endedPhone} ended without payment.
             </Notice>
           ) : null}
-          <Amount order={order} charge={charge} />
+          <div className="grid grid-cols-1 gap-2">
+            <Amount order={order} charge={charge} />
+            {onAddDrink ? <TextButton onClick={onAddDrink}>Add another drink</TextButton> : null}
+          </div>
           <TextField
             ref={phoneField}
             label="M-PESA phone number"
@@ -132,7 +138,7 @@ export function ReadyToPay({
             problem={problem}
           />
           <PracticeNote phone={phone} />
-          {onPayByHand && !isSending ? <OtherWay onClick={onPayByHand} /> : null}
+          {onPayByHand && !isSending ? <TextButton onClick={onPayByHand}>Pay another way</TextButton> : null}
         </form>
       </DialogBody>
       <DialogFooter isSticky>
@@ -431,7 +437,9 @@ export function PaymentFailed({
               <PayByTill order={order} />
             </section>
           ) : null}
-          {onPayByHand && !isUnreached ? <OtherWay onClick={onPayByHand} /> : null}
+          {onPayByHand && !isUnreached ? (
+            <TextButton onClick={onPayByHand}>Pay another way</TextButton>
+          ) : null}
           <TrackingNumber number={order.trackingNumber} />
           <p className={isFinal ? 'text-lg' : 'text-sm text-ink-soft'}>
             {isFinal ? 'We will sort it out with you:' : 'Trouble paying?'}{' '}
@@ -552,14 +560,14 @@ export function PromptsPaused({
   );
 }
 
-function OtherWay({ onClick }: { onClick(): void }) {
+function TextButton({ onClick, children }: { onClick(): void; children: ReactNode }) {
   return (
     <button
       type="button"
       onClick={onClick}
       className="-mx-2 -my-2 min-h-11 justify-self-start rounded-md px-2 font-semibold text-dusk-600 underline underline-offset-2 hover:text-dusk-800"
     >
-      Pay another way
+      {children}
     </button>
   );
 }

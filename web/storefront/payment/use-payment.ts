@@ -8,6 +8,7 @@ import {
   arePromptsPaused,
   checkPayment,
   initiatePayment,
+  isAmountChanged,
   isCancelled,
   isFinalRefusal,
   isInReview,
@@ -27,13 +28,20 @@ export interface PayableOrder {
   phone: string;
   /** Of an open prompt, whose result is polled; null otherwise. */
   paymentReference: string | null;
-  /** The ordered product, to order it again, if stored on this device. */
+  /** The ordered drinks, to order them again, if stored on this device. */
   ordered?: RememberedOrder['ordered'];
+  /** With it, the drinks can be changed until a prompt was sent. */
+  accessKey?: string | null;
+  wasPrompted?: boolean | undefined;
 }
 
 export const trackingPageOf = (order: PayableOrder): string => `/track-order/${order.trackingNumber}`;
 
-export function usePayment(order: PayableOrder): {
+/** @param onAmountChanged stable; called when the order's total is another one: its drinks were changed elsewhere */
+export function usePayment(
+  order: PayableOrder,
+  onAmountChanged: () => void,
+): {
   state: PaymentState;
   pay(phoneNumber: string): void;
   retry(): void;
@@ -65,6 +73,7 @@ export function usePayment(order: PayableOrder): {
         if (error instanceof PaymentRefusal && isInReview(error)) return dispatch({ type: 'in_review' });
         if (error instanceof PaymentRefusal && isCancelled(error)) return dispatch({ type: 'cancelled' });
         if (error instanceof PaymentRefusal && error.isShopProblem) return dispatch({ type: 'paused' });
+        if (error instanceof PaymentRefusal && isAmountChanged(error)) onAmountChanged();
         const message = navigator.onLine
           ? error instanceof PaymentRefusal && error.message
           : 'You are offline. Please try again when you are back. 📵';
@@ -79,7 +88,7 @@ export function usePayment(order: PayableOrder): {
         isInitiating.current = false;
       }
     },
-    [config, order.orderId, order.total, order.trackingNumber],
+    [config, order.orderId, order.total, order.trackingNumber, onAmountChanged],
   );
 
   // While the shop sends no prompts, the customer pays without one instead of asking for one that can only fail.

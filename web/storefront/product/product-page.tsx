@@ -185,7 +185,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
             All drinks
           </Link>
         </nav>
-        {UnpaidOrder ? <UnpaidOrder productId={product.id} /> : null}
+        {UnpaidOrder ? <UnpaidOrder product={product} /> : null}
         <div className="mt-2 grid grid-cols-1 gap-4 sm:grid-cols-2 md:grid-cols-[1.08fr_1fr] md:gap-12 lg:gap-20">
           {/* On phones the name and the price fit below it, above the order row. */}
           <div className="@container relative aspect-3/2 self-start sm:aspect-4/3 overflow-hidden rounded-2xl bg-[color-mix(in_oklab,var(--flavour)_30%,var(--color-paper-deep))] shadow-xl md:aspect-square md:sticky md:top-8 xl:top-36">
@@ -251,7 +251,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
                 ) : null}
                 {isAboveLimit ? (
                   <Suspense fallback={null}>
-                    <LargeOrder name={product.name} quantity={quantity} />
+                    <LargeOrder drinks={`${quantity} × ${product.name}`} />
                   </Suspense>
                 ) : null}
               </p>

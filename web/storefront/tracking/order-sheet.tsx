@@ -3,18 +3,16 @@ import { useEffect, useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
-import { tabStorage } from '../../lib/browser/browser-storage.ts';
 import { formatOrderDate } from '../../lib/orders/order-date.ts';
 import { describeOrder, type OrderMeaning, totalLines } from '../../lib/orders/order-meaning.ts';
 import { Badge } from '../../ui/badge.tsx';
-import { buttonStyle } from '../../ui/button.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { flavourSlug } from '../../ui/flavour.tsx';
 import { Price } from '../../ui/price.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
 import { ShareButton } from '../layout/share-button.tsx';
 import { useShop } from '../layout/use-shop.ts';
-import { fillFormFromOrder } from '../order/form/order-memory.ts';
+import { OrderAgainLink } from '../order/order-again-link.tsx';
 import { describeOrderStatus } from './order-status.ts';
 import { PaymentState } from './payment-state.tsx';
 import { Progress } from './progress.tsx';
@@ -193,18 +191,14 @@ function useNow(first: number): number {
 /** Shares the page without the access key, and orders the same again. */
 function Actions({ order, meaning }: { order: TrackedOrder; meaning: OrderMeaning }) {
   const { config } = useShop();
-  const item = order.details?.items[0];
+  // The order form finds out which of them can be ordered now.
+  const drinks = (order.details?.items ?? []).flatMap(({ slug, name, quantity }) =>
+    slug ? [{ slug, name, quantity }] : [],
+  );
   return (
     <div className="-my-2 flex flex-wrap items-center gap-x-3 gap-y-2 max-sm:*:grow max-sm:[&_button]:w-full">
-      {item?.slug && meaning.canOrderAgain ? (
-        <Link
-          to={`/shop/${item.slug}`}
-          state={{ orderAgain: item.quantity, like: order.trackingNumber }}
-          onClick={() => order.id && fillFormFromOrder(tabStorage(), order.id)}
-          className={buttonStyle('leaf')}
-        >
-          Order again
-        </Link>
+      {meaning.canOrderAgain ? (
+        <OrderAgainLink drinks={drinks} orderId={order.id} trackingNumber={order.trackingNumber} />
       ) : null}
       <ShareButton
         url={`${config.publicUrl}/track-order/${order.trackingNumber}`}

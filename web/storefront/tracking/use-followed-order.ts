@@ -1,7 +1,7 @@
 // Keeps a shown order current: reloads it after changes, or when changes may have been missed.
 import { useEffect, useState } from 'react';
 import { withTimeout } from '../../../domain/timeout.ts';
-import { rememberedOrder } from '../../lib/orders/remembered-orders.ts';
+import { onStoredOrdersChange, rememberedOrder } from '../../lib/orders/remembered-orders.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { failedToFetch, lookUpOrder, type TrackedOrder, withLookup } from './tracked-order.ts';
 
@@ -63,6 +63,8 @@ export function useFollowedOrder(found: TrackedOrder, accessKey: string | null):
     let isLive = false;
     const timer = setInterval(() => !isLive && onReturn(), key ? pollIntervalMs : maskedPollIntervalMs);
     document.addEventListener('visibilitychange', onReturn);
+    // This device may have changed its drinks.
+    const endListening = onStoredOrdersChange(() => void reload());
     import('../../lib/live.ts').then(
       ({ followOrder }) => {
         if (isStopped) return;
@@ -81,6 +83,7 @@ export function useFollowedOrder(found: TrackedOrder, accessKey: string | null):
       isStopped = true;
       clearInterval(timer);
       document.removeEventListener('visibilitychange', onReturn);
+      endListening();
       stop();
     };
   }, [config, liveHandle, trackingNumber, accessKey]);

@@ -1,7 +1,8 @@
-// What the order form stores. In this tab: the idempotency key of the order, so that a reload cannot place it twice.
-// On this device: customer and address, so that the next order is typed faster.
+// What the order form stores. In this tab: the idempotency key of the order, so that a reload cannot place it twice, the typed text, and
+// the drinks of an order of several. On this device: customer and address, so that the next order is typed faster.
 
 import type { DeviceStorage } from '../../../lib/browser/browser-storage.ts';
+import { type OrderLine, readLines } from '../lines/order-lines.ts';
 import type { OrderForm } from './order-form.ts';
 
 export const emptyForm: OrderForm = {
@@ -16,6 +17,7 @@ export const emptyForm: OrderForm = {
 
 const attemptsKey = 'jani.order-attempts';
 const formKey = 'jani.order-form';
+const drinksKey = 'jani.order-drinks';
 const detailsKey = 'jani.customer';
 const placedFormsKey = 'jani.placed-forms';
 const maxAttempts = 5;
@@ -54,6 +56,27 @@ export function forgetOrderKey(storage: DeviceStorage | null, content: string): 
 /** Stores the typed text until the order is placed; null deletes it. */
 export function storeForm(storage: DeviceStorage | null, form: OrderForm | null): void {
   write(storage, formKey, form);
+}
+
+export interface StoredDrinks {
+  /** In the order in which they were chosen. */
+  lines: OrderLine[];
+  /** Names of drinks that were to be ordered again and cannot be. */
+  missing: string[];
+}
+
+/** Stores the drinks of an order of several until it is placed; null deletes them. */
+export function storeDrinks(storage: DeviceStorage | null, drinks: StoredDrinks | null): void {
+  write(storage, drinksKey, drinks);
+}
+
+/** The drinks stored in this tab; none for an order of one drink. */
+export function storedDrinks(storage: DeviceStorage | null): StoredDrinks {
+  const { lines, missing } = (read(storage, drinksKey) ?? {}) as { lines?: unknown; missing?: unknown };
+  return {
+    lines: readLines(lines),
+    missing: Array.isArray(missing) ? missing.filter((name) => typeof name === 'string') : [],
+  };
 }
 
 /** Stores the form of a placed order in this tab, to fill in another one if that order ends unpaid. */

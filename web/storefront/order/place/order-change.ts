@@ -1,20 +1,29 @@
-// Changes of an order's price or fee between showing its form and sending it.
+// Changes of an order's prices or fee between showing its form and sending it.
 import { formatKsh } from '../../../../domain/money.ts';
 
 /** The parts of a total, in cents. */
 export interface OrderFigures {
-  price: number;
+  /** The price of each drink by its product's id. */
+  prices: Readonly<Record<string, number>>;
   deliveryFee: number;
 }
 
 /**
  * The changes as sentences, such as `Delivery is now KSh 150.00 (it was KSh 100.00).`
- * @returns an empty list when neither figure changed
+ * @param drinks of the order: one is not named
+ * @returns an empty list when no figure changed
  */
-export function describeOrderChange(shown: OrderFigures, now: OrderFigures): string[] {
+export function describeOrderChange(
+  shown: OrderFigures,
+  now: OrderFigures,
+  drinks: readonly { productId: string; name: string }[],
+): string[] {
   const sentences: string[] = [];
-  if (now.price !== shown.price) {
-    sentences.push(`One is now ${formatKsh(now.price)} (it was ${formatKsh(shown.price)}).`);
+  for (const { productId, name } of drinks) {
+    const [before, after] = [shown.prices[productId], now.prices[productId]];
+    if (before === undefined || after === undefined || before === after) continue;
+    const subject = drinks.length > 1 ? name : 'One';
+    sentences.push(`${subject} is now ${formatKsh(after)} (it was ${formatKsh(before)}).`);
   }
   if (now.deliveryFee !== shown.deliveryFee) {
     sentences.push(`Delivery is now ${fee(now.deliveryFee)} (it was ${fee(shown.deliveryFee)}).`);

@@ -18,12 +18,13 @@ const orderCodes = new Set([
   'no_tracking_number',
   'orders_paused',
 ]);
-// … and about the ordered product.
+// … and about the ordered products.
 const itemCodes = new Set([
   'product_unavailable',
   'out_of_stock',
   'not_enough_stock',
   'quantity_invalid',
+  'items_invalid',
   'total_changed',
   'total_too_large',
 ]);

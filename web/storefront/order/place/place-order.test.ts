@@ -1,10 +1,22 @@
 import { expect, test, vi } from 'vitest';
 import { createStore } from '../../../../supabase/store.ts';
-import { orderContent, placeOrder } from './place-order.ts';
+import { changeDrinks, type OrderRequest, orderContent, placeOrder } from './place-order.ts';
 
-const request = {
+const mango = {
   productId: 'a0000000-0000-4000-8000-000000000001',
+  name: 'Mango Bottle',
   quantity: 2,
+  price: 95_000,
+};
+const ginger = {
+  productId: 'a0000000-0000-4000-8000-000000000002',
+  name: 'Ginger Can',
+  quantity: 1,
+  price: 50_000,
+};
+const request: OrderRequest = {
+  drinks: [mango],
+  deliveryFee: 100,
   form: {
     name: 'Amina Otieno',
     email: 'amina@example.com',
@@ -14,12 +26,11 @@ const request = {
     unit: '4B',
     notes: 'Blue gate\r\ncall on arrival',
   },
-  shown: { price: 95_000, deliveryFee: 100 },
   acceptsTerms: true,
 };
 
-const place = async (answer: () => Response | Promise<Response>, change: Partial<typeof request> = {}) => {
-  const requests: { url: string; body: unknown }[] = [];
+const storeAnswering = (answer: () => Response | Promise<Response>) => {
+  const requests: { url: string; body: Record<string, unknown> }[] = [];
   const { tables } = createStore(
     { url: 'http://shop.test', key: 'key' },
     {
@@ -29,23 +40,28 @@ const place = async (answer: () => Response | Promise<Response>, change: Partial
       },
     },
   );
+  return { tables, requests };
+};
+const place = async (answer: () => Response | Promise<Response>, change: Partial<OrderRequest> = {}) => {
+  const { tables, requests } = storeAnswering(answer);
   return { outcome: await placeOrder(tables, { ...request, ...change }, 'the-key'), requests };
 };
 const refusing = (status: number, body: object) => () => Response.json(body, { status });
 
+const placed = () =>
+  Response.json({
+    id: 'order-1',
+    tracking_number: 'JJ-20261121-1234',
+    access_key: 'secret',
+    total_amount: 190100,
+    customer_phone: '+254712345678',
+    reserved_until: null,
+    expires_at: '2026-11-21T09:15:00Z',
+    created_at: '2026-11-21T09:00:00Z',
+  });
+
 test('sends the order with its key and the shown total, and stores it as placed', async () => {
-  const { outcome, requests } = await place(() =>
-    Response.json({
-      id: 'order-1',
-      tracking_number: 'JJ-20261121-1234',
-      access_key: 'secret',
-      total_amount: 190100,
-      customer_phone: '+254712345678',
-      reserved_until: null,
-      expires_at: '2026-11-21T09:15:00Z',
-      created_at: '2026-11-21T09:00:00Z',
-    }),
-  );
+  const { outcome, requests } = await place(placed);
   expect(outcome).toMatchObject({
     isPlaced: true,
     order: {
@@ -63,6 +79,7 @@ test('sends the order with its key and the shown total, and stores it as placed'
       url: 'http://shop.test/rest/v1/rpc/place_order',
       body: {
         idempotency_key: 'the-key',
+        product_id: mango.productId,
         quantity: 2,
         expected_total: 190100,
         building: null,
@@ -74,23 +91,94 @@ test('sends the order with its key and the shown total, and stores it as placed'
   ]);
 });
 
-test('a changed total is returned with the shown and the current amounts', async () => {
+test('sends several drinks as one list, with the total of all and one fee', async () => {
+  const { requests } = await place(placed, { drinks: [mango, ginger] });
+  expect(requests[0]?.body).toMatchObject({
+    items: [
+      { product_id: mango.productId, quantity: 2 },
+      { product_id: ginger.productId, quantity: 1 },
+    ],
+    expected_total: 240_100,
+  });
+  expect(requests[0]?.body).not.toHaveProperty('quantity');
+});
+
+test('a refusal says what is left of each drink', async () => {
+  const items = [
+    { product_id: mango.productId, price: 95_000, units_left: 1 },
+    { product_id: ginger.productId, price: null, units_left: null },
+  ];
+  const body = {
+    code: 'PT409',
+    message: 'Only 1 left in stock of Mango Bottle',
+    details: 'not_enough_stock',
+    hint: '1',
+    product_id: mango.productId,
+    quote: { delivery_fee: 100, total: 190_100, items },
+  };
+  expect((await place(refusing(409, body), { drinks: [mango, ginger] })).outcome).toMatchObject({
+    failure: {
+      kind: 'not_enough_stock',
+      left: 1,
+      stock: {
+        [mango.productId]: { unitsLeft: 1, isOff: false },
+        [ginger.productId]: { unitsLeft: 0, isOff: true },
+      },
+      text: 'Failed to create order item: Only 1 left in stock of Mango Bottle',
+    },
+  });
+});
+
+test('changes the drinks of an order with its access key, and reports why it cannot', async () => {
+  const order = { orderId: 'order-1', accessKey: 'secret' };
+  const { tables, requests } = storeAnswering(placed);
+  expect(await changeDrinks(tables, order, [mango, ginger], 300)).toMatchObject({
+    isPlaced: true,
+    order: { orderId: 'order-1', total: 190_100 },
+  });
+  expect(requests).toEqual([
+    {
+      url: 'http://shop.test/rest/v1/rpc/change_order_items',
+      body: {
+        order_id: 'order-1',
+        access_key: 'secret',
+        items: [
+          { product_id: mango.productId, quantity: 2 },
+          { product_id: ginger.productId, quantity: 1 },
+        ],
+        expected_total: 240_300,
+      },
+    },
+  ]);
+  const begun = { code: 'PT409', message: 'A payment has begun', details: 'payment_begun', hint: '' };
+  expect(await changeDrinks(storeAnswering(refusing(409, begun)).tables, order, [mango], 300)).toMatchObject({
+    isPlaced: false,
+    failure: { kind: 'fixed', reason: 'A payment has begun' },
+  });
+});
+
+test('a changed total is returned with what changed and the current amounts', async () => {
   const body = { code: 'PT409', message: 'The price has changed', details: 'total_changed', hint: '200100' };
   const quote = { price: 100_000, delivery_fee: 100, total: 200_100, units_left: 9 };
-  const now = { price: 100_000, deliveryFee: 100, total: 200_100 };
+  const now = { prices: { [mango.productId]: 100_000 }, deliveryFee: 100, total: 200_100 };
   expect((await place(refusing(409, { ...body, quote }))).outcome).toEqual({
     isPlaced: false,
     failure: {
       kind: 'total_changed',
-      shown: request.shown,
+      changes: ['One is now KSh 1,000.00 (it was KSh 950.00).'],
       now,
+      stock: { [mango.productId]: { unitsLeft: 9, isOff: false } },
       text: 'Failed to create order item: The price has changed',
       field: null,
     },
   });
   // Earlier versions of the database return the new total only.
   expect((await place(refusing(409, body))).outcome).toMatchObject({
-    failure: { kind: 'total_changed', now: { price: 95_000, deliveryFee: 10_100, total: 200_100 } },
+    failure: {
+      kind: 'total_changed',
+      changes: [],
+      now: { prices: { [mango.productId]: 95_000 }, deliveryFee: 10_100, total: 200_100 },
+    },
   });
 });
 
@@ -133,7 +221,7 @@ test('cleans pasted text, and reports a key that was used for another order', as
         email: 'amina@example.com\u200b',
         phone: '\u202a+254 (0)712 345 678\u202c',
       },
-      quantity: 999_999_999,
+      drinks: [{ ...mango, quantity: 999_999_999 }],
     },
   );
   expect(requests).toMatchObject([
@@ -195,9 +283,11 @@ test('every change of the order changes its content', () => {
   const content = orderContent(request);
   expect(orderContent({ ...request, form: { ...request.form } })).toBe(content);
   for (const changed of [
-    { ...request, quantity: 3 },
-    { ...request, productId: 'another' },
-    { ...request, shown: { price: 1, deliveryFee: 0 } },
+    { ...request, drinks: [{ ...mango, quantity: 3 }] },
+    { ...request, drinks: [{ ...mango, productId: 'another' }] },
+    { ...request, drinks: [{ ...mango, price: 1 }] },
+    { ...request, drinks: [mango, ginger] },
+    { ...request, deliveryFee: 0 },
     { ...request, form: { ...request.form, notes: 'Green gate' } },
     { ...request, form: { ...request.form, unit: '4C' } },
   ]) {

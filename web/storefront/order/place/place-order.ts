@@ -1,19 +1,39 @@
-// Places an order and parses the response.
-import { orderTotal } from '../../../../domain/money.ts';
+// Places an order, or changes the drinks of an unpaid one, and parses the response.
+import { orderTotal, subtotalOf } from '../../../../domain/money.ts';
 import { normalisePhone } from '../../../../domain/phone.ts';
 import { requestTimeoutMs } from '../../../../domain/timeout.ts';
 import type { Store } from '../../../../supabase/store.ts';
 import type { RememberedOrder } from '../../../lib/orders/remembered-orders.ts';
 import type { OrderForm, OrderFormProblem } from '../form/order-form.ts';
-import type { OrderFigures } from './order-change.ts';
+import type { OrderLine, Stock } from '../lines/order-lines.ts';
+import { describeOrderChange, type OrderFigures } from './order-change.ts';
 import { describeOrderFailure } from './order-failure.ts';
 
-export interface OrderRequest {
+export interface RequestedDrink {
   productId: string;
+  name: string;
   quantity: number;
+  /** The shown price in cents: if the database computes another total, the customer must confirm it. */
+  price: number;
+}
+
+/** @param prices shown instead of the product's own, by its id */
+export const requestedDrinks = (
+  lines: readonly OrderLine[],
+  prices: OrderFigures['prices'] = {},
+): RequestedDrink[] =>
+  lines.map(({ product: { id, name, price }, quantity }) => ({
+    productId: id,
+    name,
+    quantity,
+    price: prices[id] ?? price,
+  }));
+
+export interface OrderRequest {
+  drinks: readonly RequestedDrink[];
+  /** The shown one, in cents. */
+  deliveryFee: number;
   form: OrderForm;
-  /** The shown amounts: if the database computes another total, the customer must confirm it. */
-  shown: OrderFigures;
   /** The line or checkbox about age, terms and privacy notice was shown, and ticked if required. */
   acceptsTerms: boolean;
 }
@@ -23,11 +43,13 @@ export type OrderFailure = {
   text: string;
   /** The field with the error. */
   field: OrderFormProblem['field'] | null;
+  /** What is left of the drinks by their products' ids, as the refusal says. */
+  stock?: Readonly<Record<string, Stock>>;
 } & (
   | {
       kind: 'total_changed';
-      /** Missing if the database returned only the new total. */
-      shown?: OrderFigures | undefined;
+      /** The changed figures as sentences; empty if the database returned only the new total. */
+      changes: readonly string[];
       now: OrderFigures & { total: number };
     }
   | { kind: 'not_enough_stock'; left: number }
@@ -38,6 +60,8 @@ export type OrderFailure = {
   | { kind: 'above_limit'; limit: number }
   /** The shop has stopped selling it. */
   | { kind: 'unavailable' }
+  /** An order that was placed cannot have other drinks any more: its payment has begun, or it has ended. */
+  | { kind: 'fixed'; reason: string }
   /** The idempotency key was used for an order with other details. */
   | { kind: 'key_reused' }
   /** There was no readable answer, so the order may have been placed. */
@@ -51,11 +75,19 @@ export type OrderOutcome =
   | { isPlaced: false; failure: OrderFailure };
 
 /** All values that identify an order, as one text. */
-export function orderContent({ productId, quantity, form, shown }: OrderRequest): string {
+export function orderContent({ drinks, deliveryFee, form }: OrderRequest): string {
   const { name, email, phone, location, building, unit, notes } = form;
   const who = [name, email, phone, location, building, unit, notes];
-  return JSON.stringify([productId, quantity, ...who, orderTotal(shown.price, quantity, shown.deliveryFee)]);
+  const what = drinks.flatMap(({ productId, quantity }) => [productId, quantity]);
+  return JSON.stringify([...what, ...who, orderTotal(drinks, deliveryFee)]);
 }
+
+const itemsOf = (drinks: readonly RequestedDrink[]) =>
+  drinks.map(({ productId, quantity }) => ({ product_id: productId, quantity }));
+
+/** An overflowing quantity exceeds the stock: the answer is the number of units left. */
+const expectedTotal = (drinks: readonly RequestedDrink[], deliveryFee: number): number =>
+  Math.min(orderTotal(drinks, deliveryFee), 2 ** 31 - 1);
 
 /**
  * Places an order. The same idempotency key returns the same order, never a second one.
@@ -66,36 +98,60 @@ export async function placeOrder(
   request: OrderRequest,
   idempotencyKey: string,
 ): Promise<OrderOutcome> {
-  const { productId, quantity, form, shown, acceptsTerms } = request;
+  const { drinks, deliveryFee, form, acceptsTerms } = request;
+  const [first] = drinks;
   const call = tables.rpc('place_order', {
     idempotency_key: idempotencyKey,
-    product_id: productId,
-    quantity,
+    // One drink in the form that earlier versions of the page send: an order whose answer they lost is found by its key.
+    ...(first && drinks.length === 1
+      ? { product_id: first.productId, quantity: first.quantity }
+      : { items: itemsOf(drinks) }),
     customer_name: plain(form.name),
     customer_email: form.email.replace(/\p{Cf}/gu, ''),
     customer_phone: normalisePhone(form.phone) ?? form.phone,
     delivery_location: plain(form.location),
-    // An overflowing quantity exceeds the stock: the answer is the number of units left.
-    expected_total: Math.min(orderTotal(shown.price, quantity, shown.deliveryFee), 2 ** 31 - 1),
+    expected_total: expectedTotal(drinks, deliveryFee),
     building: plain(form.building) || null,
     unit: plain(form.unit) || null,
     delivery_notes: plainLines(form.notes) || null,
     accepts_terms: acceptsTerms,
   });
-  // The order may have been placed: the next attempt then finds it.
-  const { data, error, status } = await call.abortSignal(AbortSignal.timeout(requestTimeoutMs));
+  return readOutcome(await call.abortSignal(AbortSignal.timeout(requestTimeoutMs)), drinks, deliveryFee);
+}
+
+/**
+ * Replaces the drinks of an order whose payment has not begun. Repeating a request is safe.
+ * @param deliveryFee of the order, in cents
+ * @returns the changed order, or why it was not changed; does not throw
+ */
+export async function changeDrinks(
+  tables: Store['tables'],
+  { orderId, accessKey }: { orderId: string; accessKey: string },
+  drinks: readonly RequestedDrink[],
+  deliveryFee: number,
+): Promise<OrderOutcome> {
+  const call = tables.rpc('change_order_items', {
+    order_id: orderId,
+    access_key: accessKey,
+    items: itemsOf(drinks),
+    expected_total: expectedTotal(drinks, deliveryFee),
+  });
+  return readOutcome(await call.abortSignal(AbortSignal.timeout(requestTimeoutMs)), drinks, deliveryFee);
+}
+
+function readOutcome(
+  { data, error, status }: { data: unknown; error: (Refusal & { code: string }) | null; status: number },
+  drinks: readonly RequestedDrink[],
+  deliveryFee: number,
+): OrderOutcome {
   if (error) {
     const isAnswered = error.code !== '' && error.code !== undefined && status <= 500;
-    return {
-      isPlaced: false,
-      failure: isAnswered ? describe(error, request) : otherFailure({}, 'unanswered'),
-    };
+    // Otherwise the order may have been placed: the next attempt then finds it.
+    const failure = isAnswered ? describe(error, drinks, deliveryFee) : otherFailure({}, 'unanswered');
+    return { isPlaced: false, failure };
   }
-  const order = readPlacedOrder(data, productId);
-  if (!order) {
-    return { isPlaced: false, failure: otherFailure(null) };
-  }
-  return { isPlaced: true, order };
+  const order = readPlacedOrder(data, drinks[0]?.productId ?? '');
+  return order ? { isPlaced: true, order } : { isPlaced: false, failure: otherFailure(null) };
 }
 
 /** Removes invisible characters of pasted text that the database rejects: bidirectional controls, tabs and similar. */
@@ -156,45 +212,73 @@ interface Refusal {
   quote?: unknown;
 }
 
-function describe(error: Refusal, { quantity, shown }: OrderRequest): OrderFailure {
+function describe(error: Refusal, drinks: readonly RequestedDrink[], deliveryFee: number): OrderFailure {
   const other = otherFailure(error);
   const field = (Object.hasOwn(fieldOf, error.details) && fieldOf[error.details]) || null;
-  const common = { text: other.text, field };
+  const quote = readQuote(error.quote, drinks);
+  const common = { text: other.text, field, ...(quote ? { stock: quote.stock } : {}) };
+  /** Earlier versions of the database return no quote; their orders have one drink. */
+  const withStock = (stock: Stock) =>
+    drinks[0] && !quote ? { ...common, stock: { [drinks[0].productId]: stock } } : common;
   const hint = /^\d+$/.test(error.hint ?? '') ? Number(error.hint) : null;
   switch (error.details) {
     case 'total_changed': {
-      const now = readQuote(error.quote);
-      if (now) return { kind: 'total_changed', shown, now, ...common };
+      const prices = Object.fromEntries(drinks.map(({ productId, price }) => [productId, price]));
+      if (quote) {
+        const changes = describeOrderChange({ prices, deliveryFee }, quote.now, drinks);
+        return { kind: 'total_changed', changes, now: quote.now, ...common };
+      }
       if (hint === null) break;
-      const deliveryFee = hint - shown.price * quantity;
-      return deliveryFee >= 0
-        ? { kind: 'total_changed', now: { price: shown.price, deliveryFee, total: hint }, ...common }
+      const newFee = hint - subtotalOf(drinks);
+      return newFee >= 0
+        ? { kind: 'total_changed', changes: [], now: { prices, deliveryFee: newFee, total: hint }, ...common }
         : { ...other, field };
     }
     case 'not_enough_stock':
       if (hint === null) break;
-      return { kind: 'not_enough_stock', left: hint, ...common };
+      return { kind: 'not_enough_stock', left: hint, ...withStock({ unitsLeft: hint, isOff: false }) };
     case 'total_too_large':
       if (hint === null) break;
       return { kind: 'above_limit', limit: hint, ...common };
     case 'out_of_stock':
-      return { kind: 'out_of_stock', ...common };
+      return { kind: 'out_of_stock', ...withStock({ unitsLeft: 0, isOff: false }) };
     case 'orders_paused':
       return pausedBy(error.message);
     case 'product_unavailable':
-      return { kind: 'unavailable', ...common };
+      return { kind: 'unavailable', ...withStock({ unitsLeft: 0, isOff: true }) };
     case 'idempotency_key_reused':
       return { kind: 'key_reused', ...common };
+    case 'payment_begun':
+    case 'order_already_paid':
+    case 'order_cancelled':
+    case 'order_in_work':
+    case 'order_not_found':
+      return { kind: 'fixed', reason: error.message, text: error.message, field };
   }
   return { ...other, field };
 }
 
-function readQuote(quote: unknown): (OrderFigures & { total: number }) | null {
+interface Quote {
+  now: OrderFigures & { total: number };
+  stock: Record<string, Stock>;
+}
+
+/** @returns null for an answer without the current amounts */
+function readQuote(quote: unknown, drinks: readonly RequestedDrink[]): Quote | null {
   if (typeof quote !== 'object' || quote === null) return null;
-  const { price, delivery_fee, total } = quote as Record<string, unknown>;
-  return typeof price === 'number' && typeof delivery_fee === 'number' && typeof total === 'number'
-    ? { price, deliveryFee: delivery_fee, total }
-    : null;
+  const { delivery_fee, total, items } = quote as Record<string, unknown>;
+  // Of one drink, earlier versions of the database return the amounts without a list.
+  const listed = Array.isArray(items) ? items : [{ ...quote, product_id: drinks[0]?.productId }];
+  const prices: Record<string, number> = {};
+  const stock: Record<string, Stock> = {};
+  for (const { product_id, price, units_left } of listed as Record<string, unknown>[]) {
+    if (typeof product_id !== 'string') return null;
+    if (typeof price === 'number') prices[product_id] = price;
+    // Without a price, the shop has stopped selling it.
+    stock[product_id] = { unitsLeft: Number(units_left ?? 0), isOff: typeof price !== 'number' };
+  }
+  if (typeof delivery_fee !== 'number' || typeof total !== 'number') return null;
+  return { now: { prices, deliveryFee: delivery_fee, total }, stock };
 }
 
 function readPlacedOrder(answer: unknown, productId: string): RememberedOrder | null {

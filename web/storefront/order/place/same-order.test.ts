@@ -2,11 +2,16 @@ import { expect, test } from 'vitest';
 import { emptyForm } from '../form/order-memory.ts';
 import { placedOrderCookie, readSameOrder } from './same-order.ts';
 
-const order = {
+const mango = {
   productId: 'a0000000-0000-4000-8000-000000000001',
+  name: 'Mango',
   quantity: 2,
+  price: 95_000,
+};
+const order = {
+  drinks: [mango],
+  deliveryFee: 100,
   form: { ...emptyForm, name: 'Amina', email: 'a@b.example', phone: '0712345678', location: 'Westlands' },
-  shown: { price: 95_000, deliveryFee: 100 },
   acceptsTerms: true,
 };
 const placed = { trackingNumber: 'JJ-20261121-1234', accessKey: '0123456789abcdef0123456789abcdef' };
@@ -20,8 +25,9 @@ test('recognises the same order from a form with another key', async () => {
 });
 
 test.each([
-  ['another quantity', { quantity: 3 }],
-  ['another drink', { productId: 'a0000000-0000-4000-8000-000000000002' }],
+  ['another quantity', { drinks: [{ ...mango, quantity: 3 }] }],
+  ['another drink', { drinks: [{ ...mango, productId: 'a0000000-0000-4000-8000-000000000002' }] }],
+  ['another drink beside it', { drinks: [mango, { ...mango, productId: 'ginger' }] }],
   ['another location', { form: { ...order.form, location: 'Karen' } }],
 ])('an order with %s is a new one', async (_, change) => {
   expect(await readSameOrder(await cookieOf(), { ...order, ...change }, 'key-2')).toBeNull();
