@@ -87,12 +87,11 @@ test('a refund is approved in a question with order, customer, amount and reason
 
 const menu = () => within(screen.getByRole('navigation', { name: 'Admin' }));
 
-test('the menu of every screen counts refunds that this member can approve, and Today leads to them', async () => {
+test('the menu of every screen counts refunds that this member can approve, and Today shows them', async () => {
   const refund = await requestedRefund('Approval notice');
   const opened = await openScreen('/admin/products');
   await waitFor(() => expect(menu().getByRole('link', { name: /^Orders.*refunds to approve/ })).toBeTruthy());
   await opened.press(menu().getByRole('link', { name: /^Today/ }));
-  await opened.press(await screen.findByRole('link', { name: /^\d+ refunds? to approve$/ }));
   const region = within(await screen.findByRole('region', { name: 'Refunds that wait for you' }));
   await region.findByText(/Wrong drinks for Approval notice/);
   expect(await statusOf(refund.id)).toBe('requested');
