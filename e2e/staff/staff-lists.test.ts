@@ -316,6 +316,8 @@ describe.each(
     await expect.poll(() => assign.evaluate((button) => button === document.activeElement)).toBe(true);
     await count(assign);
     await dialog.waitFor({ state: 'hidden' });
+    // The order is on the screen again, with its rider.
+    await page.getByRole('dialog').getByText('Joseph Otieno').first().waitFor();
     await count(statusButton(page, `Set the status of ${order_number}`));
     await count(page.getByRole('menuitemradio', { name: 'Delivered' }));
     await until(async () => {
@@ -424,6 +426,7 @@ inLongRun(storyWith({ viewport: desktop }))(
     await expect.poll(() => assign.evaluate((button) => button === document.activeElement)).toBe(true);
     await page.keyboard.press('Enter');
     await dialog.waitFor({ state: 'hidden' });
+    await page.getByRole('dialog').getByText('Joseph Otieno').first().waitFor();
     await tabTo(statusButton(page, `Set the status of ${order_number}`));
     await page.keyboard.press('Enter');
     await page.getByRole('menu').locator(':focus').waitFor();

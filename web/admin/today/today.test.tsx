@@ -202,7 +202,7 @@ test('an order that becomes late does not move while a question about it is open
   const card = group.getByRole('link', { name: order.order_number, hidden: true }).closest('li');
   await within(card as HTMLElement).findByText(/ min late$/);
   await opened.press(question.getByRole('button', { name: 'Nobody was there' }));
-  (await cardIn(/^Needs attention/, order)).getByText('Nobody was there');
+  await (await cardIn(/^Needs attention/, order)).findByText('Nobody was there');
 });
 
 test('a paid order to decide about says why, and opens above the queue', async () => {
