@@ -3,7 +3,7 @@ import type { Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone, waitForHydration } from '../browser.ts';
-import { mainCase } from '../selection.ts';
+import { inLongRun, mainCase } from '../selection.ts';
 import {
   amina,
   fillOrder,
@@ -357,4 +357,80 @@ story('a prompt that was sent, also by another device, fixes the drinks', async 
   await dialog.getByText(/A payment for this order has begun|already paid/).waitFor();
   await dialog.getByRole('button', { name: 'Back to the payment' }).click();
   await expect.poll(() => addAnother(page).count()).toBe(0);
+});
+
+const longStory = inLongRun(story);
+
+longStory('ten drinks with long names fit every screen, and are the most', async ({ newVisitor }) => {
+  const number = '0711008804';
+  const { page } = await newVisitor({ viewport: phone });
+  const dialog = dialogOf(page);
+  const longName = `Meru Gold ${'Hibiscusginger'.repeat(3)} with Tamarind and Coconut Lime 500 ml Flask`;
+  const [renamed] = (await (
+    await asOwner(shop, '/rest/v1/products?slug=eq.coconut-lime-flask&select=name', 'GET')
+  ).json()) as { name: string }[];
+  await change('coconut-lime-flask', { name: longName });
+  try {
+    await openOrderDialog(page, shop.url, 'coconut-lime-can');
+    await addAnother(page).click();
+    await dialog.getByRole('searchbox', { name: 'Search drinks' }).fill('Hibiscusginger');
+    await dialog.getByRole('button', { name: `Add ${longName}` }).click();
+    await dialog.getByRole('searchbox', { name: 'Search drinks' }).fill('');
+    const add = dialog.getByRole('button', { name: /^Add / });
+    for (let drinks = 3; drinks <= 10; drinks += 1) {
+      await add.first().click();
+      await dialog.getByText(`${drinks} drinks in all.`).waitFor();
+    }
+    await dialog.getByText('10 different drinks are the most in one order.').waitFor();
+    expect(await add.first().isDisabled()).toBe(true);
+    const expectFits = async (screen: string) => {
+      for (const [width, size] of [
+        [360, '100%'],
+        [320, '100%'],
+        [360, '200%'],
+        [1440, '200%'],
+      ] as const) {
+        await page.setViewportSize({ width, height: 740 });
+        await page.evaluate((fontSize) => {
+          document.documentElement.style.fontSize = fontSize;
+        }, size);
+        const widest = () =>
+          dialog.evaluate((own) =>
+            Math.max(
+              ...[own, ...own.querySelectorAll('*')].map((part) => part.getBoundingClientRect().right),
+            ),
+          );
+        await expect.poll(widest, { message: `${screen}, ${width} px, ${size}` }).toBeLessThanOrEqual(width);
+      }
+      await page.setViewportSize(phone);
+      await page.evaluate(() => document.documentElement.removeAttribute('style'));
+    };
+    await expectFits('the picker');
+    await done(page).click();
+    await expect.poll(() => drinksOf(page).getByRole('listitem').count()).toBe(10);
+    expect(await addAnother(page).count()).toBe(0);
+    await expectFits('the form');
+    await fillOrder(page, { ...amina, phone: number });
+    await placeOrderButton(page).click();
+    await payButton(page).waitFor();
+    await expectFits('the payment');
+    const tracking = await trackingNumberIn(page);
+    await payButton(page).click();
+    await dialog.getByText('Payment received').waitFor();
+    for (const path of ['', '/receipt']) {
+      await page.goto(`${shop.url}/track-order/${tracking}${path}`);
+      await page.getByText(longName).first().waitFor();
+      for (const size of ['100%', '200%']) {
+        await page.evaluate((fontSize) => {
+          document.documentElement.style.fontSize = fontSize;
+        }, size);
+        expect(await page.evaluate(() => document.documentElement.scrollWidth), `${path} ${size}`).toBe(360);
+      }
+    }
+    // Printed, the receipt has all lines.
+    await page.emulateMedia({ media: 'print' });
+    expect(await page.locator('.receipt tbody tr').count()).toBe(10);
+  } finally {
+    await change('coconut-lime-flask', { name: renamed?.name });
+  }
 });

@@ -1,6 +1,11 @@
 // An unpaid order on a product page: the order of this product, else the newest.
 import { useState } from 'react';
-import { describeOrdered, type RememberedOrder, unitsOrdered } from '../../lib/orders/remembered-orders.ts';
+import {
+  describeOrdered,
+  orderedDrinks,
+  type RememberedOrder,
+  unitsOrdered,
+} from '../../lib/orders/remembered-orders.ts';
 import { TextWithAmounts } from '../../ui/price.tsx';
 import { PayNow } from '../payment/pay-now.tsx';
 import { useUnpaidOrders } from './order-states.ts';
@@ -28,7 +33,7 @@ export default function UnpaidOrder({ product }: { product: { id: string; slug: 
           {unpaid ? (
             <>
               <span className="block truncate text-xs leading-5 text-ink-soft">
-                Your order {ordered ? `of ${describeOrdered(ordered)}` : trackingNumber}
+                Your order {ordered ? `of ${shortly(ordered)}` : trackingNumber}
               </span>
               <strong>
                 <TextWithAmounts>{unpaid.meaning.summary}</TextWithAmounts>
@@ -47,3 +52,7 @@ export default function UnpaidOrder({ product }: { product: { id: string; slug: 
     </div>
   );
 }
+
+/** In one line of a phone, where names of several drinks would be cut off. */
+const shortly = (ordered: NonNullable<RememberedOrder['ordered']>): string =>
+  ordered.others ? `${orderedDrinks(ordered).length} drinks` : describeOrdered(ordered);

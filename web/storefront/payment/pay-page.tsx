@@ -8,6 +8,7 @@ import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
 import { withTimeout } from '../../../domain/timeout.ts';
 import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
 import { describeOrder } from '../../lib/orders/order-meaning.ts';
+import { toOrdered } from '../../lib/orders/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
@@ -49,9 +50,18 @@ async function unpaidOrder({ url, params, context }: Pick<Route.LoaderArgs, 'url
   // Other states are shown on the order's page, which also requests the proof required for paying.
   if (!order?.id || !order.details || !describeOrder(order, Date.now()).canPay)
     throw redirect(orderLink('', trackingNumber, accessKey));
-  const { total, customerPhone, address } = order.details;
+  const { total, customerPhone, address, items } = order.details;
+  const ordered = toOrdered(
+    items.map(({ id, slug, name, quantity }) => ({ slug: slug ?? id, name, quantity })),
+  );
   const { arePromptsPaused: isPaused } = order;
-  return { order: { orderId: order.id, trackingNumber, total }, customerPhone, address, accessKey, isPaused };
+  return {
+    order: { orderId: order.id, trackingNumber, total, ordered },
+    customerPhone,
+    address,
+    accessKey,
+    isPaused,
+  };
 }
 
 export async function loader({ url, params, context }: Route.LoaderArgs) {

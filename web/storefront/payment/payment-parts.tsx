@@ -9,6 +9,8 @@ import { otherNetworkOf } from './phone-network.ts';
 import type { PayableOrder } from './use-payment.ts';
 import './payment-animations.css';
 
+const maxNamedDrinks = 3;
+
 export function Amount({
   order,
   charge,
@@ -17,6 +19,8 @@ export function Amount({
   charge: number;
 }) {
   const drinks = orderedDrinks(order.ordered);
+  // More would push the phone number off a small screen.
+  const named = drinks.length > maxNamedDrinks + 1 ? drinks.slice(0, maxNamedDrinks) : drinks;
   return (
     <div className="rounded-lg bg-dusk-900 px-5 py-4 text-white">
       <p className="flex flex-wrap items-baseline justify-between gap-x-4">
@@ -30,11 +34,12 @@ export function Amount({
       )}
       {drinks.length > 0 ? (
         <ul aria-label="Drinks" className="mt-3 border-t border-white/15 pt-3 text-sm text-dusk-200">
-          {drinks.map(({ slug, name, quantity }) => (
+          {named.map(({ slug, name, quantity }) => (
             <li key={slug} className="wrap-anywhere">
               <span className="tabular-nums">{quantity}</span> × {name}
             </li>
           ))}
+          {drinks.length > named.length ? <li>and {drinks.length - named.length} more drinks</li> : null}
         </ul>
       ) : null}
       <p className="mt-3 flex flex-wrap items-baseline justify-between gap-x-4 border-t border-white/15 pt-3 text-sm text-dusk-200">

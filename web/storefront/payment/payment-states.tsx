@@ -4,6 +4,7 @@ import { Link } from 'react-router';
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
 import type { OrderMeaning } from '../../lib/orders/order-meaning.ts';
+import { describeOrdered } from '../../lib/orders/remembered-orders.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
@@ -342,6 +343,11 @@ export function PaymentReceived({ order, headingRef, onTrack }: StateProps & { o
           <p className="grid justify-items-center">
             <span className="text-sm text-ink-soft">You paid</span>
             <Price cents={chargeCents(order.total)} className="text-3xl" />
+            {order.ordered ? (
+              <span className="mt-1 text-sm text-ink-soft wrap-anywhere">
+                {describeOrdered(order.ordered)}
+              </span>
+            ) : null}
           </p>
           <TrackingNumber number={order.trackingNumber} />
         </div>

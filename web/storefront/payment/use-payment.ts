@@ -73,9 +73,12 @@ export function usePayment(
         if (error instanceof PaymentRefusal && isInReview(error)) return dispatch({ type: 'in_review' });
         if (error instanceof PaymentRefusal && isCancelled(error)) return dispatch({ type: 'cancelled' });
         if (error instanceof PaymentRefusal && error.isShopProblem) return dispatch({ type: 'paused' });
-        if (error instanceof PaymentRefusal && isAmountChanged(error)) onAmountChanged();
+        const hasChanged = error instanceof PaymentRefusal && isAmountChanged(error);
+        if (hasChanged) onAmountChanged();
         const message = navigator.onLine
-          ? error instanceof PaymentRefusal && error.message
+          ? hasChanged
+            ? 'This order was changed in the meantime. Try again to see and pay its new total.'
+            : error instanceof PaymentRefusal && error.message
           : 'You are offline. Please try again when you are back. 📵';
         dispatch({
           type: 'refused',

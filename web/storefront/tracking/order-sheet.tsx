@@ -111,7 +111,7 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: O
                 <dd className="text-right">
                   <Price
                     cents={amounts.total ?? details.total}
-                    className="text-xl max-[20rem]:whitespace-normal!"
+                    className="text-xl max-md:whitespace-normal! wrap-anywhere"
                   />
                 </dd>
                 {amounts.paid === null ? null : (

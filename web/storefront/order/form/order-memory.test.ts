@@ -10,6 +10,8 @@ import {
   orderKey,
   rememberCustomer,
   startingForm,
+  storeDrinks,
+  storedDrinks,
   storeForm,
   storePlacedForm,
 } from './order-memory.ts';
@@ -97,4 +99,26 @@ test('unreadable or missing storage counts as empty', () => {
   expect(startingForm(tab, device)).toEqual(emptyForm);
   expect(orderKey(tab, 'one mango', () => 'drawn')).toBe('drawn');
   expect(orderKey(null, 'one mango', () => 'drawn')).toBe('drawn');
+});
+
+test('stores the drinks of an order of several in the tab, until it is placed', () => {
+  const product = {
+    id: 'a0000000-0000-4000-8000-000000000001',
+    slug: 'mango-can',
+    name: 'Mango',
+    price: 95_000,
+    image_url: null,
+    stock_quantity: 9,
+    category: null,
+    brand: null,
+  };
+  const drinks = { lines: [{ product, quantity: 2 }], missing: ['Ginger'] };
+  expect(storedDrinks(tab)).toEqual({ lines: [], missing: [] });
+  storeDrinks(tab, drinks);
+  expect(storedDrinks(tab)).toEqual(drinks);
+  storeDrinks(tab, null);
+  expect(storedDrinks(tab)).toEqual({ lines: [], missing: [] });
+  tab.stored.set('jani.order-drinks', '{"lines": "none", "missing": [1]}');
+  expect(storedDrinks(tab)).toEqual({ lines: [], missing: [] });
+  expect(storedDrinks(null)).toEqual({ lines: [], missing: [] });
 });

@@ -37,12 +37,9 @@ export function withQuantity(
     : [...lines, { product, quantity }];
 }
 
-export const countUnits = (lines: readonly OrderLine[]): number =>
-  lines.reduce((sum, { quantity }) => sum + quantity, 0);
-
 /** Such as `3 drinks`. */
 export const describeUnits = (lines: readonly OrderLine[]): string => {
-  const units = countUnits(lines);
+  const units = lines.reduce((sum, { quantity }) => sum + quantity, 0);
   return units === 1 ? '1 drink' : `${units} drinks`;
 };
 
