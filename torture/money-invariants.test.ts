@@ -164,7 +164,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
         ),
     ],
     [
-      /a paid order has one delivery/,
+      /an order that is paid, or paid in cash at the door, has one delivery/,
       ({ id }) => run('delete from public.deliveries where order_id = $1', [id]),
     ],
     [
@@ -246,7 +246,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
       () => run('update public.store_settings set refund_approval_above = 0', []),
     ],
     [
-      /the customer of a refunded payment gets one email/,
+      /the customer of a payment that went back by M-PESA or by hand gets one email/,
       ({ id }) =>
         run(
           `delete from public.outbox_messages where order_id = $1 and kind = 'order_refunded' and channel = 'text'`,

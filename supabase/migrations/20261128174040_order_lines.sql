@@ -608,6 +608,7 @@ begin
   if changed.reserved_until is not null then
     perform private.hold_units(changed.id, networks, changed.reserved_until, false);
   end if;
+  perform private.notify_order_followers(changed.id);
   return private.placed_order(changed, change_order_items.access_key);
 exception when sqlstate 'PT000' then
   get stacked diagnostics refusal_details = pg_exception_detail, refusal_hint = pg_exception_hint;

@@ -147,6 +147,53 @@ $$;
 comment on function private.reserve_for_prompt is
   'Before a prompt for an unpaid order: holds its units for five minutes if it holds none, and moves its expiry once to five minutes from now. Refuses (product_unavailable, out_of_stock, not_enough_stock, order_cancelled) if it cannot be paid any more.';
 
+create or replace function public.order_receipt(tracking_number text, access_key text default null, phone_last_four text default null)
+returns jsonb
+language plpgsql volatile security definer set search_path = '' as $$
+declare
+  opened record;
+  receipt_of public.orders;
+begin
+  select * into opened
+  from private.open_order(order_receipt.tracking_number, order_receipt.access_key, order_receipt.phone_last_four);
+  receipt_of := opened.found_order;
+  if opened.refusal is not null then
+    return opened.refusal;
+  end if;
+  if receipt_of.id is null then
+    return null;
+  end if;
+  if opened.is_by_order_number and not opened.is_open then
+    return private.describe_by_order_number(receipt_of);
+  elsif not opened.is_open then
+    return jsonb_build_object('tracking_number', receipt_of.tracking_number, 'is_masked', true);
+  end if;
+  return private.describe_order(receipt_of, true) - 'delivery_notes' || jsonb_build_object(
+    'order_number', receipt_of.order_number,
+    'order_items', coalesce((
+      select jsonb_agg(
+        jsonb_build_object('id', i.id, 'name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
+        order by i.position
+      )
+      from public.order_items as i where i.order_id = receipt_of.id
+    ), '[]'::jsonb),
+    'payments', coalesce((
+      select jsonb_agg(
+        jsonb_build_object(
+          'id', p.id, 'charge_cents', p.charge_cents, 'receipt', p.receipt, 'completed_at', p.completed_at,
+          'method', p.method, 'is_surplus', p.needs_refund, 'refunded_at', p.refunded_at, 'refund_receipt', p.refund_receipt
+        )
+        order by p.completed_at, p.id
+      )
+      from public.payments as p where p.order_id = receipt_of.id and p.status = 'completed'
+    ), '[]'::jsonb)
+  );
+end
+$$;
+
+comment on function public.order_receipt is
+  'With proof: what track_order shows, and every completed payment. Without proof: only that the order exists. Null: no such order.';
+
 create or replace function private.order_facts(described public.orders, is_open boolean) returns jsonb
 language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
@@ -180,7 +227,7 @@ begin
   ) then
     answer := answer || '{"is_refunding": true}';
   end if;
-  if described.payment_status = 'unpaid' and described.payment_method = 'cash' then
+  if described.payment_method = 'cash' then
     answer := answer || '{"pays_cash": true}';
   end if;
   if described.status = 'cancelled' then
@@ -214,6 +261,10 @@ $$;
 
 comment on function private.order_facts is
   'Facts about an order''s state that web/lib/orders/order-meaning.ts reads. With proof (is_open) also reserved_until, expires_at, paid_cents, refunded_cents (the part of it that was sent back), surplus_cents (paid beyond the charge, to be refunded) and part_paid_cents.';
+
+-- Execution rights
+grant execute on function public.track_order, public.order_receipt, public.orders_by_access_key
+  to anon, authenticated, service_role;
 
 create or replace function private.set_order_paid(paid_order public.orders, payment_method text) returns void
 language plpgsql set search_path = '' as $$

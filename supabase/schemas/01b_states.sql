@@ -34,11 +34,6 @@ language sql immutable
 return payment_status in ('unpaid', 'needs_review');
 comment on function private.can_be_paid is 'Money that arrives can still pay an order with this payment status.';
 
-create function private.is_to_deliver(payment_status text, payment_method text) returns boolean
-language sql immutable
-return payment_status = 'paid' or (payment_status = 'unpaid' and payment_method = 'cash');
-comment on function private.is_to_deliver is 'The order is paid, or is paid in cash at the door: staff prepare and deliver it.';
-
 create function private.was_paid(payment_status text) returns boolean
 language sql immutable
 return payment_status in ('paid', 'refunded');

@@ -104,6 +104,11 @@ create index orders_open on public.orders (created_at desc, id desc)
 create index orders_unpaid on public.orders (created_at desc, id desc) where payment_status = 'unpaid' and status <> 'cancelled';
 create index orders_refunded on public.orders (created_at desc, id desc) where payment_status = 'refunded';
 
+create function private.is_to_deliver(payment_status text, payment_method text) returns boolean
+language sql immutable
+return payment_status = 'paid' or (payment_status = 'unpaid' and payment_method = 'cash');
+comment on function private.is_to_deliver is 'The order is paid, or is paid in cash at the door: staff prepare and deliver it.';
+
 create table public.order_items (
   id uuid primary key default gen_random_uuid(),
   order_id uuid not null references public.orders (id) on delete cascade,

@@ -62,7 +62,7 @@ begin
       select jsonb_agg(
         jsonb_build_object(
           'id', p.id, 'charge_cents', p.charge_cents, 'receipt', p.receipt, 'completed_at', p.completed_at,
-          'is_surplus', p.needs_refund, 'refunded_at', p.refunded_at, 'refund_receipt', p.refund_receipt
+          'method', p.method, 'is_surplus', p.needs_refund, 'refunded_at', p.refunded_at, 'refund_receipt', p.refund_receipt
         )
         order by p.completed_at, p.id
       )
@@ -301,7 +301,7 @@ begin
   ) then
     answer := answer || '{"is_refunding": true}';
   end if;
-  if described.payment_status = 'unpaid' and described.payment_method = 'cash' then
+  if described.payment_method = 'cash' then
     answer := answer || '{"pays_cash": true}';
   end if;
   if described.status = 'cancelled' then

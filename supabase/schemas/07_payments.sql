@@ -38,9 +38,8 @@ create table public.payments (
   constraint "a receipt is in capitals, without blanks" check (receipt = upper(receipt) and receipt !~ '\s'),
   constraint "a cause of a review is known" check (review_cause in ('wrong_amount', 'contradiction')),
   constraint "a payment method is known" check (method in ('prompt', 'till', 'cash')),
-  constraint "cash has no receipt, and a staff member took it" check (
-    method <> 'cash' or (receipt is null and phone = '' and purpose = 'order' and confirmed_by is not null and status in ('completed', 'failed'))
-  ),
+  constraint "cash has no receipt, and a staff member took it"
+    check (method <> 'cash' or (receipt is null and phone = '' and purpose = 'order' and confirmed_by is not null and status in ('completed', 'failed'))),
   constraint "only cash is received from somebody" check (method = 'cash' or received_from is null),
   constraint "a presumption is known" check (presumption in ('attempt', 'receipt')),
   constraint "a payment is for an order or a test" check (

@@ -77,12 +77,6 @@ export const fieldInputs: Record<SettingsField, FieldInput> = {
     isOptional: true,
     alsoCalled: 'money notes coins',
   },
-  offers_cash: {
-    label: 'Customers may choose cash at the door themselves',
-    hint: 'Nothing is paid before the rider stands at the door. A phone that never paid may have one such order at a time.',
-    isOptional: true,
-    alsoCalled: 'money on delivery',
-  },
   refund_approval_above: {
     label: 'Refund limit (KES)',
     inputMode: 'decimal',
@@ -176,7 +170,7 @@ export const settingsSections: Record<SectionId, Section> = {
           'Offered to customers whose phone the prompt does not reach. You confirm the money in the order, by its receipt.',
         fields: ['till_number', 'paybill_number'],
       },
-      { title: 'Cash', fields: ['takes_cash', 'offers_cash'] },
+      { title: 'Cash', fields: ['takes_cash'] },
       {
         title: 'Refunds',
         description:

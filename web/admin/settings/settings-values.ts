@@ -22,7 +22,6 @@ export const settingsLabels = {
   till_number: 'Till number',
   paybill_number: 'Paybill number',
   takes_cash: 'Take cash',
-  offers_cash: 'Offer cash',
   refund_approval_above: 'Refund limit',
   payment_messages_months: 'Keep M-PESA messages',
   texts_per_day: 'SMS per day',
@@ -50,7 +49,7 @@ const wholeNumbers = {
   inquiries_months: { least: 1, most: 240, words: 'whole months from 1 to 240 (20 years)' },
 } as const;
 /** Either `yes` or `no` in the form. */
-const flags = ['requires_terms_tick', 'takes_cash', 'offers_cash'] as const;
+const flags = ['requires_terms_tick', 'takes_cash'] as const;
 export const isFlag = (field: SettingsField): field is Flag => flags.some((flag) => flag === field);
 type Amount = (typeof amounts)[number];
 type Flag = (typeof flags)[number];

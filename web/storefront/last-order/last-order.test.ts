@@ -15,6 +15,7 @@ const facts: OrderFacts = {
   refunded: null,
   partPaid: null,
   surplus: null,
+  paysCash: false,
   reservedUntil: null,
   expiresAt: null,
 };

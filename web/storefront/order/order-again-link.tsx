@@ -1,9 +1,10 @@
 // "Order again": opens the order form with the drinks of an earlier order.
-import { type MouseEvent, useState } from 'react';
+import type { MouseEvent } from 'react';
 import { Link, useNavigate } from 'react-router';
 import { tabStorage } from '../../lib/browser/browser-storage.ts';
 import type { OrderedDrink } from '../../lib/orders/remembered-orders.ts';
 import { buttonStyle } from '../../ui/button.tsx';
+import { useAction } from '../../ui/use-action.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { fillFormFromOrder, storeDrinks } from './form/order-memory.ts';
 
@@ -17,38 +18,35 @@ interface OrderAgainLinkProps {
 export function OrderAgainLink({ drinks, orderId, trackingNumber }: OrderAgainLinkProps) {
   const { config } = useShop();
   const navigate = useNavigate();
-  const [isLoading, setLoading] = useState(false);
+  const { isRunning, run } = useAction();
   const [first, ...others] = drinks;
   if (!first) return null;
   const stateOf = ({ quantity }: OrderedDrink) => ({ orderAgain: quantity, like: trackingNumber });
 
-  async function open(event: MouseEvent) {
+  function open(event: MouseEvent) {
     if (event.metaKey || event.ctrlKey || event.shiftKey) return;
     if (orderId) fillFormFromOrder(tabStorage(), orderId);
     storeDrinks(tabStorage(), null);
     if (others.length === 0 || !first) return;
     event.preventDefault();
-    if (isLoading) return;
-    setLoading(true);
-    try {
-      const { prepareOrderAgain } = await import('./lines/order-again.ts');
-      const start = await prepareOrderAgain(config, [first, ...others]);
-      await navigate(`/shop/${start.slug}`, { state: stateOf(start) });
-    } catch {
+    const openFormOf = (drink: OrderedDrink) => navigate(`/shop/${drink.slug}`, { state: stateOf(drink) });
+    void run(
+      async () => {
+        const { prepareOrderAgain } = await import('./lines/order-again.ts');
+        await openFormOf(await prepareOrderAgain(config, [first, ...others]));
+      },
       // Without the code, one drink can still be ordered again.
-      await navigate(`/shop/${first.slug}`, { state: stateOf(first) });
-    } finally {
-      setLoading(false);
-    }
+      () => void openFormOf(first),
+    );
   }
 
   return (
     <Link
       to={`/shop/${first.slug}`}
       state={stateOf(first)}
-      onClick={(event) => void open(event)}
-      data-tapped={isLoading || undefined}
-      aria-busy={isLoading || undefined}
+      onClick={open}
+      data-tapped={isRunning || undefined}
+      aria-busy={isRunning || undefined}
       className={buttonStyle('leaf')}
     >
       Order again

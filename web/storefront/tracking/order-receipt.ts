@@ -32,6 +32,7 @@ export interface ReceiptPayment {
   refundReceipt: string | null;
   /** An overpayment, to be refunded. */
   isSurplus: boolean;
+  isCash: boolean;
 }
 
 export interface OrderReceipt
@@ -105,6 +106,7 @@ export function readReceipt(answer: unknown): OrderReceipt | null {
               refundedAt: text(payment.refunded_at),
               refundReceipt: text(payment.refund_receipt),
               isSurplus: payment.is_surplus === true,
+              isCash: payment.method === 'cash',
             },
           ]
         : [],

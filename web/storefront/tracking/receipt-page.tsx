@@ -288,29 +288,41 @@ function Items({ receipt }: { receipt: OrderReceipt }) {
 }
 
 function Payment({ payment, isRefunded }: { payment: ReceiptPayment; isRefunded: boolean }) {
-  const { chargeCents: paidCents, receipt, completedAt, refundedAt, refundReceipt, isSurplus } = payment;
+  const {
+    chargeCents: paidCents,
+    receipt,
+    completedAt,
+    refundedAt,
+    refundReceipt,
+    isSurplus,
+    isCash,
+  } = payment;
   const wasSentBack = refundedAt !== null || (isRefunded && !isSurplus);
   return (
     <li className="grid gap-1 rounded-lg bg-paper px-4 py-3.5">
       <p className="flex flex-wrap items-baseline justify-between gap-x-4">
-        <span className="font-bold tabular-nums">{formatKsh(paidCents)} by M-PESA</span>
+        <span className="font-bold tabular-nums">
+          {formatKsh(paidCents)} {isCash ? 'in cash' : 'by M-PESA'}
+        </span>
         {completedAt ? (
           <time dateTime={completedAt} className="text-sm text-ink-soft">
             {formatOrderDate(completedAt)}
           </time>
         ) : null}
       </p>
-      <p className="text-sm">
-        M-PESA receipt:{' '}
-        {receipt ? (
-          <strong className="tracking-wide">{receipt}</strong>
-        ) : (
-          'not known yet. It is in the message on the phone that paid.'
-        )}
-      </p>
+      {isCash ? null : (
+        <p className="text-sm">
+          M-PESA receipt:{' '}
+          {receipt ? (
+            <strong className="tracking-wide">{receipt}</strong>
+          ) : (
+            'not known yet. It is in the message on the phone that paid.'
+          )}
+        </p>
+      )}
       {wasSentBack ? (
         <p className="text-sm font-semibold">
-          Sent back by M-PESA
+          {isCash ? 'Given back in cash' : 'Sent back by M-PESA'}
           {refundedAt ? (
             <>
               {' '}

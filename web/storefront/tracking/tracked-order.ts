@@ -132,6 +132,7 @@ export function readOrderFacts(answer: unknown): OrderFacts | null {
     refunded: cents(answer.refunded_cents),
     partPaid: cents(answer.part_paid_cents),
     surplus: cents(answer.surplus_cents),
+    paysCash: answer.pays_cash === true,
     reservedUntil: text(answer.reserved_until),
     expiresAt: text(answer.expires_at),
   };
