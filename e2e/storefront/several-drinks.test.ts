@@ -373,7 +373,7 @@ longStory('ten drinks with long names fit every screen, and are the most', async
   try {
     await openOrderDialog(page, shop.url, 'coconut-lime-can');
     await addAnother(page).click();
-    await dialog.getByRole('searchbox', { name: 'Search drinks' }).fill('Hibiscusginger');
+    await dialog.getByRole('searchbox', { name: 'Search drinks' }).fill('coconut lime flask');
     await dialog.getByRole('button', { name: `Add ${longName}` }).click();
     await dialog.getByRole('searchbox', { name: 'Search drinks' }).fill('');
     const add = dialog.getByRole('button', { name: /^Add / });
@@ -420,11 +420,16 @@ longStory('ten drinks with long names fit every screen, and are the most', async
     for (const path of ['', '/receipt']) {
       await page.goto(`${shop.url}/track-order/${tracking}${path}`);
       await page.getByText(longName).first().waitFor();
-      for (const size of ['100%', '200%']) {
-        await page.evaluate((fontSize) => {
-          document.documentElement.style.fontSize = fontSize;
-        }, size);
-        expect(await page.evaluate(() => document.documentElement.scrollWidth), `${path} ${size}`).toBe(360);
+      // 180 px are a phone's screen with text of twice the size.
+      for (const width of [360, 320, 180]) {
+        await page.setViewportSize({ width, height: 740 });
+        const widest = () =>
+          page
+            .getByRole('main')
+            .evaluate((own) =>
+              Math.max(...[...own.querySelectorAll('*')].map((part) => part.getBoundingClientRect().right)),
+            );
+        await expect.poll(widest, { message: `${path} ${width} px` }).toBeLessThanOrEqual(width);
       }
     }
     // Printed, the receipt has all lines.
@@ -434,3 +439,34 @@ longStory('ten drinks with long names fit every screen, and are the most', async
     await change('coconut-lime-flask', { name: renamed?.name });
   }
 });
+
+story(
+  'a payment of drinks that another tab has changed shows the new total first',
+  async ({ newVisitor }) => {
+    const { page, context } = await newVisitor();
+    const dialog = dialogOf(page);
+    await openOrderDialog(page, shop.url, 'tamarind-bottle');
+    await fillOrder(page, { ...amina, phone: '0711008805' });
+    await placeOrderButton(page).click();
+    await payButton(page).waitFor();
+    const before = await payButton(page).textContent();
+    const other = await context.newPage();
+    await other.goto(`${shop.url}/track-order/${await trackingNumberIn(page)}`);
+    await other.getByRole('button', { name: 'Pay now' }).click();
+    await addAnother(other).click();
+    await dialogOf(other).getByRole('button', { name: /^Add / }).first().click();
+    await dialogOf(other)
+      .getByRole('button', { name: /^Update order · KSh/ })
+      .click();
+    await payButton(other).waitFor();
+    const changed = await payButton(other).textContent();
+    expect(changed).not.toBe(before);
+
+    await payButton(page).click();
+    await dialog.getByText('This order was changed in the meantime.').waitFor();
+    await dialog.getByRole('button', { name: 'Try Again' }).click();
+    await expect.poll(() => payButton(page).textContent()).toBe(changed);
+    await payButton(page).click();
+    await dialog.getByText('Payment received').waitFor();
+  },
+);

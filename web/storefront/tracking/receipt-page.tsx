@@ -77,7 +77,7 @@ export default function ReceiptPage({ loaderData, actionData }: Route.ComponentP
   const { trackingNumber, accessKey, lookup } = loaderData;
   useRememberedKey(trackingNumber, lookup.kind !== 'found' && accessKey === null);
   return (
-    <div className="page grid max-w-3xl gap-6 pt-8 md:pt-12">
+    <div className="page grid max-w-3xl grid-cols-1 gap-6 pt-8 md:pt-12">
       <div className="flex flex-wrap items-center justify-between gap-3 print:hidden">
         <Link
           to={orderLink('', trackingNumber, accessKey)}
@@ -169,7 +169,7 @@ function Receipt({ receipt, accessKey }: { receipt: OrderReceipt; accessKey: str
   return (
     <article
       aria-labelledby="receipt"
-      className="receipt grid gap-7 rounded-2xl bg-card px-5 py-7 shadow-lg sm:px-9 sm:py-9"
+      className="receipt grid grid-cols-1 gap-7 wrap-anywhere rounded-2xl bg-card px-5 py-7 shadow-lg sm:px-9 sm:py-9"
     >
       <header className="flex flex-wrap items-start justify-between gap-x-8 gap-y-4">
         <div className="grid gap-2">
@@ -190,7 +190,7 @@ function Receipt({ receipt, accessKey }: { receipt: OrderReceipt; accessKey: str
 
       {meaning.tone === 'done' ? null : <p className="font-semibold">{meaning.summary}</p>}
 
-      <dl className="grid gap-x-8 gap-y-4 border-y border-line py-5 sm:grid-cols-2">
+      <dl className="grid grid-cols-1 gap-x-8 gap-y-4 border-y border-line py-5 sm:grid-cols-2">
         <Fact name="Order">
           <span className="tabular-nums">{receipt.trackingNumber}</span>
         </Fact>
@@ -212,11 +212,11 @@ function Receipt({ receipt, accessKey }: { receipt: OrderReceipt; accessKey: str
 
       <Items receipt={receipt} />
 
-      <section aria-labelledby="payments" className="grid gap-3">
+      <section aria-labelledby="payments" className="grid grid-cols-1 gap-3">
         <h2 id="payments" className="text-xl">
           {receipt.payments.length === 1 ? 'Payment' : 'Payments'}
         </h2>
-        <ul className="grid gap-4">
+        <ul className="grid grid-cols-1 gap-4">
           {receipt.payments.map((payment) => (
             <Payment key={payment.id} payment={payment} isRefunded={meaning.kind === 'refunded'} />
           ))}
@@ -255,7 +255,9 @@ function Items({ receipt }: { receipt: OrderReceipt }) {
                 {quantity} × {formatKsh(unitPrice)}
               </span>
             </td>
-            <td className="py-2.5 pl-3 text-right whitespace-nowrap">{formatKsh(quantity * unitPrice)}</td>
+            <td className="py-2.5 pl-3 text-right min-[20rem]:whitespace-nowrap">
+              {formatKsh(quantity * unitPrice)}
+            </td>
           </tr>
         ))}
       </tbody>
@@ -264,7 +266,7 @@ function Items({ receipt }: { receipt: OrderReceipt }) {
           <th scope="row" className="pt-3 font-normal text-ink-soft">
             Delivery fee
           </th>
-          <td className="pt-3 pl-3 text-right whitespace-nowrap">
+          <td className="pt-3 pl-3 text-right min-[20rem]:whitespace-nowrap">
             {receipt.deliveryFee === 0 ? 'Free' : formatKsh(receipt.deliveryFee)}
           </td>
         </tr>
@@ -273,14 +275,16 @@ function Items({ receipt }: { receipt: OrderReceipt }) {
             <th scope="row" className="pt-1 font-normal text-ink-soft">
               Rounded up to whole shillings
             </th>
-            <td className="pt-1 pl-3 text-right whitespace-nowrap">{formatKsh(rounding)}</td>
+            <td className="pt-1 pl-3 text-right min-[20rem]:whitespace-nowrap">{formatKsh(rounding)}</td>
           </tr>
         ) : null}
         <tr className="text-lg font-bold">
           <th scope="row" className="pt-1">
             Total
           </th>
-          <td className="pt-1 pl-3 text-right whitespace-nowrap">{formatKsh(total ?? receipt.total)}</td>
+          <td className="pt-1 pl-3 text-right min-[20rem]:whitespace-nowrap">
+            {formatKsh(total ?? receipt.total)}
+          </td>
         </tr>
       </tfoot>
     </table>
@@ -299,7 +303,7 @@ function Payment({ payment, isRefunded }: { payment: ReceiptPayment; isRefunded:
   } = payment;
   const wasSentBack = refundedAt !== null || (isRefunded && !isSurplus);
   return (
-    <li className="grid gap-1 rounded-lg bg-paper px-4 py-3.5">
+    <li className="grid grid-cols-1 gap-1 rounded-lg bg-paper px-4 py-3.5">
       <p className="flex flex-wrap items-baseline justify-between gap-x-4">
         <span className="font-bold tabular-nums">
           {formatKsh(paidCents)} {isCash ? 'in cash' : 'by M-PESA'}

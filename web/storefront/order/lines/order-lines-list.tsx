@@ -59,7 +59,7 @@ export function OrderLinesList({
   }
 
   return (
-    <div className={`grid grid-cols-1 gap-3 ${isSeveral ? '' : 'max-md:-mb-2'}`}>
+    <div className={`grid grid-cols-1 gap-3 ${isSeveral ? '' : 'max-md:-mb-3'}`}>
       <ul aria-label={isSeveral ? 'Your drinks' : 'Your drink'} className="grid grid-cols-1 gap-3">
         {lines.map((line) => {
           const { product, quantity } = line;
