@@ -62,6 +62,21 @@ export function workStep(
   return delivery.taken_by === null ? 'prepare' : 'preparing';
 }
 
+/** The step after each: a customer who collects the order takes it at the shop, so no rider does. `move_on` in the database. */
+export function nextStep(step: WorkStep, order: { is_collected: boolean }): WorkStep | 'delivered' {
+  switch (step) {
+    case 'prepare':
+      return 'preparing';
+    case 'preparing':
+    case 'failed':
+      return 'ready';
+    case 'ready':
+      return order.is_collected ? 'delivered' : 'on_the_way';
+    case 'on_the_way':
+      return 'delivered';
+  }
+}
+
 /** Minutes until a payment's order is late, rounded down: negative once it is. */
 export const minutesLeft = (paidAt: string, now: number): number =>
   Math.floor((Date.parse(paidAt) + deliveryPromiseMinutes * 60_000 - now) / 60_000);

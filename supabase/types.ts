@@ -27,13 +27,15 @@ export type NoticeKind = 'paid_order' | 'late_order' | 'failed_delivery' | 'refu
 /** Values of `order_events.actor`. */
 export type OrderEventActor = 'staff' | 'customer' | 'mpesa' | 'shop';
 /** Values of `order_events.kind`. */
-export type OrderEventKind = 'order_placed' | 'items_changed' | 'status_changed' | 'payment_status_changed' | 'units_taken' | 'units_returned' | 'cash_agreed' | 'payment_prompted' | 'payment_completed' | 'payment_failed' | 'payment_in_review' | 'payment_unresolved' | 'payment_receipt_known' | 'payment_corrected' | 'payment_taken_back' | 'delivery_made' | 'delivery_assigned' | 'delivery_status_changed' | 'delivery_taken' | 'delivery_ready' | 'delivery_unpacked' | 'refund_requested' | 'refund_approved' | 'refund_withdrawn' | 'refund_sent' | 'refund_unknown' | 'refund_failed' | 'refund_completed' | 'refund_sent_twice' | 'refund_sent_twice_seen';
+export type OrderEventKind = 'order_placed' | 'pay_link_shown' | 'items_changed' | 'status_changed' | 'payment_status_changed' | 'units_taken' | 'units_returned' | 'cash_agreed' | 'payment_prompted' | 'payment_completed' | 'payment_failed' | 'payment_in_review' | 'payment_unresolved' | 'payment_receipt_known' | 'payment_corrected' | 'payment_taken_back' | 'delivery_made' | 'delivery_assigned' | 'delivery_status_changed' | 'delivery_taken' | 'delivery_ready' | 'delivery_unpacked' | 'refund_requested' | 'refund_approved' | 'refund_withdrawn' | 'refund_sent' | 'refund_unknown' | 'refund_failed' | 'refund_completed' | 'refund_sent_twice' | 'refund_sent_twice_seen';
 /** Values of `orders.cancel_reason`. */
 export type OrderCancelReason = 'not_paid_in_time' | 'refunded' | 'by_shop';
 /** Values of `orders.payment_method`. */
 export type OrderPaymentMethod = 'pending' | 'mpesa' | 'cash';
 /** Values of `orders.payment_status`. */
 export type OrderPaymentStatus = 'unpaid' | 'paid' | 'needs_review' | 'refunded';
+/** Values of `orders.source`. */
+export type OrderSource = 'storefront' | 'call' | 'whatsapp' | 'walk_in';
 /** Values of `orders.status`. */
 export type OrderStatus = 'pending' | 'processing' | 'shipped' | 'out_for_delivery' | 'delivered' | 'cancelled';
 /** Values of `outbox_messages.channel`. */
@@ -191,9 +193,9 @@ export type Database = {
         ];
       };
       orders: {
-        Row: { accepted_terms: Json | null; anonymised_at: string | null; cancel_reason: OrderCancelReason | null; charge_cents: number; city: string; created_at: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes: string | null; erasure_requested_at: string | null; expires_at: string | null; expiry_limit: string | null; extended_at: string | null; id: string; live_handle: string; order_number: string; payment_method: OrderPaymentMethod; payment_status: OrderPaymentStatus; reserved_until: string | null; shipping_address: string; status: OrderStatus; terms_accepted_at: string | null; total_amount: number; tracking_number: string; units_returned_at: string | null; updated_at: string; };
-        Insert: { accepted_terms?: Json | null; anonymised_at?: string | null; cancel_reason?: OrderCancelReason | null; charge_cents?: never; city?: string; created_at?: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes?: string | null; erasure_requested_at?: string | null; expires_at?: string | null; expiry_limit?: string | null; extended_at?: string | null; id?: string; live_handle?: string; order_number?: string; payment_method?: OrderPaymentMethod; payment_status?: OrderPaymentStatus; reserved_until?: string | null; shipping_address: string; status?: OrderStatus; terms_accepted_at?: string | null; total_amount: number; tracking_number: string; units_returned_at?: string | null; updated_at?: string; };
-        Update: { accepted_terms?: Json | null; anonymised_at?: string | null; cancel_reason?: OrderCancelReason | null; charge_cents?: never; city?: string; created_at?: string; customer_email?: string; customer_name?: string; customer_phone?: string; delivery_fee?: number; delivery_notes?: string | null; erasure_requested_at?: string | null; expires_at?: string | null; expiry_limit?: string | null; extended_at?: string | null; id?: string; live_handle?: string; order_number?: string; payment_method?: OrderPaymentMethod; payment_status?: OrderPaymentStatus; reserved_until?: string | null; shipping_address?: string; status?: OrderStatus; terms_accepted_at?: string | null; total_amount?: number; tracking_number?: string; units_returned_at?: string | null; updated_at?: string; };
+        Row: { accepted_terms: Json | null; anonymised_at: string | null; cancel_reason: OrderCancelReason | null; charge_cents: number; city: string; created_at: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes: string | null; erasure_requested_at: string | null; expires_at: string | null; expiry_limit: string | null; extended_at: string | null; id: string; is_collected: boolean; live_handle: string; order_number: string; payment_method: OrderPaymentMethod; payment_status: OrderPaymentStatus; reserved_until: string | null; shipping_address: string; source: OrderSource; status: OrderStatus; terms_accepted_at: string | null; total_amount: number; tracking_number: string; units_returned_at: string | null; updated_at: string; };
+        Insert: { accepted_terms?: Json | null; anonymised_at?: string | null; cancel_reason?: OrderCancelReason | null; charge_cents?: never; city?: string; created_at?: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes?: string | null; erasure_requested_at?: string | null; expires_at?: string | null; expiry_limit?: string | null; extended_at?: string | null; id?: string; is_collected?: boolean; live_handle?: string; order_number?: string; payment_method?: OrderPaymentMethod; payment_status?: OrderPaymentStatus; reserved_until?: string | null; shipping_address: string; source?: OrderSource; status?: OrderStatus; terms_accepted_at?: string | null; total_amount: number; tracking_number: string; units_returned_at?: string | null; updated_at?: string; };
+        Update: { accepted_terms?: Json | null; anonymised_at?: string | null; cancel_reason?: OrderCancelReason | null; charge_cents?: never; city?: string; created_at?: string; customer_email?: string; customer_name?: string; customer_phone?: string; delivery_fee?: number; delivery_notes?: string | null; erasure_requested_at?: string | null; expires_at?: string | null; expiry_limit?: string | null; extended_at?: string | null; id?: string; is_collected?: boolean; live_handle?: string; order_number?: string; payment_method?: OrderPaymentMethod; payment_status?: OrderPaymentStatus; reserved_until?: string | null; shipping_address?: string; source?: OrderSource; status?: OrderStatus; terms_accepted_at?: string | null; total_amount?: number; tracking_number?: string; units_returned_at?: string | null; updated_at?: string; };
         Relationships: [
         ];
       };
@@ -327,7 +329,7 @@ export type Database = {
       are_prompts_paused: { Args: Record<PropertyKey, never>; Returns: boolean };
       assign_delivery: { Args: { order_id: string; delivery_person: string; delivery_phone: string; delivery_vehicle: string; delivery_notes?: string | null; seen_updated_at?: string | null; }; Returns: Database['public']['Tables']['deliveries']['Row']; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: true; isSetofReturn: false }; };
       begin_message: { Args: { message_id: string; lease: string; body: string; subject?: string | null; }; Returns: number };
-      begin_payment: { Args: { order_id: string; tracking_number: string; phone: string; callback_secret: string; expected_cents?: number | null; same_amount_seconds?: number | null; }; Returns: Json };
+      begin_payment: { Args: { order_id: string; tracking_number: string; phone: string; callback_secret: string; expected_cents?: number | null; same_amount_seconds?: number | null; requested_by?: string | null; }; Returns: Json };
       begin_payment_test: { Args: { phone: string; callback_secret: string; requested_by: string; }; Returns: Database['public']['Tables']['payments']['Row']; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: true; isSetofReturn: false }; };
       change_order_items: { Args: { order_id: string; access_key: string; items: Json; expected_total: number; }; Returns: Json };
       change_stock: { Args: { product_id: string; by: number; }; Returns: number };
@@ -346,10 +348,12 @@ export type Database = {
       count_payments_since: { Args: { since?: string | null; }; Returns: { count: number; newest: string; }[] };
       count_product_orders: { Args: { product_id: string; }; Returns: { orders: number; unpaid: number; }[] };
       count_work: { Args: Record<PropertyKey, never>; Returns: { to_prepare: number; ready: number; on_the_way: number; failed: number; late: number; unpaid: number; refunds_due: number; to_assign: number; late_deliveries: number; cash_not_received: number; }[] };
+      customer_by_phone: { Args: { phone: string; }; Returns: Database['public']['CompositeTypes']['known_customer'] };
       daily_figures: { Args: { days?: number | null; }; Returns: { day: string; page_views: number; orders: number; failed_deliveries: number; }[] };
       dashboard_figures: { Args: Record<PropertyKey, never>; Returns: { products: number; orders: number; inquiries: number; revenue: number; received: number; received_this_week: number; received_today: number; }[] };
       day_totals: { Args: { day: string; }; Returns: { placed: number; rounding: number; not_paid: number; paid_otherwise: number; other_amounts: number; received_for_orders: number; paid_other_days: number; placed_other_days: number; received: number; refunded: number; net_received: number; other_clock: number; booked: number; delivery_fees: number; in_review: number; }[] };
       dismiss_message_to_check: { Args: { message_id: number; note: string; }; Returns: Database['public']['Tables']['messages_to_check']['Row']; SetofOptions: { from: '*'; to: 'messages_to_check'; isOneToOne: true; isSetofReturn: false }; };
+      drinks_to_order: { Args: { search?: string | null; ids?: string[] | null; }; Returns: { id: string; name: string; brand: string; price: number; image_url: string; units_left: number; sold: number; }[] };
       enter_message_to_check: { Args: { message_id: number; receipt: string; received_cents: number; transacted_at: string; }; Returns: Database['public']['CompositeTypes']['settled_payment'] };
       erase_person: { Args: { identifier: string; }; Returns: Database['public']['CompositeTypes']['erasure'] };
       expire_reservations: { Args: { at_most?: number | null; }; Returns: number };
@@ -388,7 +392,7 @@ export type Database = {
       orders_by_access_key: { Args: { access_keys: string[]; }; Returns: Json };
       pause_orders: { Args: { reason: string; minutes?: number | null; }; Returns: undefined };
       payment_health: { Args: Record<PropertyKey, never>; Returns: Database['public']['CompositeTypes']['payment_health'] };
-      place_order: { Args: { idempotency_key: string; product_id?: string | null; quantity?: number | null; customer_name?: string | null; customer_email?: string | null; customer_phone?: string | null; delivery_location?: string | null; expected_total?: number | null; building?: string | null; unit?: string | null; delivery_notes?: string | null; accepts_terms?: boolean | null; items?: Json | null; }; Returns: Json };
+      place_order: { Args: { idempotency_key: string; product_id?: string | null; quantity?: number | null; customer_name?: string | null; customer_email?: string | null; customer_phone?: string | null; delivery_location?: string | null; expected_total?: number | null; building?: string | null; unit?: string | null; delivery_notes?: string | null; accepts_terms?: boolean | null; items?: Json | null; source?: string | null; is_collected?: boolean | null; }; Returns: Json };
       product_and_related: { Args: { product_slug: string; related_limit?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       product_history: { Args: { product_id: string; before_stock_change?: number | null; before_price_change?: number | null; page_size?: number | null; }; Returns: { kind: string; id: number; from_value: number; to_value: number; cause: string; order_id: string; order_number: string; changed_by_email: string; changed_at: string; }[] };
       push_public_key: { Args: Record<PropertyKey, never>; Returns: string };
@@ -431,6 +435,7 @@ export type Database = {
       settle_write: { Args: { write_id: string; }; Returns: { is_saved: boolean; answer: Json; }[] };
       shop_metrics: { Args: Record<PropertyKey, never>; Returns: { metric: string; label: string; value: number; }[] };
       shop_page: { Args: { search?: string | null; brand?: string | null; category?: string | null; sort?: string | null; page?: number | null; }; Returns: Json };
+      show_pay_link: { Args: { order_id: string; }; Returns: Database['public']['CompositeTypes']['pay_link'] };
       staff_settings: { Args: Record<PropertyKey, never>; Returns: Database['public']['Tables']['store_settings']['Row']; SetofOptions: { from: '*'; to: 'store_settings'; isOneToOne: true; isSetofReturn: false }; };
       statement_status: { Args: Record<PropertyKey, never>; Returns: Database['public']['CompositeTypes']['statement_status'] };
       store_callback: { Args: { callback_secret: string; body: string; source_address?: string | null; }; Returns: { message_id: number; payment_id: string; }[] };
@@ -459,7 +464,12 @@ export type Database = {
       daraja_token_lease: { state: string; token: string; fresh_for_ms: number; lease: string; };
       erased_counts: { orders: number; payments_for_others: number; inquiries: number; newsletter: number; };
       erasure: { identifier: string; erased: Database['public']['CompositeTypes']['erased_counts']; postponed: Database['public']['CompositeTypes']['postponed_order'][]; };
+      known_address: { address: string; notes: string; };
+      known_customer: { phone: string; name: string; email: string; orders: number; received_cents: number; addresses: Database['public']['CompositeTypes']['known_address'][]; last_orders: Database['public']['CompositeTypes']['past_order'][]; };
       leased_message: { id: string; lease: string; kind: OutboxMessageKind; channel: OutboxMessageChannel; recipient: string; subject: string; body: string; facts: Json; is_verbatim: boolean; };
+      past_item: { product_id: string; product_name: string; quantity: number; unit_price: number; };
+      past_order: { id: string; order_number: string; created_at: string; status: string; payment_status: string; total_amount: number; items: Database['public']['CompositeTypes']['past_item'][]; };
+      pay_link: { tracking_number: string; access_key: string; };
       payment_health: { checked_at: string; pause: Database['public']['CompositeTypes']['active_pause']; refunds_to_approve: number; refunds_unknown: number; refunds_stuck: number; refunds_sent_twice: number; limit_raise: Database['public']['CompositeTypes']['refund_limit_raise']; token_fresh_until: string; last_push: Database['public']['CompositeTypes']['received_message']; last_callback: Database['public']['CompositeTypes']['received_message']; refunds_to_approve_by_me: number; };
       period: { starts_at: string; ends_at: string; };
       postponed_order: { id: string; order_number: string; reason: string; is_own: boolean; };

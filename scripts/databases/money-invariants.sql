@@ -218,7 +218,8 @@ from public.mpesa_transactions as t
 left join public.payments as p on p.receipt = t.receipt
 where t.payment_id is distinct from p.id or (p.id is not null and p.status <> 'completed');
 
--- the customer of a paid order gets one email and one text (where cash came, perhaps no text), again if an earlier payment was taken back
+-- the customer of a paid order gets one text (where cash came, perhaps none) and, with an address, one email, again if an earlier payment
+-- was taken back
 select o.id::text as subject, count(m.id)::text as found
 from public.orders as o
 left join public.outbox_messages as m on m.order_id = o.id and m.kind = 'order_paid' and not exists (
@@ -227,9 +228,13 @@ left join public.outbox_messages as m on m.order_id = o.id and m.kind = 'order_p
 )
 where o.payment_status = 'paid'
 group by o.id
-having count(m.id) <> 2 and not (count(m.id) = 1 and exists (
-  select from public.payments as p where p.order_id = o.id and p.method = 'cash'
-));
+having (count(m.id) filter (where m.channel = 'text') <> 1 and not (count(m.id) filter (where m.channel = 'text') = 0 and exists (
+    select from public.payments as p where p.order_id = o.id and p.method = 'cash'
+  )))
+  -- Whether staff had entered an address is unknown once it was removed.
+  or count(m.id) filter (where m.channel = 'mail') not between
+    case when o.customer_email <> '' or (o.anonymised_at is not null and o.source = 'storefront') then 1 else 0 end
+    and case when o.customer_email <> '' or o.anonymised_at is not null then 1 else 0 end;
 
 -- the figures of a day are those of its orders, payments and refunds
 select day::text as subject, format('off by %s orders, %s placed, %s received', sum(orders), sum(revenue_cents), sum(received_cents)) as found
@@ -299,16 +304,21 @@ where r.method = 'reversal' and (r.tries > 0 or r.sent_at is not null)
   and (r.needs_approval or r.refund_cents > (select s.refund_approval_above from public.store_settings as s))
   and (r.approved_by is null or r.approved_by = r.requested_by);
 
--- the customer of a payment that went back by M-PESA or by hand gets one email and one text
-select p.order_id::text as subject, format('%s refunds, %s messages', count(*), sent.messages) as found
+-- the customer of a payment that went back by M-PESA or by hand gets one text and, with an address, one email
+select p.order_id::text as subject, format('%s refunds, %s texts, %s emails', count(*), sent.texts, sent.mails) as found
 from public.refunds as r
 join public.payments as p on p.id = r.payment_id and p.purpose = 'order'
+join public.orders as o on o.id = p.order_id
 cross join lateral (
-  select count(*) as messages from public.outbox_messages as m where m.order_id = p.order_id and m.kind = 'order_refunded'
+  select count(*) filter (where m.channel = 'text') as texts, count(*) filter (where m.channel = 'mail') as mails
+  from public.outbox_messages as m where m.order_id = p.order_id and m.kind = 'order_refunded'
 ) as sent
 where r.status = 'completed' and r.method <> 'cash'
-group by p.order_id, sent.messages
-having sent.messages <> 2 * count(*);
+group by p.order_id, o.id, sent.texts, sent.mails
+having sent.texts <> count(*)
+  or sent.mails not between
+    case when o.customer_email <> '' or (o.anonymised_at is not null and o.source = 'storefront') then count(*) else 0 end
+    and case when o.customer_email <> '' or o.anonymised_at is not null then count(*) else 0 end;
 
 -- [at rest] no refund is open: it is completed, failed, or waits for staff
 select r.id::text as subject, format('%s after %s tries, %s', r.status, r.tries, r.result_description) as found

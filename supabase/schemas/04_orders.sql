@@ -30,6 +30,8 @@ create table public.orders (
   terms_accepted_at timestamptz,
   accepted_terms jsonb,
   cancel_reason text,
+  source text not null default 'storefront',
+  is_collected boolean not null default false,
   constraint "order numbers are unique" unique (order_number),
   constraint "tracking numbers are unique" unique (tracking_number),
   constraint "a tracking number is JJ-YYYYMMDD-NNNN" check (tracking_number ~ '^JJ-\d{8}-\d{4,6}$'),
@@ -43,7 +45,9 @@ create table public.orders (
   constraint "units are held no longer than the order waits" check (reserved_until <= expires_at),
   constraint "a reason for cancelling is known" check (cancel_reason in ('not_paid_in_time', 'refunded', 'by_shop')),
   constraint "only a cancelled order has a reason for it" check (status = 'cancelled' or cancel_reason is null),
-  constraint "accepted terms have a time" check ((terms_accepted_at is null) = (accepted_terms is null))
+  constraint "accepted terms have a time" check ((terms_accepted_at is null) = (accepted_terms is null)),
+  constraint "a source of an order is known" check (source in ('storefront', 'call', 'whatsapp', 'walk_in')),
+  constraint "a collected order has no delivery fee" check (not is_collected or delivery_fee = 0)
 );
 comment on table public.orders is 'Customer orders. Amounts in cents. Staff set the status; payment_status follows M-PESA.';
 comment on column public.orders.payment_method is
@@ -64,8 +68,12 @@ comment on column public.orders.erasure_requested_at is
   'When erasure was requested while the order was open. It is anonymised once it is closed.';
 comment on column public.orders.cancel_reason is
   'Why an order is cancelled: its time for payment ended, its money was sent back before it left the shop, or the shop decided so. Null for other statuses, and where nobody said why.';
+comment on column public.orders.customer_email is 'Empty for orders that staff entered without one: they cause no mails.';
+comment on column public.orders.source is
+  'How the order came: placed by the customer (storefront), or entered by staff for a caller, a chat or a customer in the shop.';
+comment on column public.orders.is_collected is 'The customer takes it along at the shop: no delivery fee and no rider.';
 comment on column public.orders.terms_accepted_at is
-  'When the customer confirmed being 18 or older and accepted terms and privacy notice. Null: the form did not show them.';
+  'When the customer confirmed being 18 or older and accepted terms and privacy notice. Null: the form did not show them, or staff entered the order.';
 comment on column public.orders.accepted_terms is
   'shop_texts.updated_at of the accepted terms and privacy notice, and is_ticked: whether ticking a box was required.';
 alter table public.orders enable row level security;
@@ -199,7 +207,7 @@ create type private.order_details as (name text, email text, phone text, address
 
 create function private.read_order_details(
   customer_name text, customer_email text, customer_phone text, delivery_location text, building text, unit text,
-  delivery_notes text
+  delivery_notes text, is_email_optional boolean default false
 ) returns private.order_details
 language plpgsql immutable set search_path = '' as $$
 declare
@@ -222,7 +230,7 @@ begin
     perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
   end if;
   name := trim(customer_name);
-  email := trim(customer_email);
+  email := case when is_email_optional then private.visible_text(customer_email) else trim(customer_email) end;
   phone := private.normalised_phone(customer_phone);
   location := trim(delivery_location);
   building_name := private.visible_text(building);
@@ -237,7 +245,7 @@ begin
     perform private.refuse(400, 'name_too_long', 'The name is longer than 120 characters');
   elsif char_length(email) > 254 then
     perform private.refuse(400, 'email_too_long', 'The email address is longer than 254 characters');
-  elsif not private.is_email(email) or private.has_control_characters(email) then
+  elsif not (is_email_optional and email is null) and (not private.is_email(email) or private.has_control_characters(email)) then
     perform private.refuse(400, 'email_invalid', 'Please enter a valid email address');
   elsif phone is null then
     perform private.refuse(400, 'phone_invalid', 'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)');
@@ -251,11 +259,11 @@ begin
     perform private.refuse(400, 'notes_too_long', 'The delivery notes are longer than 500 characters');
   end if;
   return (
-    name, email, phone, location || coalesce(', Building: ' || building_name, '') || coalesce(', Unit: ' || unit_name, ''), notes
+    name, coalesce(email, ''), phone, location || coalesce(', Building: ' || building_name, '') || coalesce(', Unit: ' || unit_name, ''), notes
   )::private.order_details;
 end
 $$;
-comment on function private.read_order_details is 'Checks and trims what a customer typed; refuses what is missing, invalid or too long.';
+comment on function private.read_order_details is 'Checks and trims what a customer or staff typed; refuses what is missing, invalid or too long. Without an email address: an empty text.';
 
 create function private.refuse_above_payment_limit(payment_limit integer) returns void
 language plpgsql set search_path = '' as $$

@@ -168,7 +168,9 @@ create function public.place_order(
   unit text default null,
   delivery_notes text default null,
   accepts_terms boolean default null,
-  items jsonb default null
+  items jsonb default null,
+  source text default 'storefront',
+  is_collected boolean default false
 ) returns jsonb
 language plpgsql security definer
 set search_path = ''
@@ -179,8 +181,10 @@ as $$
 #variable_conflict use_column
 declare
   callers text[] := private.caller_networks();
+  -- Staff and the shop itself: their orders are not limited, may be of any source, and need neither an email address nor a tick.
+  is_by_shop boolean := coalesce(auth.role(), '') = 'service_role' or public.is_admin();
   -- Counted before the subtransaction of the block below, so that a refusal does not roll it back.
-  is_within_limit boolean := private.count_call_from(callers, 'place_order');
+  is_within_limit boolean := case when is_by_shop then true else private.count_call_from(callers, 'place_order') end;
   customer private.order_details;
   fingerprint text;
   earlier private.order_keys;
@@ -193,11 +197,7 @@ declare
   number text;
   new_id uuid := gen_random_uuid();
   access_key text;
-  -- Empty for staff and the shop itself, whose unpaid orders are not limited.
-  networks text[] := case
-    when coalesce(auth.role(), '') = 'service_role' or public.is_admin() then '{}'
-    else callers
-  end;
+  networks text[] := case when is_by_shop then '{}' else callers end;
   holds_units boolean;
   expires_at timestamptz;
   refusal_details text;
@@ -214,16 +214,30 @@ begin
     ));
   elsif place_order.idempotency_key is null then
     perform private.refuse(400, 'idempotency_key_missing', 'The order has no idempotency key');
+  elsif not is_by_shop and (place_order.source, place_order.is_collected) is distinct from ('storefront', false) then
+    perform private.refuse(403, 'staff_only', 'Only staff may do this');
+  elsif place_order.is_collected is null or place_order.source is null
+    or place_order.source not in ('storefront', 'call', 'whatsapp', 'walk_in')
+  then
+    perform private.refuse(400, 'source_unknown', 'An order comes from the storefront, a call, a chat on WhatsApp or a customer in the shop');
   end if;
 
   customer := private.read_order_details(
-    place_order.customer_name, place_order.customer_email, place_order.customer_phone, place_order.delivery_location,
-    place_order.building, place_order.unit, place_order.delivery_notes
+    place_order.customer_name, place_order.customer_email, place_order.customer_phone,
+    case
+      when place_order.is_collected and coalesce(private.visible_length(left(place_order.delivery_location, 1000)), 0) = 0
+        then 'Collected at the shop'
+      else place_order.delivery_location
+    end,
+    place_order.building, place_order.unit, place_order.delivery_notes, is_email_optional => is_by_shop
   );
   lines := private.read_order_lines(place_order.product_id, place_order.quantity, place_order.items);
   fingerprint := encode(sha256(convert_to(
     jsonb_build_array(place_order.product_id, coalesce(to_jsonb(place_order.quantity), place_order.items), customer.name, customer.email,
-      customer.phone, customer.address, customer.notes, place_order.expected_total)::text, 'UTF8'
+      customer.phone, customer.address, customer.notes, place_order.expected_total)::text
+      || case when place_order.source <> 'storefront' or place_order.is_collected
+        then concat_ws(' ', place_order.source, place_order.is_collected) else '' end,
+    'UTF8'
   )), 'hex');
 
   -- The first request with a key places the order; concurrent ones with the same key wait here.
@@ -245,11 +259,14 @@ begin
     perform private.refuse(409, 'orders_paused', format(
       'Orders are paused %s: %s.', private.end_of_pause(settings.orders_paused_until), settings.orders_pause_reason
     ));
-  elsif settings.requires_terms_tick and place_order.accepts_terms is not true then
+  elsif settings.requires_terms_tick and place_order.accepts_terms is not true and not is_by_shop then
     perform private.refuse(400, 'terms_not_accepted', 'Please confirm that you are 18 or older and accept our terms and privacy notice');
   end if;
   perform private.refuse_too_many_unpaid_orders(networks, customer.phone, settings);
 
+  if place_order.is_collected then
+    settings.delivery_fee := 0;
+  end if;
   offer := private.offer_of(lines);
   total := private.total_of_offer(offer, settings, place_order.expected_total);
   holds_units := private.may_hold_from_placing(networks, offer, settings);
@@ -258,7 +275,8 @@ begin
     number := coalesce(number, private.draw_tracking_number());
     insert into public.orders (
       id, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_notes,
-      delivery_fee, total_amount, reserved_until, expires_at, expiry_limit, terms_accepted_at, accepted_terms
+      delivery_fee, total_amount, reserved_until, expires_at, expiry_limit, terms_accepted_at, accepted_terms,
+      source, is_collected
     ) values (
       new_id, number, customer.name, customer.email, customer.phone, customer.address, customer.notes,
       settings.delivery_fee, total, case when holds_units then expires_at end, expires_at,
@@ -268,7 +286,8 @@ begin
         select coalesce(jsonb_object_agg(t.slug, t.updated_at), '{}') || jsonb_build_object('is_ticked', settings.requires_terms_tick)
         from public.shop_texts as t
         where t.slug in ('terms', 'privacy')
-      ) end
+      ) end,
+      place_order.source, place_order.is_collected
     )
     on conflict (tracking_number) do nothing
     returning * into new_order;
@@ -313,7 +332,7 @@ exception when sqlstate 'PT000' then
 end
 $$;
 comment on function public.place_order is
-  'Places an order of up to ten drinks in one transaction: of product_id and quantity, or of items (private.read_order_lines). Prices and fee come from the database; the order gets a new tracking number, and holds its units (reserved_until) unless unpaid orders hold too many. The same key again returns the same order. A refusal includes the current amounts (private.with_quote).';
+  'Places an order of up to ten drinks in one transaction: of product_id and quantity, or of items (private.read_order_lines). Prices and fee come from the database; the order gets a new tracking number, and holds its units (reserved_until) unless unpaid orders hold too many. The same key again returns the same order. A refusal includes the current amounts (private.with_quote). Staff also say where it came from (source) and whether it is collected; their orders need no email address and no terms.';
 
 create function public.change_order_items(
   order_id uuid, access_key text, items jsonb, expected_total integer

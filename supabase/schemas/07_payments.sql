@@ -62,6 +62,7 @@ comment on column public.payments.presumption is
   'What is assumed from a reference alone. attempt: this prompt was paid; receipt: this receipt is the prompt''s. Null: confirmed by M-PESA or staff.';
 comment on column public.payments.purpose is
   'order: pays an order. test: a staff member (requested_by) pays KSh 1 to check the M-PESA settings; it pays no order and is not in reports.';
+comment on column public.payments.requested_by is 'The staff member who sent the prompt. Null: the customer did.';
 comment on column public.payments.review_cause is
   'Why the attempt came into review, and stays afterwards. wrong_amount: a message named another amount than the charge, or none. contradiction: a message said that it failed, or gave no known result, but named money.';
 comment on column public.payments.ended_by is
@@ -213,7 +214,7 @@ comment on function private.may_prompt_phone is
 
 create function public.begin_payment(
   order_id uuid, tracking_number text, phone text, callback_secret text, expected_cents integer default null,
-  same_amount_seconds integer default 0
+  same_amount_seconds integer default 0, requested_by uuid default null
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -263,13 +264,14 @@ begin
     perform private.refuse_above_payment_limit((select s.payment_limit from public.store_settings as s));
   end if;
 
-  -- Without limits, one order could send prompts to many phones.
-  if not private.may_prompt_from_network(payer) then
+  -- Without limits, one order could send prompts to many phones. Staff send them to all who call, from the network of the shop.
+  if begin_payment.requested_by is not null then
+    null;
+  elsif not private.may_prompt_from_network(payer) then
     return private.refusal_answer('PT429', format(
       'Too many payments from your network. Please try again in %s, or call or WhatsApp us on %s', private.time_left('payment_prompts'), private.contact_numbers()
     ), 'too_many_payments', '');
-  end if;
-  if not private.may_prompt_new_phone(payer) then
+  elsif not private.may_prompt_new_phone(payer) then
     return private.refusal_answer('PT429', format(
       'Too many payment prompts to new phones from your network today. Please try again in %s, or call or WhatsApp us on %s', private.time_left('prompted_phones'), private.contact_numbers()
     ), 'too_many_payments', '');
@@ -296,8 +298,10 @@ begin
     perform private.refuse_same_amount(
       payer, ordered.charge_cents, interval '1 second' * least(greatest(begin_payment.same_amount_seconds, 0), 600)
     );
-    insert into public.payments (order_id, phone, charge_cents, next_query_at)
-    values (ordered.id, payer, ordered.charge_cents, null)
+    insert into public.payments (order_id, phone, charge_cents, next_query_at, requested_by, requested_by_email)
+    values (
+      ordered.id, payer, ordered.charge_cents, null, begin_payment.requested_by, private.email_of(begin_payment.requested_by)
+    )
     returning * into current_attempt;
     insert into private.payment_secrets (payment_id, callback_secret)
     values (current_attempt.id, begin_payment.callback_secret);
@@ -313,7 +317,7 @@ begin
 end
 $$;
 comment on function public.begin_payment is
-  'Opens a payment attempt for an order, or returns the open or successful one. id and tracking number must belong to one order. A prompt may be sent only if is_new. same_amount_seconds: how long M-PESA refuses the same amount from one phone; 0: it does not.';
+  'Opens a payment attempt for an order, or returns the open or successful one. id and tracking number must belong to one order. A prompt may be sent only if is_new. same_amount_seconds: how long M-PESA refuses the same amount from one phone; 0: it does not. requested_by: the staff member who sends the prompt, whose network is not limited; null: the customer.';
 
 create function public.begin_payment_test(phone text, callback_secret text, requested_by uuid) returns public.payments
 language plpgsql security definer set search_path = '' as $$

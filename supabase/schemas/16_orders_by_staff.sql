@@ -13,7 +13,7 @@ create table public.order_events (
   happened_at timestamptz not null default clock_timestamp(),
   constraint "an actor is known" check (actor in ('staff', 'customer', 'mpesa', 'shop')),
   constraint "a kind of event is known" check (kind in (
-    'order_placed', 'items_changed', 'status_changed', 'payment_status_changed', 'units_taken', 'units_returned',
+    'order_placed', 'pay_link_shown', 'items_changed', 'status_changed', 'payment_status_changed', 'units_taken', 'units_returned',
     'cash_agreed', 'payment_prompted', 'payment_completed', 'payment_failed', 'payment_in_review', 'payment_unresolved',
     'payment_receipt_known', 'payment_corrected', 'payment_taken_back',
     'delivery_made', 'delivery_assigned', 'delivery_status_changed', 'delivery_taken', 'delivery_ready', 'delivery_unpacked',
@@ -49,10 +49,10 @@ begin
 end
 $$;
 
-create function private.record_order_event(order_id uuid, kind text, default_actor text, details jsonb default '{}') returns void
+create function private.record_order_event(
+  order_id uuid, kind text, default_actor text, details jsonb default '{}', member uuid default auth.uid()
+) returns void
 language plpgsql set search_path = '' as $$
-declare
-  member uuid := auth.uid();
 begin
   if member is not null then
     select a.user_id into member from public.admin_profiles as a where a.user_id = member;
@@ -70,7 +70,7 @@ begin
 end
 $$;
 comment on function private.record_order_event is
-  'Appends to an order''s timeline. The actor is the calling staff member, else default_actor.';
+  'Appends to an order''s timeline. The actor is the staff member, by default the caller, else default_actor.';
 
 create function private.record_order_events(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' as $$
@@ -131,7 +131,9 @@ begin
     if new.method = 'till' then
       return;
     end if;
-    perform private.record_order_event(new.order_id, 'payment_prompted', 'customer', payment);
+    perform private.record_order_event(
+      new.order_id, 'payment_prompted', 'customer', payment, member => coalesce(new.requested_by, auth.uid())
+    );
   elsif old.status = new.status then
     if new.status = 'completed' and old.receipt is null and new.receipt is not null then
       perform private.record_order_event(new.order_id, 'payment_receipt_known', 'mpesa', result);
@@ -476,6 +478,40 @@ $$;
 comment on function public.undo_status_change is
   'For the staff member who made a change: restores the status of order and delivery with its times, and withdraws the message. Refuses after the undo window, once the message was sent, or if the order has changed again.';
 
+create type public.pay_link as (tracking_number text, access_key text);
+comment on type public.pay_link is 'What the link of an order consists of (domain/order-link.ts).';
+
+create function public.show_pay_link(order_id uuid) returns public.pay_link
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  shown public.orders;
+begin
+  perform private.expect_staff();
+  select * into shown from public.orders as o where o.id = show_pay_link.order_id;
+  if not found then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  elsif shown.payment_status <> 'unpaid' then
+    perform private.refuse(409, 'order_already_paid', 'This order is already paid');
+  elsif shown.status = 'cancelled' then
+    perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
+  end if;
+  -- Once per member and hour: whoever copies the link again has seen it.
+  if not exists (
+    select from public.order_events as e
+    where e.order_id = shown.id and e.kind = 'pay_link_shown' and e.actor_id is not distinct from auth.uid()
+      and e.happened_at > now() - interval '1 hour'
+  ) then
+    perform private.record_order_event(shown.id, 'pay_link_shown', 'shop');
+  end if;
+  return (
+    shown.tracking_number, (select k.access_key from private.order_keys as k where k.order_id = shown.id)
+  )::public.pay_link;
+end
+$$;
+comment on function public.show_pay_link is
+  'For staff: the access key of an order that waits for its payment, for a link to its customer. Recorded in its timeline. Who has it reads the customer''s details, so it is not among the columns of orders.';
+
 -- Execution rights
 grant execute on function public.resolve_paid_order, public.set_order_status, public.set_delivery_status,
-  public.undo_status_change to authenticated, service_role;
+  public.undo_status_change, public.show_pay_link to authenticated, service_role;

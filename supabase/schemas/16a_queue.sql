@@ -63,6 +63,9 @@ begin
       changed.taken_by := coalesce(changed.taken_by, member);
       changed.ready_at := coalesce(changed.ready_at, clock_timestamp());
     when 'on_the_way' then
+      if (select o.is_collected from public.orders as o where o.id = changed.order_id) then
+        perform private.refuse(409, 'order_is_collected', 'The customer collects this order at the shop, so no rider takes it');
+      end if;
       if changed.delivery_person is null then
         perform private.check_rider(person, phone, vehicle);
         changed.delivery_person := person;
@@ -91,7 +94,7 @@ begin
 end
 $$;
 comment on function public.move_on is
-  'For staff: moves a paid order to a step of private.work_step or to delivered, if it still is at the expected one. preparing: the caller has it. ready: it is packed. on_the_way: its rider takes it, the one given if none was assigned. Result as in set_order_status.';
+  'For staff: moves a paid order to a step of private.work_step or to delivered, if it still is at the expected one. preparing: the caller has it. ready: it is packed. on_the_way: its rider takes it, the one given if none was assigned; refused for an order that is collected, which goes from ready to delivered. Result as in set_order_status.';
 
 -- Execution rights
 grant execute on function public.work_queue, public.move_on to authenticated, service_role;

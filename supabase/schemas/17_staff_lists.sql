@@ -171,6 +171,9 @@ begin
     end;
   else
     indexed := indexed || case when filters.status is not null then format('d.delivery_status = %L', filters.status) end;
+    -- Pending are those that wait for a rider; collected orders need none.
+    indexed := indexed || case when filters.status = 'pending' then
+      'not (select collected.is_collected from public.orders as collected where collected.id = d.order_id)' end;
     indexed := indexed || case filters.due
       when 'late' then $sql$d.delivery_status <> 'delivered' and d.created_at < now() - private.delivery_promise()$sql$
       else case when filters.due is not null then 'false' end

@@ -373,6 +373,120 @@ $$;
 comment on function public.count_work is
   'For staff: numbers of orders and deliveries that need work, by kind. 10001 means more than 10,000. One row.';
 
+-- Customers by their phone
+
+create type public.known_address as (address text, notes text);
+
+create type public.past_item as (product_id uuid, product_name text, quantity integer, unit_price integer);
+
+create type public.past_order as (
+  id uuid, order_number text, created_at timestamptz, status text, payment_status text, total_amount integer, items public.past_item[]
+);
+
+create type public.known_customer as (
+  phone text, name text, email text, orders integer, received_cents bigint,
+  addresses public.known_address[], last_orders public.past_order[]
+);
+comment on type public.known_customer is
+  'A customer as staff need them for another order. email: empty if none is known. orders: without cancelled ones. received_cents: what was paid for all orders and not sent back. addresses: the last three different ones, with the notes of the last order there. last_orders: the last five. Newest first.';
+
+create function private.orders_of_phone(phone text) returns setof public.orders
+language plpgsql stable rows 10 set search_path = '' set enable_seqscan = off set jit = off as $$
+begin
+  -- Without the prefix, which every phone has: the index is searched by the rare parts.
+  return query
+    select o.* from public.orders as o
+    where private.without_accents(private.order_text(o)) like '%' || right(orders_of_phone.phone, 9) || '%'
+      and o.customer_phone = orders_of_phone.phone and o.anonymised_at is null;
+end
+$$;
+comment on function private.orders_of_phone is 'The orders with this phone (+254…), by the index of the order search.';
+
+create function public.customer_by_phone(phone text) returns public.known_customer
+language plpgsql stable security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  wanted constant text := private.normalised_phone(customer_by_phone.phone);
+  own public.orders[];
+  customer public.known_customer;
+begin
+  perform private.expect_staff();
+  if wanted is null then
+    perform private.refuse(400, 'phone_invalid', 'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)');
+  end if;
+  own := array(select o from private.orders_of_phone(wanted) as o order by o.created_at desc, o.id desc);
+  if cardinality(own) = 0 then
+    return null;
+  end if;
+  customer.phone := wanted;
+  customer.name := (own[1]).customer_name;
+  select count(*) filter (where o.status <> 'cancelled'),
+    coalesce((array_agg(o.customer_email order by o.created_at desc, o.id desc) filter (where o.customer_email <> ''))[1], ''),
+    coalesce(sum((
+      select sum(p.charge_cents) from public.payments as p
+      where p.order_id = o.id and p.status = 'completed' and p.refunded_at is null
+    )), 0)
+  into customer.orders, customer.email, customer.received_cents
+  from unnest(own) as o;
+  customer.addresses := array(
+    select (latest.shipping_address, latest.delivery_notes)::public.known_address
+    from (
+      select distinct on (lower(o.shipping_address)) o.shipping_address, o.delivery_notes, o.created_at, o.id
+      from unnest(own) as o
+      where not o.is_collected
+      order by lower(o.shipping_address), o.created_at desc, o.id desc
+    ) as latest
+    order by latest.created_at desc, latest.id desc
+    limit 3
+  );
+  customer.last_orders := array(
+    select (o.id, o.order_number, o.created_at, o.status, o.payment_status, o.total_amount, array(
+      select (i.product_id, i.product_name, i.quantity, i.unit_price)::public.past_item
+      from public.order_items as i where i.order_id = o.id order by i.position
+    ))::public.past_order
+    from unnest(own[1:5]) as o
+    order by o.created_at desc, o.id desc
+  );
+  return customer;
+end
+$$;
+comment on function public.customer_by_phone is
+  'For staff: the customer with this phone, in any Kenyan format. Null: no order has it. Orders that were anonymised are no longer anyone''s.';
+
+create function public.drinks_to_order(search text default '', ids uuid[] default null) returns table (
+  id uuid, name text, brand text, price integer, image_url text, units_left integer, sold integer
+)
+language plpgsql stable security definer rows 30 set search_path = '' as $$
+#variable_conflict use_column
+declare
+  words constant text[] := array(
+    select '%' || regexp_replace(w.word, '([\\%_])', '\\\1', 'g') || '%'
+    from regexp_split_to_table(trim(left(private.without_accents(drinks_to_order.search), 100)), '\s+') as w (word)
+    where w.word <> ''
+  );
+begin
+  perform private.expect_staff();
+  -- Reads the whole catalogue, as find_products by a column, and of the orders only the newest.
+  return query
+    with sales as (
+      select i.product_id, sum(i.quantity)::integer as units
+      from (select o.id, o.status from public.orders as o order by o.created_at desc, o.id desc limit 300) as newest
+      cross join lateral (select * from public.order_items as own where own.order_id = newest.id offset 0) as i
+      where newest.status <> 'cancelled'
+      group by i.product_id
+    )
+    select p.id, p.name, p.brand, p.price, p.image_url, public.units_for_sale(p), coalesce(s.units, 0)
+    from public.products as p
+    left join sales as s on s.product_id = p.id
+    where p.is_active and (drinks_to_order.ids is null or p.id = any (drinks_to_order.ids))
+      and private.without_accents(p.name || ' ' || coalesce(p.brand, '')) like all (words)
+    order by public.units_for_sale(p) = 0, coalesce(s.units, 0) desc, lower(p.name), p.id
+    limit 30;
+end
+$$;
+comment on function public.drinks_to_order is
+  'For staff who enter an order: up to 30 active products whose name and brand contain all words of a search, or those with these ids, with their price and the units that can be ordered now. Those of the newest 300 orders first, by units sold; those that cannot be ordered last.';
+
 -- Execution rights
 grant execute on function public.search_orders, public.count_orders, public.search_deliveries, public.count_deliveries,
-  public.count_work to authenticated, service_role;
+  public.count_work, public.customer_by_phone, public.drinks_to_order to authenticated, service_role;

@@ -182,7 +182,10 @@ begin
     end if;
   end if;
   if old.status <> new.status then
-    if private.is_on_the_way(new.status) then
+    -- The customer of a collected order has it in hand.
+    if new.is_collected and private.has_left_shop(new.status) then
+      null;
+    elsif private.is_on_the_way(new.status) then
       perform private.queue_order_messages(
         new.id, 'order_on_its_way', private.failure_event_key(new.id), due_at => now() + private.undo_window()
       );
@@ -369,7 +372,7 @@ language plpgsql set search_path = '' as $$
 #variable_conflict use_column
 declare
   -- Other messages follow a payment, or a change by staff.
-  has_priority boolean := ordered.payment_status <> 'unpaid'
+  has_priority boolean := ordered.payment_status <> 'unpaid' or ordered.source <> 'storefront'
     or add_to_outbox.kind not in ('order_received', 'order_expired', 'order_cancelled');
   problem text;
   added uuid;

@@ -256,10 +256,15 @@ language plpgsql security definer set search_path = '' as $$
 begin
   perform private.count_change(private.figures_of(old), private.figures_of(new));
   if tg_op = 'INSERT' then
-    perform private.record_order_event(new.id, 'order_placed', 'customer', jsonb_build_object(
+    perform private.record_order_event(new.id, 'order_placed', case when new.source = 'storefront' then 'customer' else 'shop' end, jsonb_build_object(
       'total_amount', new.total_amount,
+      'source', nullif(new.source, 'storefront'),
       'holds_no_units', case when new.payment_status = 'unpaid' and new.reserved_until is null then true end
     ));
+    -- Callers and chats get the link at once; a customer in the shop, as on the storefront, with a prompt.
+    if new.source in ('call', 'whatsapp') then
+      perform private.queue_order_messages(new.id, 'order_received');
+    end if;
     return null;
   elsif tg_op = 'DELETE' then
     delete from public.order_events as e where e.order_id = old.id;

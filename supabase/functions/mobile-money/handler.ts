@@ -49,7 +49,8 @@ const serviceActions: Record<string, (context: MobileMoneyContext) => Promise<un
 /**
  * Creates the function.
  *
- * - `POST {action: 'initiate', phoneNumber, amount, trackingNumber, orderId}` (prompts/initiate.ts)
+ * - `POST {action: 'initiate', phoneNumber, amount, trackingNumber, orderId}` (prompts/initiate.ts); with a staff session also
+ *   `byStaff: true`, a prompt that staff send to a customer
  * - `POST {action: 'check-status', checkoutRequestId}` (prompts/check-status.ts)
  * - with the secret key, `POST {action}`: `query-open` (prompts/query-open.ts) `{queried, settled}`; `take-up-till`, which
  *   settles stored confirmations and callbacks, `{found, taken}`; `pull-statement` (till/pull-statement.ts) `{payments, newPayments}`
@@ -179,7 +180,12 @@ async function answerAction(context: MobileMoneyContext, request: Request): Prom
   }
   switch (fields.action) {
     case 'initiate':
-      return Response.json(await initiatePayment(context, fields, context.callerAddress(request)));
+      // Customers are not asked who they are: that would cost each of them a query.
+      return fields.byStaff === true
+        ? forStaff(context, request, (staffId) =>
+            initiatePayment(context, fields, context.callerAddress(request), staffId),
+          )
+        : Response.json(await initiatePayment(context, fields, context.callerAddress(request), null));
     case 'check-status':
       return checkStatus(context, fields, context.callerAddress(request));
     case 'describe-setup':

@@ -104,6 +104,7 @@ test('plans are forbidden where a typed text or a burst decides the cost, and no
     'is_in_item_names',
     'is_in_rider_names',
     'lease_messages',
+    'orders_of_phone',
     'read_search',
     'search_products',
     'sent_without_priority',

@@ -10,6 +10,8 @@ import { openShopDatabase, type Person, people } from '../shop-database.ts';
 const today = `(now() at time zone 'Africa/Nairobi')::date`;
 const newestWithout = `(select receipt from public.mpesa_transactions where payment_id is null and resolution is null order by transacted_at desc limit 1)`;
 
+const newestPhone = `(select customer_phone from public.orders order by created_at desc limit 1)`;
+
 const calls: [person: Person, call: string][] = [
   ['service', 'public.lease_messages()'],
   ['service', 'public.expire_reservations(1)'],
@@ -26,6 +28,8 @@ const calls: [person: Person, call: string][] = [
   ['staff', 'public.waiting_notices()'],
   ['staff', `public.search_deliveries(due => 'late')`],
   ['staff', 'public.recent_riders()'],
+  ['staff', `public.customer_by_phone(${newestPhone})`],
+  ['staff', `public.drinks_to_order('drink')`],
   ['staff', `public.day_totals(${today} - 5)`],
   ['staff', `public.reconciliation_day(${today} - 5)`],
   ['staff', `public.reconciliation_days(${today} - 29, ${today})`],

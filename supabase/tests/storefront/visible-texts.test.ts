@@ -44,8 +44,8 @@ const storedArguments = {
 /** Arguments that are compared, or of which only known values are stored. */
 const comparedArguments = new Set(
   `access_key access_keys auth_secret brand category channel decision difference due endpoint expected_payment_status
-   expected_status expected_step failure_reason identifier kind kinds p256dh payment phone_last_four
-   product_slug receipt refund_receipt resolution rider search seen_receipt sort span status step token
+   expected_status expected_step failure_reason identifier kind kinds p256dh payment phone phone_last_four
+   product_slug receipt refund_receipt resolution rider search seen_receipt sort source span status step token
    tracking_number way`.split(/\s+/),
 );
 

@@ -148,7 +148,7 @@ export function DeliveryRow({ delivery, status, steps }: RowControls & { deliver
   );
 }
 
-/** The next step, and everything else behind a menu. Without a rider the next step is to assign one. */
+/** The next step, and everything else behind a menu. Without a rider the next step is to assign one, unless it is collected. */
 function Actions({ delivery, steps }: { delivery: ListedDelivery; steps: NextSteps }) {
   const { id, order, delivery_person } = delivery;
   const isCancelled = order.status === 'cancelled';
@@ -170,7 +170,7 @@ function Actions({ delivery, steps }: { delivery: ListedDelivery; steps: NextSte
   ];
   return (
     <span className="flex min-w-0 items-center justify-end gap-0.5">
-      {delivery_person ? (
+      {delivery_person || order.is_collected ? (
         <NextStepButton delivery={delivery} steps={steps} />
       ) : isCancelled ? null : (
         <Button
@@ -219,7 +219,10 @@ function OtherCity({ order }: { order: Order }) {
 
 function Rider({ delivery }: { delivery: ListedDelivery }) {
   const { delivery_person, delivery_phone, delivery_notes } = delivery;
-  if (!delivery_person) return <span className="text-ink-soft">Not assigned</span>;
+  if (!delivery_person)
+    return (
+      <span className="text-ink-soft">{delivery.order.is_collected ? 'Collected' : 'Not assigned'}</span>
+    );
   return (
     <>
       <bdi className="truncate table:block" title={delivery_person}>

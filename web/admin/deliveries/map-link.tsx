@@ -1,10 +1,11 @@
-// An order's address as a link to a map.
+// An order's address as a link to a map; of an order that is collected the text alone.
 import { placeOf } from '../orders/place.ts';
 import type { ListedDelivery } from './delivery-queries.ts';
 
-type Place = Pick<ListedDelivery['order'], 'shipping_address' | 'city'>;
+type Place = Pick<ListedDelivery['order'], 'shipping_address' | 'city' | 'is_collected'>;
 
 export function MapLink({ order, className = 'tap underline' }: { order: Place; className?: string }) {
+  if (order.is_collected) return <span className="min-w-0 truncate">{order.shipping_address}</span>;
   const query = encodeURIComponent(`${placeOf(order)}, ${order.city}, Kenya`);
   return (
     <a

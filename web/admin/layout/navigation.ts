@@ -49,6 +49,9 @@ export const screens: readonly Entry[] = [
   },
 ];
 
+/** On a phone in the menu, otherwise a button of its screens. */
+export const newOrder: Entry = { label: 'New order', to: '/admin/orders/new', icon: 'pencil' };
+
 export const rarelyNeeded: readonly Entry[] = [
   { label: 'Settings', to: '/admin/settings', icon: 'settings' },
 ];

@@ -9,6 +9,7 @@ import {
   account,
   badgeText,
   type Entry,
+  newOrder,
   rarelyNeeded,
   screens,
   sumUp,
@@ -122,6 +123,7 @@ function Entries({ waiting, replace = false, onChoose }: EntriesProps) {
   );
   return (
     <nav aria-label="Admin" className="grid gap-4">
+      {onChoose ? list([newOrder]) : null}
       {list(screens)}
       <div className="border-t border-white/15 pt-4">
         {list(onChoose ? [...rarelyNeeded, account] : rarelyNeeded)}

@@ -18,6 +18,7 @@ import { useLiveChanges } from '../live/use-live-changes.ts';
 import { useWaiting } from '../live/use-waiting.ts';
 import { NoticesButton } from '../notices/notices-button.tsx';
 import { firstOrdersRequest } from '../orders/list/first-orders-request.ts';
+import { useNewOrderKey } from '../orders/new/new-order-link.tsx';
 import { useIsCounter } from '../today/counter/use-is-counter.ts';
 import { PanelLoading } from '../ui/panel-loading.tsx';
 import { ProgressBar } from '../ui/progress-bar.tsx';
@@ -169,6 +170,7 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
   const isNavigating = useNavigation().state === 'loading';
   const storeName = useStoreName();
   const isCounter = useIsCounter();
+  useNewOrderKey(!isCounter && !isSignedOut && pathname !== '/admin/orders/new');
   const { isExpanded, drawer, isDrawerOpen, onDrawerClose, toggle } = useSidebar();
   const waiting = useWaiting(['/admin/orders', '/admin/today'].includes(screenOf(pathname)));
   const isOnline = useIsOnline();
@@ -191,7 +193,10 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
     void staff.checkSession();
     // Within a screen, such as from the list to one of its orders, the focus stays where it is, unless its element is gone.
     const isLost = document.activeElement === document.body;
-    if (before !== now || isLost) main.current?.focus({ preventScroll: true });
+    // A form may begin with a focused field of its own.
+    const isInScreen =
+      document.activeElement !== main.current && main.current?.contains(document.activeElement) === true;
+    if ((before !== now && !isInScreen) || isLost) main.current?.focus({ preventScroll: true });
   }, [pathname, staff]);
 
   return (

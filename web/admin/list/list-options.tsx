@@ -20,7 +20,7 @@ export function ListOptions({ views }: { views: SavedViews }) {
         />
         <span>
           Keys: <kbd>j</kbd> and <kbd>k</kbd> move, <kbd>x</kbd> selects, <kbd>Enter</kbd> opens, <kbd>/</kbd>{' '}
-          searches
+          searches, <kbd>n</kbd> begins an order
         </span>
       </label>
     </div>

@@ -1,5 +1,5 @@
 // Single keys of a list: j and k go to the next and the previous row, x chooses it, / searches, Escape ends a choice. Enter opens a
-// row by its link. They are ignored while typing, in dialogs and menus, and where the member switched them off (WCAG 2.1.4).
+// row by its link. n begins a new order on every screen. They are ignored while typing, in dialogs and menus, and where the member switched them off (WCAG 2.1.4).
 import { useEffect, useRef, useSyncExternalStore } from 'react';
 import { readStored, writeStored } from '../../lib/browser/browser-storage.ts';
 import type { Selection } from './use-selection.ts';
@@ -26,6 +26,13 @@ export function useSingleKeys(): [areOn: boolean, set: (areOn: boolean) => void]
 const busy =
   'input:not([type=checkbox]), textarea, select, [contenteditable=true], [role=menu], [role=dialog], [role=alertdialog], dialog';
 
+/** Whether a press is a single key that may do something: not while somebody types, and where they are switched on. */
+export function isSingleKey(event: KeyboardEvent): boolean {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || !areOn()) return false;
+  const at = event.target instanceof Element ? event.target : null;
+  return !at?.closest(busy) && !document.querySelector('[role=dialog][data-state=open], dialog[open]');
+}
+
 export function useRowKeys<Row extends { id: string }>(
   rows: readonly Row[],
   selection?: Selection<Row>,
@@ -33,9 +40,7 @@ export function useRowKeys<Row extends { id: string }>(
   const onKey = useRef<(event: KeyboardEvent) => void>(undefined);
   useEffect(() => {
     onKey.current = (event) => {
-      if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || !areOn()) return;
-      const at = event.target instanceof Element ? event.target : null;
-      if (at?.closest(busy) || document.querySelector('[role=dialog][data-state=open], dialog[open]')) return;
+      if (!isSingleKey(event)) return;
       const shown = [...document.querySelectorAll<HTMLElement>('[data-row]')];
       const here = shown.findIndex((row) => row.contains(document.activeElement));
       const go = (to: number) => {

@@ -56,8 +56,10 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
           counted(
             await tables
               .from('deliveries')
-              .select('id', { count: 'exact', head: true })
+              .select('id, order:orders!inner(id)', { count: 'exact', head: true })
               .eq('delivery_status', 'pending')
+              // Collected orders wait for no rider.
+              .is('order.is_collected', false)
               .abortSignal(signal),
           ),
       },

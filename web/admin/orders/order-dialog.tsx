@@ -27,7 +27,7 @@ import { StaffIcon } from '../layout/staff-icons.tsx';
 import { useMember } from '../layout/use-member.tsx';
 import { RowMenu } from '../list/row-menu.tsx';
 import { PrintOrder } from '../print/print-order.tsx';
-import { labelOfFailure } from '../status/staff-labels.ts';
+import { labelOfFailure, sourceInSentence } from '../status/staff-labels.ts';
 import { StatusBadge } from '../status/status-badge.tsx';
 import { confirmOrderStatus, orderStatusBlock } from '../status/status-change.ts';
 import { StatusSelect } from '../status/status-select.tsx';
@@ -42,6 +42,7 @@ import { Part } from './part.tsx';
 import { Payments } from './payments/order-payments.tsx';
 import { PaidOrderDecision, useOrderDecision } from './payments/paid-order-decision.tsx';
 import { needsDecision } from './payments/payment-line.ts';
+import { waitsForPayment } from './payments/ways-to-pay.tsx';
 import { drinkAndBrand, otherCity } from './place.ts';
 import { OrderTimeline } from './timeline/order-timeline.tsx';
 import { useOrderStatus } from './use-order-status.ts';
@@ -108,7 +109,8 @@ function Whole({ order, isOutdated }: { order: WholeOrder; isOutdated: boolean }
   const payments = <Payments key="payments" order={order} />;
   const delivery = <Delivery key="delivery" order={order} />;
   const urgent = [
-    needsDecision(order) ? payments : null,
+    // Who entered it has the customer on the line.
+    needsDecision(order) || (order.source !== 'storefront' && waitsForPayment(order)) ? payments : null,
     order.delivery && workStep(order, order.delivery) === 'failed' ? delivery : null,
   ];
   /** The parts of a column, urgent ones first. */
@@ -130,7 +132,7 @@ function Whole({ order, isOutdated }: { order: WholeOrder; isOutdated: boolean }
             Order {order.order_number} <StatusBadge status={order.status} isSmall />
           </span>
         }
-        description={`Placed ${formatDateTime(order.created_at)}`}
+        description={describeOrigin(order)}
       />
       <DialogBody>
         <div className={column}>
@@ -226,6 +228,13 @@ function NextStep({ order, saving }: NextStepProps) {
       {failure.question}
     </DialogFooter>
   );
+}
+
+/** When it was placed, or who entered it and how it came. */
+function describeOrigin({ source, events, created_at }: WholeOrder): string {
+  if (source === 'storefront') return `Placed ${formatDateTime(created_at)}`;
+  const by = events.find(({ kind }) => kind === 'order_placed')?.actor_email ?? 'the shop';
+  return `Entered by ${by} · ${sourceInSentence(source)}, ${formatDateTime(created_at)}`;
 }
 
 function Items({ order }: { order: WholeOrder }) {
@@ -337,10 +346,14 @@ function Customer({ order }: { order: WholeOrder }) {
         />
       </div>
       <p className="mt-2 text-sm wrap-anywhere">
-        <a href={mailTo(order.customer_email, about)} className="tap underline">
-          <span className="sr-only">Mail </span>
-          {order.customer_email}
-        </a>
+        {order.customer_email ? (
+          <a href={mailTo(order.customer_email, about)} className="tap underline">
+            <span className="sr-only">Mail </span>
+            {order.customer_email}
+          </a>
+        ) : (
+          <span className="text-ink-soft">No email address: messages go as texts</span>
+        )}
       </p>
     </Part>
   );
@@ -370,7 +383,13 @@ function Delivery({ order }: { order: WholeOrder }) {
           ) : null}
           <dl className="mt-2 grid gap-1 text-sm">
             <Fact term="Rider">
-              {delivery.delivery_person ? <AssignedRider delivery={delivery} /> : 'Not assigned'}
+              {delivery.delivery_person ? (
+                <AssignedRider delivery={delivery} />
+              ) : order.is_collected ? (
+                'None: the customer collects it at the shop'
+              ) : (
+                'Not assigned'
+              )}
             </Fact>
             {delivery.pickup_time ? (
               <Fact term="Picked up">{formatDateTime(delivery.pickup_time)}</Fact>
@@ -385,7 +404,7 @@ function Delivery({ order }: { order: WholeOrder }) {
             ) : null}
           </dl>
           <p className="mt-2 flex flex-wrap gap-4 text-sm">
-            {delivery.delivery_person || order.status === 'cancelled' ? null : (
+            {delivery.delivery_person || order.status === 'cancelled' || order.is_collected ? null : (
               <button
                 type="button"
                 aria-haspopup="dialog"
@@ -404,7 +423,11 @@ function Delivery({ order }: { order: WholeOrder }) {
           </p>
         </>
       ) : (
-        <p className="text-sm text-ink-soft">Begins once the order is paid</p>
+        <p className="text-sm text-ink-soft">
+          {order.is_collected
+            ? 'Collected at the shop: packed and handed over once it is paid'
+            : 'Begins once the order is paid'}
+        </p>
       )}
     </Part>
   );

@@ -1,6 +1,7 @@
 // Queries of the orders screen and their keys.
 
 import { useQuery } from '@tanstack/react-query';
+import { isOpenAttempt } from '../../../domain/payment-result.ts';
 import { isTrackingNumber } from '../../../domain/tracking-number.ts';
 import type { OrderPaymentStatus, OrderStatus } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
@@ -62,7 +63,7 @@ const searchOrders = (
 
 /** The columns of an order in the list. */
 export const listedColumns =
-  'id, order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, payment_method, anonymised_at, delivery_notes, order_items(quantity, product_name, product:products(brand)), payments(status), delivery:deliveries(id, created_at, updated_at, delivery_status, delivery_person, taken_by, ready_at)';
+  'id, order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, payment_method, source, is_collected, anonymised_at, delivery_notes, order_items(quantity, product_name, product:products(brand)), payments(status), delivery:deliveries(id, created_at, updated_at, delivery_status, delivery_person, taken_by, ready_at)';
 const exported =
   '*, order_items(quantity, product_name, unit_price), payments(receipt, charge_cents, status, needs_refund, completed_at, refunds(refund_cents, status, completed_at, refund_receipt)), delivery:deliveries(delivery_person)';
 
@@ -201,6 +202,9 @@ export function useOrder(id: string) {
   return useQuery({
     queryKey: orderKey(id),
     queryFn: ({ signal }) => readWholeOrder(staff, id, signal),
+    // The live channel reports the result of a prompt; polling works without the channel.
+    refetchInterval: ({ state }) =>
+      state.data?.payments.some(({ status }) => isOpenAttempt(status)) ? 3000 : false,
     staleTime: 0,
   });
 }

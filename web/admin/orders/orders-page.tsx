@@ -20,6 +20,7 @@ import { useNow } from '../ui/age.tsx';
 import { usePart } from '../ui/use-part.ts';
 import type { Route } from './+types/orders-page.ts';
 import { OrderRow, orderColumns } from './list/order-columns.tsx';
+import { NewOrderLink } from './new/new-order-link.tsx';
 import { OrderDetails } from './order-details.tsx';
 import {
   decisionOf,
@@ -88,6 +89,7 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
         heading="Orders"
         subtitle="Manage customer orders"
         card="Order Management"
+        actions={<NewOrderLink className="max-md:min-h-9! max-md:px-3!" />}
         count={
           <RowCount
             count={count}

@@ -5,10 +5,11 @@ import type {
   DeliveryStatus,
   OrderPaymentMethod,
   OrderPaymentStatus,
+  OrderSource,
   OrderStatus,
   PaymentStatus,
 } from '../../../supabase/types.ts';
-import { entryOf } from './label-of.ts';
+import { entryOf, labelOf } from './label-of.ts';
 import { hasPaymentInReview } from './states.ts';
 
 /** A colour of a badge: red needs staff, yellow and orange wait, blue and purple are under way, green is done, grey is over. */
@@ -39,6 +40,20 @@ export const deliveryStatusLabels: Readonly<Record<DeliveryStatus, StaffLabel>> 
   in_transit: label('In Transit', 'orange'),
   delivered: label('Delivered', 'green'),
   failed: label('Failed', 'red'),
+};
+
+/** How an order came. */
+export const sourceLabels: Readonly<Record<OrderSource, string>> = {
+  storefront: 'Storefront',
+  call: 'Call',
+  whatsapp: 'WhatsApp',
+  walk_in: 'Walk-in',
+};
+
+/** How an order came, within a sentence: `call`. */
+export const sourceInSentence = (source: OrderSource): string => {
+  const text = labelOf(sourceLabels, source);
+  return source === 'whatsapp' ? text : text.toLowerCase();
 };
 
 /** Payment statuses of orders by themselves; `describePaymentOfOrder` also reads the order's status. */

@@ -20,6 +20,8 @@ export interface OrderState {
   /** In cents. */
   total_amount: number;
   payments?: readonly { status: PaymentStatus }[];
+  /** The customer takes it along at the shop. */
+  is_collected?: boolean;
   /** Null without a delivery. Undefined where it is not known. */
   delivery?: { id: string; delivery_person: string | null } | null;
 }
@@ -89,8 +91,15 @@ export function deliveryNeedsConsent({ order }: DeliveryState, to: DeliveryStatu
 }
 
 /** Why a status cannot be chosen for an order, in two or three words; null if it can. */
-export const orderStatusBlock = ({ status, payment_status }: OrderState, to: OrderStatus): string | null =>
-  payment_status === 'refunded' && isHandover(status, to) ? 'Money sent back' : null;
+export const orderStatusBlock = (
+  { status, payment_status, is_collected = false }: OrderState,
+  to: OrderStatus,
+): string | null =>
+  payment_status === 'refunded' && isHandover(status, to)
+    ? 'Money sent back'
+    : is_collected && orderRank[to] === orderRank.shipped
+      ? 'Collected'
+      : null;
 
 /** The same for a delivery. */
 export function deliveryStatusBlock({ order }: DeliveryState, to: DeliveryStatus): string | null {
@@ -120,7 +129,8 @@ export function confirmOrderStatus(order: OrderState, to: OrderStatus): Confirma
     };
   }
   if (needsConsent(order, to)) return confirmUnpaid(order, to === 'delivered' ? 'Deliver' : 'Ship');
-  const hasNoRider = isHandover(status, to) && order.delivery?.delivery_person === null;
+  const hasNoRider =
+    isHandover(status, to) && order.delivery?.delivery_person === null && order.is_collected !== true;
   if (status === 'cancelled') {
     return {
       title: `Take order ${order_number} up again?`,

@@ -3,7 +3,7 @@ import { workStep } from '../../../domain/delivery-status.ts';
 import { Button } from '../../ui/button.tsx';
 import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
 import { useNextRider } from './use-next-rider.ts';
-import { nextSteps, type Queued, useNextStep } from './use-next-step.ts';
+import { nextButton, type Queued, useNextStep } from './use-next-step.ts';
 
 /** What a screen needs for these buttons, once for all of its orders. */
 export function useNextSteps() {
@@ -30,29 +30,30 @@ export function NextStepButton({ delivery, steps, isLarge = false, isBusy = fals
   const { rider, chooseRider, set, saving, assign } = steps;
   const step = workStep(delivery.order, delivery);
   if (!step) return null;
-  const carrier = delivery.delivery_person ?? rider?.name;
-  const label =
-    step !== 'ready'
-      ? nextSteps[step][1]
-      : carrier === undefined
-        ? 'Choose a rider'
-        : isLarge
-          ? `Hand over to ${carrier.split(/\s/)[0]}`
-          : 'Hand over';
+  const [next, name] = nextButton(step, delivery.order);
+  const needsRider = next === 'on_the_way';
+  const carrier = needsRider ? (delivery.delivery_person ?? rider?.name) : undefined;
+  const label = !needsRider
+    ? name
+    : carrier === undefined
+      ? 'Choose a rider'
+      : isLarge
+        ? `Hand over to ${carrier.split(/\s/)[0]}`
+        : 'Hand over';
   return (
     <Button
       tone={step === 'prepare' ? 'dusk' : 'leaf'}
       isBusy={isBusy || saving(delivery) !== undefined}
-      title={step === 'ready' && carrier ? `Hand over to ${carrier}` : undefined}
+      title={carrier ? `Hand over to ${carrier}` : undefined}
       onClick={({ detail }) => {
         // The second press of a double one would press the button of the step after this one.
         if (detail > 1) return;
-        if (step === 'ready' && !carrier) {
+        if (needsRider && !carrier) {
           assign(delivery.id);
           return;
         }
-        if (step === 'ready' && carrier) chooseRider(carrier);
-        set(delivery, nextSteps[step][0]);
+        if (carrier) chooseRider(carrier);
+        set(delivery, next);
       }}
       className={`min-w-0 grow ${isLarge ? `basis-20 ${large}` : inRow}`}
     >

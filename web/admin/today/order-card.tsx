@@ -184,7 +184,7 @@ export function OrderActions({ delivery, step, rider, onHandOver }: OrderCardPro
           Give back{forOrder}
         </Button>
       ) : null}
-      {step === 'ready' && hasRider ? (
+      {step === 'ready' && hasRider && !order.is_collected ? (
         <Button tone="quiet" isBusy={isSaving} onClick={() => assign(delivery.id)} className={secondary}>
           Other rider{forOrder}
         </Button>

@@ -5,6 +5,7 @@ import { Button } from '../../ui/button.tsx';
 import { AssignDialog } from '../deliveries/assign-dialog.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import type { Waiting } from '../live/use-waiting.ts';
+import { NewOrderLink } from '../orders/new/new-order-link.tsx';
 import { OrderDetails } from '../orders/order-details.tsx';
 import { flat, PausableHeading } from '../pause/pause-orders.tsx';
 import type { Route } from './+types/today-page.ts';
@@ -60,6 +61,7 @@ export default function TodayPage({ params }: Route.ComponentProps) {
     <div className="grid grid-cols-[minmax(0,1fr)] gap-2 md:gap-3">
       <PausableHeading>
         <h1 className="text-2xl">Today</h1>
+        <NewOrderLink isShort className={`max-md:min-w-11 max-md:px-0! ${flat}`} />
         <Button
           tone="quiet"
           onClick={openCounter}

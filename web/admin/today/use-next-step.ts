@@ -1,5 +1,5 @@
 // Moves an order of the queue to another step, with an offer to undo it.
-import { type WorkStep, workStep } from '../../../domain/delivery-status.ts';
+import { nextStep, type WorkStep, workStep } from '../../../domain/delivery-status.ts';
 import type { OrderEventKind } from '../../../supabase/types.ts';
 import { type ListedDelivery, lastDeliveryChange } from '../deliveries/delivery-queries.ts';
 import type { Carrier } from '../deliveries/rider-queries.ts';
@@ -27,14 +27,19 @@ const movingEvents = [
   'delivery_status_changed',
 ] as const satisfies readonly OrderEventKind[];
 
-/** The button that leads from each step to the next one. */
-export const nextSteps: Record<WorkStep, [step: Step, label: string]> = {
-  prepare: ['preparing', 'Prepare'],
-  preparing: ['ready', 'Ready'],
-  ready: ['on_the_way', 'Hand over'],
-  on_the_way: ['delivered', 'Delivered'],
-  failed: ['ready', 'Send again'],
+const buttons: Record<WorkStep, string> = {
+  prepare: 'Prepare',
+  preparing: 'Ready',
+  ready: 'Hand over',
+  on_the_way: 'Delivered',
+  failed: 'Send again',
 };
+
+/** The button that leads from a step to the next one. */
+export const nextButton = (step: WorkStep, order: Queued['order']): [step: Step, label: string] => [
+  nextStep(step, order),
+  step === 'ready' && order.is_collected ? 'Handed over' : buttons[step],
+];
 
 /** What a step changes, and what decides whether it may. */
 export type Queued = Pick<
@@ -43,7 +48,7 @@ export type Queued = Pick<
 > & {
   order: Pick<
     ListedDelivery['order'],
-    'id' | 'order_number' | 'status' | 'payment_status' | 'payment_method'
+    'id' | 'order_number' | 'status' | 'payment_status' | 'payment_method' | 'is_collected'
   >;
 };
 

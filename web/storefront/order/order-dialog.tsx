@@ -2,6 +2,7 @@
 import { useCallback, useEffect, useEffectEvent, useRef, useState } from 'react';
 import { createStore } from '../../../supabase/store.ts';
 import { deviceStorage, tabStorage } from '../../lib/browser/browser-storage.ts';
+import { type OrderForm, orderFormOf } from '../../lib/orders/order-form.ts';
 import {
   type OrderedDrink,
   orderedDrinks,
@@ -15,7 +16,6 @@ import { useRefresh } from '../layout/use-refresh.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { PaymentPanel } from '../payment/payment-panel.tsx';
 import { lookUpOrder } from '../tracking/tracked-order.ts';
-import { type OrderForm, orderFormOf } from './form/order-form.ts';
 import {
   emptyForm,
   fillFormFromOrder,

@@ -3,6 +3,7 @@ import { type FormEvent, useEffect, useId, useRef, useState } from 'react';
 import { chargeCents, formatKsh, orderTotal } from '../../../domain/money.ts';
 import { createStore } from '../../../supabase/store.ts';
 import { deviceStorage, tabStorage } from '../../lib/browser/browser-storage.ts';
+import { checkOrderForm, type OrderForm, type OrderFormProblem } from '../../lib/orders/order-form.ts';
 import {
   forgetOrders,
   type RememberedOrder,
@@ -19,7 +20,6 @@ import { useRefresh } from '../layout/use-refresh.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { useUnpaidOrders } from '../own-orders/order-states.ts';
 import { OrderFields } from './form/order-fields.tsx';
-import { checkOrderForm, type OrderForm, type OrderFormProblem } from './form/order-form.ts';
 import {
   emptyForm,
   forgetCustomer,

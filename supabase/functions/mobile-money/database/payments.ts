@@ -25,6 +25,8 @@ export interface PaymentStore {
     sameAmountSeconds: number;
     /** IP address of the customer, for the limits; null if unknown. */
     address: string | null;
+    /** User id of the staff member who sends it, whose network is not limited; null: the customer does. */
+    requestedBy: string | null;
   }): Promise<{ isNew: boolean; payment: Payment; trackingNumber: string | null }>;
   /** Begins a KSh 1 test of a staff member. */
   beginTest(test: { phone: string; callbackSecret: string; requestedBy: string }): Promise<Payment>;
@@ -65,6 +67,7 @@ export function openPaymentStore({ call }: DatabaseClient): PaymentStore {
       expectedCents,
       sameAmountSeconds,
       address,
+      requestedBy,
     }) {
       const parameters = {
         order_id: orderId,
@@ -73,6 +76,7 @@ export function openPaymentStore({ call }: DatabaseClient): PaymentStore {
         callback_secret: callbackSecret,
         expected_cents: expectedCents,
         same_amount_seconds: sameAmountSeconds,
+        ...(requestedBy === null ? {} : { requested_by: requestedBy }),
       };
       const begun = (await call('begin_payment', parameters, address)) as {
         is_new: boolean;

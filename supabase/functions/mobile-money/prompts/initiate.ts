@@ -34,12 +34,14 @@ export type InitiateAnswer =
  * @param fields `phoneNumber`, `amount` (the order's total in cents), `trackingNumber` and its `orderId`, which proves that
  *   the caller placed the order: only the customer receives it
  * @param address IP address of the request; null if unknown
+ * @param staffId user id of the staff member who sends it; null: the customer does
  * @returns the payment, or an error code with a message for the customer
  */
 export async function initiatePayment(
   context: MobileMoneyContext,
   fields: JsonObject,
   address: string | null,
+  staffId: string | null,
 ): Promise<InitiateAnswer> {
   const requested = readRequest(fields);
   if ('error' in requested) return { success: false, ...requested };
@@ -52,6 +54,7 @@ export async function initiatePayment(
       callbackSecret,
       sameAmountSeconds: sameAmountSeconds(context.daraja.settings),
       address,
+      requestedBy: staffId,
     });
   } catch (error) {
     if (error instanceof ProcedureError) {

@@ -315,6 +315,12 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     });
 
+    test('sends no prompt as staff for a caller without a staff session', async () => {
+      const asked = { ...initiation(order, shop.phone()), byStaff: true };
+      expect(await shop.post(asked)).toEqual({ status: 403, body: { error: 'Only staff may do this' } });
+      expect(await shop.post({ ...asked, byStaff: false })).toMatchObject({ body: { success: true } });
+    });
+
     test("counts attempts for the customer's network, not for the function's", async () => {
       const from = (address: string) =>
         shop.post(initiation(order, shop.phone('1032')), { 'x-forwarded-for': address });

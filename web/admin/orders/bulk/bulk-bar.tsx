@@ -49,7 +49,8 @@ export function BulkBar<Row extends { id: string }>({
   const queued = rows.flatMap((row) => queuedOf(row) ?? []);
   const at = (...wanted: readonly (WorkStep | null)[]) =>
     queued.filter((delivery) => wanted.includes(workStep(delivery.order, delivery)));
-  const unassigned = at(...inShop).filter(({ delivery_person }) => delivery_person === null);
+  const forRiders = at(...inShop).filter(({ order }) => !order.is_collected);
+  const unassigned = forRiders.filter(({ delivery_person }) => delivery_person === null);
 
   /** @param what was done, for the message: 'assigned' */
   async function change(chosen: readonly Queued[], apply: (row: Queued) => Promise<void>, what?: string) {
@@ -108,11 +109,16 @@ export function BulkBar<Row extends { id: string }>({
     { label: 'Assign', chosen: unassigned, run: (chosen) => setAsked({ verb: 'Assign', rows: chosen }) },
     {
       label: 'Hand over',
-      chosen: at(...inShop),
+      chosen: forRiders,
       run: (chosen) =>
         unassigned.length > 0
           ? setAsked({ verb: 'Hand over', rows: chosen })
           : void move(chosen, 'on_the_way'),
+    },
+    {
+      label: 'Handed over',
+      chosen: at('ready').filter(({ order }) => order.is_collected),
+      run: (chosen) => void move(chosen, 'delivered'),
     },
     { label: 'Delivered', chosen: at('on_the_way'), run: (chosen) => void move(chosen, 'delivered') },
     { label: 'Send again', chosen: at('failed'), run: (chosen) => void move(chosen, 'ready') },

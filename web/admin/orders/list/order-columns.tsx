@@ -131,7 +131,7 @@ function Actions({ order, steps }: { order: ListedOrder; steps: NextSteps }) {
       ...(isOpen && step === 'preparing'
         ? [{ label: 'Give back', run: () => steps.set(queued, 'prepare') }]
         : []),
-      ...(isOpen && step !== 'on_the_way'
+      ...(isOpen && step !== 'on_the_way' && !order.is_collected
         ? [
             {
               label: queued.delivery_person

@@ -26,6 +26,11 @@ test('the file calls a payment what the list calls it', () => {
   expect(cell('Payment', { payment_status: 'unpaid', payments: inReview })).toBe('Needs review');
 });
 
+test('the file says how an order came', () => {
+  expect(cell('Came by', { source: 'storefront' })).toBe('Storefront');
+  expect(cell('Came by', { source: 'walk_in' })).toBe('Walk-in');
+});
+
 test.each<[OrderPaymentStatus, total: number]>([
   ['unpaid', 1300.5],
   ['paid', 1301],

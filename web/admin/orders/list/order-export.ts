@@ -3,7 +3,8 @@ import { shownAmount } from '../../../../domain/money.ts';
 import { formatPhone } from '../../../../domain/phone.ts';
 import type { CsvColumn } from '../../list/csv.ts';
 import { phoneCell } from '../../list/phone-cell.ts';
-import { describePaymentOfOrder } from '../../status/staff-labels.ts';
+import { labelOf } from '../../status/label-of.ts';
+import { describePaymentOfOrder, sourceLabels } from '../../status/staff-labels.ts';
 import { statusLabel } from '../../status/status-badge.tsx';
 import { formatForFile } from '../../ui/dates.ts';
 import type { ExportedOrder, ListedOrder } from '../order-queries.ts';
@@ -39,6 +40,7 @@ export const exportColumns: CsvColumn<ExportedOrder>[] = [
   { title: 'Address', value: ({ shipping_address }) => shipping_address },
   { title: 'City', value: ({ city }) => city },
   { title: 'Notes', value: ({ delivery_notes }) => delivery_notes },
+  { title: 'Came by', value: ({ source }) => labelOf(sourceLabels, source) },
   { title: 'Placed (Nairobi time)', value: ({ created_at }) => formatForFile(created_at) },
   {
     title: 'Items',

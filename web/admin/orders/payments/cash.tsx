@@ -42,7 +42,7 @@ export function CashOfOrder({ order }: { order: WholeOrder }) {
   if (isOpen) return <ReceiveCash order={order} onClose={() => setOpen(false)} />;
   return (
     <div className="mt-3 flex flex-wrap gap-3">
-      {isCashDue(order) ? null : (
+      {isCashDue(order) || order.is_collected ? null : (
         <Button tone="quiet" isBusy={agree.isPending} onClick={() => agree.mutate()}>
           Cash at the door
         </Button>

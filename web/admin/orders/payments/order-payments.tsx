@@ -22,6 +22,7 @@ import { ChangeNotes } from './change-notes.tsx';
 import { ConfirmTillPayment } from './confirm-till-payment.tsx';
 import { describePaymentLine, needsLook } from './payment-line.ts';
 import { TakeBack } from './take-back.tsx';
+import { WaysToPay } from './ways-to-pay.tsx';
 
 /** The money in one line, what needs a decision, and all payments and attempts behind the line. */
 export function Payments({ order }: { order: WholeOrder }) {
@@ -66,6 +67,7 @@ export function Payments({ order }: { order: WholeOrder }) {
           </ul>
         </details>
       )}
+      <WaysToPay order={order} />
       <ConfirmTillPayment order={order} />
       <CashOfOrder order={order} />
     </Part>

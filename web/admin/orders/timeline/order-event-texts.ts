@@ -8,11 +8,12 @@ import type {
   DeliveryFailureReason,
   OrderEventActor,
   OrderPaymentStatus,
+  OrderSource,
   PaymentMethod,
   RefundMethod,
 } from '../../../../supabase/types.ts';
 import { entryOf, labelOf } from '../../status/label-of.ts';
-import { labelOfFailure } from '../../status/staff-labels.ts';
+import { labelOfFailure, sourceInSentence } from '../../status/staff-labels.ts';
 import { type StaffStatus, statusLabel } from '../../status/status-badge.tsx';
 
 export type OrderEvent = Database['public']['Tables']['order_events']['Row'];
@@ -28,6 +29,7 @@ interface Details {
   to?: StaffStatus;
   reason?: string;
   total_amount?: number;
+  source?: OrderSource;
   from_cents?: number;
   to_cents?: number;
   holds_no_units?: boolean;
@@ -68,7 +70,11 @@ const paymentStatusTexts: Record<OrderPaymentStatus, PaymentStatusText> = {
 
 const between = (...parts: (string | undefined | false)[]): string => parts.filter(Boolean).join(' · ');
 
-export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'details'>): EventText {
+export function describeEvent({
+  kind,
+  details,
+  actor_email = null,
+}: Pick<OrderEvent, 'kind' | 'details'> & Partial<Pick<OrderEvent, 'actor_email'>>): EventText {
   const facts = (details ?? {}) as Details;
   const { from, to = 'pending', reason, phone } = facts;
   const cents = facts.charge_cents ?? facts.refund_cents;
@@ -77,13 +83,17 @@ export function describeEvent({ kind, details }: Pick<OrderEvent, 'kind' | 'deta
   switch (kind) {
     case 'order_placed':
       return {
-        what: 'Order placed',
+        what: facts.source
+          ? `Entered by ${actor_email ?? 'staff'} · ${sourceInSentence(facts.source)}`
+          : 'Order placed',
         tone: 'plain',
         more: between(
           facts.total_amount !== undefined && formatKes(chargeCents(facts.total_amount)),
           facts.holds_no_units && 'Holds no units before its M-PESA prompt',
         ),
       };
+    case 'pay_link_shown':
+      return { what: 'Pay link shown to staff', tone: 'plain' };
     case 'items_changed':
       return {
         what: 'The customer changed the drinks',

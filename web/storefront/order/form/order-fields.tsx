@@ -1,11 +1,11 @@
 // Customer and address: the fields of the order form, in the dialog and on the page.
 import { useState } from 'react';
 import { suggestEmail } from '../../../../domain/email.ts';
+import { countCharacters, type OrderForm, orderFormLimits } from '../../../lib/orders/order-form.ts';
 import { TextArea, TextField } from '../../../ui/field.tsx';
 import { networkHint } from '../../payment/payment-parts.tsx';
 import { outsideNairobiNote } from '../next-steps.ts';
 import { CalloutAction } from '../order-callouts.tsx';
-import { countCharacters, type OrderForm, orderFormLimits } from './order-form.ts';
 
 /** The used length of a field, shown once little is left. */
 function describeLength(name: keyof typeof orderFormLimits, text = ''): string | undefined {

@@ -2,8 +2,8 @@
 // the drinks of an order of several. On this device: customer and address, so that the next order is typed faster.
 
 import type { DeviceStorage } from '../../../lib/browser/browser-storage.ts';
+import type { OrderForm } from '../../../lib/orders/order-form.ts';
 import { type OrderLine, readLines } from '../lines/order-lines.ts';
-import type { OrderForm } from './order-form.ts';
 
 export const emptyForm: OrderForm = {
   name: '',

@@ -3,8 +3,14 @@ import { orderTotal, subtotalOf } from '../../../../domain/money.ts';
 import { normalisePhone } from '../../../../domain/phone.ts';
 import { requestTimeoutMs } from '../../../../domain/timeout.ts';
 import type { Store } from '../../../../supabase/store.ts';
+import {
+  fieldOfRefusal,
+  type OrderForm,
+  type OrderFormProblem,
+  plain,
+  plainLines,
+} from '../../../lib/orders/order-form.ts';
 import type { RememberedOrder } from '../../../lib/orders/remembered-orders.ts';
-import type { OrderForm, OrderFormProblem } from '../form/order-form.ts';
 import type { OrderLine, Stock } from '../lines/order-lines.ts';
 import { describeOrderChange, type OrderFigures } from './order-change.ts';
 import { describeOrderFailure } from './order-failure.ts';
@@ -154,30 +160,6 @@ function readOutcome(
   return order ? { isPlaced: true, order } : { isPlaced: false, failure: otherFailure(null) };
 }
 
-/** Removes invisible characters of pasted text that the database rejects: bidirectional controls, tabs and similar. */
-const plain = (typed: string): string =>
-  typed.replace(/[\u202a-\u202e\u2066-\u2069]/g, '').replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ');
-
-/** The same for text with line breaks. */
-const plainLines = (typed: string): string =>
-  typed
-    .split(/\r\n?|\n/)
-    .map(plain)
-    .join('\n')
-    .trim();
-
-const fieldOf: Record<string, OrderFormProblem['field']> = {
-  name_invalid: 'name',
-  name_too_long: 'name',
-  email_invalid: 'email',
-  email_too_long: 'email',
-  phone_invalid: 'phone',
-  location_invalid: 'location',
-  address_too_long: 'location',
-  notes_too_long: 'notes',
-  terms_not_accepted: 'acceptsTerms',
-};
-
 /** What a refusal says about a field of the form, beside which it is shown. */
 export const problemsOf = ({ field, text }: OrderFailure): Pick<OrderFormProblem, 'field' | 'text'>[] =>
   field ? [{ field, text: text.replace(/^Failed to create order: /, '') }] : [];
@@ -214,7 +196,7 @@ interface Refusal {
 
 function describe(error: Refusal, drinks: readonly RequestedDrink[], deliveryFee: number): OrderFailure {
   const other = otherFailure(error);
-  const field = (Object.hasOwn(fieldOf, error.details) && fieldOf[error.details]) || null;
+  const field = (Object.hasOwn(fieldOfRefusal, error.details) && fieldOfRefusal[error.details]) || null;
   const quote = readQuote(error.quote, drinks);
   const common = { text: other.text, field, ...(quote ? { stock: quote.stock } : {}) };
   /** Earlier versions of the database return no quote; their orders have one drink. */

@@ -94,3 +94,14 @@ test.each([
     orderFormOf({ customerName: 'Amina', customerPhone: '+254712345678', address, deliveryNotes: null }),
   ).toEqual({ name: 'Amina', email: '', phone: '0712345678', notes: '', ...parts }),
 );
+
+test('staff may leave out the email address, and the location of a collected order; what they type is checked', () => {
+  const fields = (change: object, optional: Parameters<typeof checkOrderForm>[2]) =>
+    checkOrderForm({ ...good, ...change }, false, optional).map(({ field }) => field);
+  expect(fields({ email: ' ' }, ['email'])).toEqual([]);
+  expect(fields({ email: 'amina' }, ['email'])).toEqual(['email']);
+  expect(fields({ email: '', location: '' }, ['email'])).toEqual(['location']);
+  expect(fields({ location: '' }, ['location'])).toEqual([]);
+  expect(fields({ location: '-' }, ['location'])).toEqual(['location']);
+  expect(fields({ email: '', location: '' }, [])).toEqual(['email', 'location']);
+});

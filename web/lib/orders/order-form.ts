@@ -1,7 +1,8 @@
-// Validation of the customer's order form: rules in the order of their checks, with their messages.
-import { isEmail } from '../../../../domain/email.ts';
-import { formatPhone, normalisePhone } from '../../../../domain/phone.ts';
-import { visibleLength, wordLength } from '../../../../domain/visible-text.ts';
+// Customer and address of an order, as the customer's form and the one of staff check and send them: rules in the order of their checks,
+// with their messages.
+import { isEmail } from '../../../domain/email.ts';
+import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
+import { visibleLength, wordLength } from '../../../domain/visible-text.ts';
 
 export interface OrderForm {
   name: string;
@@ -93,20 +94,52 @@ export function orderFormOf(order: {
   };
 }
 
+/** Removes invisible characters of pasted text that the database rejects: bidirectional controls, tabs and similar. */
+export const plain = (typed: string): string =>
+  typed.replace(/[\u202a-\u202e\u2066-\u2069]/g, '').replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ');
+
+/** The same for text with line breaks. */
+export const plainLines = (typed: string): string =>
+  typed
+    .split(/\r\n?|\n/)
+    .map(plain)
+    .join('\n')
+    .trim();
+
+/** The field that a refusal of `place_order` is about, by its code. */
+export const fieldOfRefusal: Readonly<Partial<Record<string, OrderFormProblem['field']>>> = {
+  name_invalid: 'name',
+  name_too_long: 'name',
+  email_invalid: 'email',
+  email_too_long: 'email',
+  phone_invalid: 'phone',
+  location_invalid: 'location',
+  address_too_long: 'location',
+  notes_too_long: 'notes',
+  terms_not_accepted: 'acceptsTerms',
+};
+
 /** Longer texts are reported as too long; this bounds what is counted. */
 const bounded = (text: string): string => text.slice(0, 1000);
 
 /**
  * Checks an order form (docs/product.md#order-form).
  * @param isMissingTick whether the shop requires the box for age and terms, and it is not ticked
+ * @param optional fields that may be empty: staff enter orders without an email address, and collected ones without a location
  * @returns at most one problem per field, in the order of the checks; empty when the form may be sent
  */
-export function checkOrderForm(form: OrderForm, isMissingTick = false): OrderFormProblem[] {
+export function checkOrderForm(
+  form: OrderForm,
+  isMissingTick = false,
+  optional: readonly ('email' | 'location')[] = [],
+): OrderFormProblem[] {
+  const isLeftOut = (field: 'email' | 'location') =>
+    optional.includes(field) && visibleLength(bounded(form[field])) === 0;
   return [
     ...(visibleLength(bounded(form.name)) < 2 ? [problems.name] : []),
-    ...(isEmail(withoutFormatCharacters(bounded(form.email))) ? [] : [problems.email]),
+    ...(isLeftOut('email') || isEmail(withoutFormatCharacters(bounded(form.email))) ? [] : [problems.email]),
     ...(normalisePhone(form.phone) ? [] : [problems.phone]),
-    ...(wordLength(bounded(form.location)) < 3 ? [problems.location] : []),
+    ...(isLeftOut('location') || wordLength(bounded(form.location)) >= 3 ? [] : [problems.location]),
     ...findTooLong(form),
     ...(isMissingTick ? [problems.acceptsTerms] : []),
   ];
