@@ -172,7 +172,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
       ({ payment }) => run('delete from public.payment_messages where payment_id = $1', [payment]),
     ],
     [
-      /the customer of a paid order gets one email/,
+      /the customer of a paid order gets one text/,
       ({ id }) => run(`delete from public.outbox_messages where order_id = $1 and channel = 'mail'`, [id]),
     ],
     [
@@ -246,7 +246,7 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
       () => run('update public.store_settings set refund_approval_above = 0', []),
     ],
     [
-      /the customer of a payment that went back by M-PESA or by hand gets one email/,
+      /that went back by M-PESA or by hand gets one text/,
       ({ id }) =>
         run(
           `delete from public.outbox_messages where order_id = $1 and kind = 'order_refunded' and channel = 'text'`,

@@ -218,8 +218,7 @@ from public.mpesa_transactions as t
 left join public.payments as p on p.receipt = t.receipt
 where t.payment_id is distinct from p.id or (p.id is not null and p.status <> 'completed');
 
--- the customer of a paid order gets one text (where cash came, perhaps none) and, with an address, one email, again if an earlier payment
--- was taken back
+-- the customer of a paid order gets one text (for cash perhaps none) and, with an address, one email about its newest payment
 select o.id::text as subject, count(m.id)::text as found
 from public.orders as o
 left join public.outbox_messages as m on m.order_id = o.id and m.kind = 'order_paid' and not exists (

@@ -1,6 +1,6 @@
 // The orders: search, filters, export, status changes and details.
 import { type ReactNode, useId, useState } from 'react';
-import { Link, useSearchParams } from 'react-router';
+import { useSearchParams } from 'react-router';
 import { useWork } from '../deliveries/rider-queries.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMember } from '../layout/use-member.tsx';
@@ -37,7 +37,7 @@ import { useOrderStatus } from './use-order-status.ts';
 const loadPanel = () => import('./list/order-filters.tsx');
 const loadBulk = () => import('./bulk/bulk-bar.tsx');
 const loadAssignDialog = () => import('../deliveries/assign-dialog.tsx');
-const loadRefunds = () => import('./refunds/refunds-needing-action.tsx');
+const loadDecisions = () => import('./decisions.tsx');
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Orders');
 
@@ -207,7 +207,7 @@ function useDecisions(): { chip: QuickFilter; panel: ReactNode } {
   const { isOn: isOpen, onToggle } = useListFilters({ decide: '' }).toggle('decide', 'open');
   const orders = useOrdersNeedingReview();
   const refunds = useRefundsNeedingAction();
-  const part = usePart(loadRefunds, isOpen && (refunds?.length ?? 0) > 0);
+  const part = usePart(loadDecisions, isOpen);
   return {
     chip: {
       label: 'To decide',
@@ -219,40 +219,9 @@ function useDecisions(): { chip: QuickFilter; panel: ReactNode } {
     },
     panel: (
       <div id={id} className="grid grid-cols-[minmax(0,1fr)] gap-2 px-3 pb-2 empty:hidden sm:px-4">
-        {isOpen && orders && orders.count > 0 ? <OrdersNeedingReview {...orders} /> : null}
+        {isOpen && part && orders && orders.count > 0 ? <part.OrdersNeedingReview {...orders} /> : null}
         {isOpen && part ? <part.RefundsNeedingAction waiting={refunds} screen="/admin/orders" /> : null}
       </div>
     ),
   };
-}
-
-function OrdersNeedingReview({ orders, count }: NonNullable<ReturnType<typeof useOrdersNeedingReview>>) {
-  const [parameters] = useSearchParams();
-  return (
-    <div
-      role="status"
-      className="flex flex-wrap items-center gap-x-4 rounded-md border border-danger/40 bg-danger-soft px-4 py-2 text-sm text-danger"
-    >
-      <p className="py-1 font-bold">
-        {count === 1 ? 'One paid order needs' : `${count} paid orders need`} your decision
-      </p>
-      <ul className="flex flex-wrap gap-x-4 gap-y-1">
-        {orders.map(({ id, order_number }) => (
-          <li key={id}>
-            <Link
-              to={{ pathname: `/admin/orders/${id}`, search: parameters.toString() }}
-              state={{ isFromList: true }}
-              preventScrollReset
-              className="tap font-semibold text-danger underline"
-            >
-              {order_number}
-            </Link>
-          </li>
-        ))}
-        {count > orders.length ? (
-          <li className="py-1">and {(count - orders.length).toLocaleString('en-KE')} more</li>
-        ) : null}
-      </ul>
-    </div>
-  );
 }

@@ -37,12 +37,17 @@ test.each<[string, Partial<OrderFacts>, string, string]>([
     'Not paid yet: KSh 921.00. KSh 500.00 has reached us so far.',
   ],
   ['begun unpaid', { status: 'processing' }, 'unpaid', 'Not paid yet: KSh 921.00.'],
-  ['paid at the door', { status: 'processing', paysCash: true }, 'unpaid', 'KSh 921.00 to pay in cash.'],
+  [
+    'paid at the door',
+    { status: 'processing', paysCash: true },
+    'unpaid',
+    'Not paid yet: KSh 921.00, in cash at the door.',
+  ],
   [
     'on its way, paid at the door',
     { status: 'out_for_delivery', paysCash: true },
     'unpaid',
-    'On its way to you. KSh 921.00 to pay in cash.',
+    'Not paid yet: KSh 921.00, in cash at the door.',
   ],
   [
     'shipped unpaid',

@@ -170,9 +170,9 @@ const wordsOf: Record<OrderKind, (facts: OrderFacts, now: number) => Words> = {
     announcement: 'Your money is on its way back to you.',
   }),
   refunded: (facts) => ({
-    summary: `${facts.status === 'cancelled' ? 'Cancelled. ' : ''}${sentence(paidAmount(facts))} was ${facts.paysCash ? 'given' : 'sent'} back.`,
+    summary: `${facts.status === 'cancelled' ? 'Cancelled. ' : ''}${sentence(paidAmount(facts))} was sent back.`,
     title: 'Payment refunded',
-    text: `${sentence(paidAmount(facts))} was ${facts.paysCash ? 'given back to you in cash' : 'sent back to you by M-PESA'}.`,
+    text: `${sentence(paidAmount(facts))} was ${facts.paysCash ? 'given back in cash' : 'sent back to you by M-PESA'}.`,
     announcement: 'Your payment was refunded.',
   }),
 };
@@ -234,7 +234,7 @@ const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.s
 const paid = (summary: string, facts: OrderFacts): Words => ({
   summary,
   title: facts.paysCash ? 'Paid in cash' : 'Paid with M-PESA',
-  text: `We received ${paidAmount(facts)}${facts.paysCash ? ' in cash' : ''}. Asante!${describeSurplus(facts)}`,
+  text: `We received ${paidAmount(facts)}. Asante!${describeSurplus(facts)}`,
   announcement: 'Your payment was received.',
 });
 
@@ -260,7 +260,9 @@ function describeUnpaid(facts: OrderFacts, now: number): Words {
       `${formatKsh(partPaid)} reached us for this order, which is not the whole amount. Pay the whole amount here, and we send that back; or call us to add it up.`,
     );
   }
-  if (facts.paysCash) return describeCashDue(facts);
+  if (facts.paysCash) {
+    return words(`${notPaid}, in cash at the door.`, 'Our rider collects it. You can also pay now.');
+  }
   if (status === 'out_for_delivery') {
     return words(
       `On its way to you. ${notPaid}.`,
@@ -297,24 +299,6 @@ function describeUnpaid(facts: OrderFacts, now: number): Words {
     `${notPaid}.`,
     'Please pay soon, so that your drinks are not sold to someone else. They leave our fridge as soon as you have paid.',
   );
-}
-
-/** Agreed with staff: the rider collects it, and a payment by M-PESA until then is as good. */
-function describeCashDue(facts: OrderFacts): Words {
-  const amount = facts.total === null ? 'the total' : charge(facts);
-  const where = {
-    out_for_delivery: 'On its way to you. ',
-    delivered: 'Delivered. ',
-  }[facts.status as string];
-  return {
-    summary: `${where ?? ''}${sentence(amount)} to pay in cash.`,
-    title: facts.total === null ? 'Cash at the door' : `Cash at the door: ${amount}`,
-    text:
-      facts.status === 'delivered'
-        ? `Your drinks were delivered, and our rider has your ${amount} or will ask for it. You can also pay by M-PESA here.`
-        : `Please have ${amount} ready for our rider. You can also pay by M-PESA here, until then.`,
-    announcement: 'You pay in cash at the door.',
-  };
 }
 
 function describeCancelled(facts: OrderFacts): Words {

@@ -1,5 +1,5 @@
 // The drinks of a new order: a list to choose from, those sold most first, and what was chosen.
-import { type KeyboardEvent, useDeferredValue, useState } from 'react';
+import { type KeyboardEvent, useDeferredValue, useEffect, useEffectEvent, useState } from 'react';
 import { formatKes } from '../../../../domain/money.ts';
 import { Button } from '../../../ui/button.tsx';
 import { Icon } from '../../../ui/icons.tsx';
@@ -42,14 +42,25 @@ export function DrinkPicker({ draft, drinks, refusals, problem, disabled, onChan
   const set = (drink: Pick<Drink, 'id' | 'name' | 'price'>, quantity: number) =>
     onChange(withQuantity(draft, drink, quantity));
 
+  // Pressed before the drinks of this search are known, it counts once they are.
+  const [isEntered, setEntered] = useState(false);
+  const isSettled = search === typed.trim().slice(0, 100) && found !== undefined && !isPlaceholderData;
+  const addFirst = useEffectEvent(() => {
+    setEntered(false);
+    const first = found?.[0];
+    if (search === '' || !first || first.units_left === 0) return;
+    set(first, Math.min(quantityOf(first.id) + 1, first.units_left));
+    setTyped('');
+  });
+  useEffect(() => {
+    if (isEntered && isSettled) addFirst();
+  }, [isEntered, isSettled]);
+
   function onKeyDown(event: KeyboardEvent) {
     if (event.key !== 'Enter') return;
     // Adds the first drink instead of placing the order.
     event.preventDefault();
-    const first = found?.[0];
-    if (search === '' || isPlaceholderData || !first || first.units_left === 0) return;
-    set(first, Math.min(quantityOf(first.id) + 1, first.units_left));
-    setTyped('');
+    setEntered(true);
   }
   return (
     <div className="grid gap-3">
@@ -69,7 +80,10 @@ export function DrinkPicker({ draft, drinks, refusals, problem, disabled, onChan
           maxLength={100}
           autoComplete="off"
           disabled={disabled}
-          onChange={({ target }) => setTyped(target.value)}
+          onChange={({ target }) => {
+            setTyped(target.value);
+            setEntered(false);
+          }}
           onKeyDown={onKeyDown}
           className="min-h-11 w-full rounded-md border border-line-strong bg-card pr-2 pl-9 text-base placeholder:text-ink-faint aria-invalid:border-danger"
         />

@@ -1,0 +1,39 @@
+// What the button "To decide" shows above the orders.
+import { Link, useSearchParams } from 'react-router';
+import type { useOrdersNeedingReview } from './order-queries.ts';
+
+export { RefundsNeedingAction } from './refunds/refunds-needing-action.tsx';
+
+export function OrdersNeedingReview({
+  orders,
+  count,
+}: NonNullable<ReturnType<typeof useOrdersNeedingReview>>) {
+  const [parameters] = useSearchParams();
+  return (
+    <div
+      role="status"
+      className="flex flex-wrap items-center gap-x-4 rounded-md border border-danger/40 bg-danger-soft px-4 py-2 text-sm text-danger"
+    >
+      <p className="py-1 font-bold">
+        {count === 1 ? 'One paid order needs' : `${count} paid orders need`} your decision
+      </p>
+      <ul className="flex flex-wrap gap-x-4 gap-y-1">
+        {orders.map(({ id, order_number }) => (
+          <li key={id}>
+            <Link
+              to={{ pathname: `/admin/orders/${id}`, search: parameters.toString() }}
+              state={{ isFromList: true }}
+              preventScrollReset
+              className="tap font-semibold text-danger underline"
+            >
+              {order_number}
+            </Link>
+          </li>
+        ))}
+        {count > orders.length ? (
+          <li className="py-1">and {(count - orders.length).toLocaleString('en-KE')} more</li>
+        ) : null}
+      </ul>
+    </div>
+  );
+}
