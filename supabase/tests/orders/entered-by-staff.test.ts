@@ -130,8 +130,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     const other = await enter({ customer_email: ' amina@example.com ' });
     expect(
       await readColumn(
-        'select customer_email from public.orders where id = any ($1) order by created_at, customer_email',
-        [[order.id, other.id]],
+        'select customer_email from public.orders where id = any ($1::uuid[]) order by created_at, customer_email',
+        [`{${order.id},${other.id}}`],
       ),
     ).toEqual(['', 'amina@example.com']);
   });

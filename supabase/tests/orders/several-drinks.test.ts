@@ -496,8 +496,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     await settleAll(3, expireReservations);
     expect(await stocks()).toEqual([10, 10, 10]);
     expect(
-      await readColumn('select distinct status from public.orders where id = any ($1)', [
-        orders.map(({ id }) => id),
+      await readColumn('select distinct status from public.orders where id = any ($1::uuid[])', [
+        `{${orders.map(({ id }) => id).join(',')}}`,
       ]),
     ).toEqual(['cancelled']);
   });
