@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { chargeCents, formatKes, formatKsh, orderTotal, savingPercent, shownAmount } from './money.ts';
+import { chargeCents, formatKes, formatKsh, savingPercent, shownAmount } from './money.ts';
 
 test('formats amounts for customers as KSh with cents and thousands separators', () => {
   expect(formatKsh(123400)).toBe('KSh 1,234.00');
@@ -42,12 +42,6 @@ test.each([
   [1, 'paid', 'KES 1'],
 ] as const)('an order of %i cents that is %s shows %s', (total, paymentStatus, shown) => {
   expect(formatKes(shownAmount(total, paymentStatus))).toBe(shown);
-});
-
-test('the total is the price times the quantity of each drink, and one delivery fee', () => {
-  const mango = { price: 95_000, quantity: 3 };
-  expect(orderTotal([mango], 100)).toBe(285_100);
-  expect(orderTotal([mango, { price: 75_050, quantity: 2 }], 100)).toBe(435_200);
 });
 
 test('an offer saves whole percents, rounded down', () => {

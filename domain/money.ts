@@ -42,16 +42,6 @@ export function shownAmount(totalCents: number, paymentStatus: OrderPaymentStatu
   return paymentStatus === 'unpaid' ? totalCents : chargeCents(totalCents);
 }
 
-/** The price of the units of an order, in cents. */
-export const subtotalOf = (lines: readonly { price: number; quantity: number }[]): number =>
-  lines.reduce((sum, { price, quantity }) => sum + price * quantity, 0);
-
-/** The total of an order, in cents: its drinks and one delivery fee. */
-export const orderTotal = (
-  lines: readonly { price: number; quantity: number }[],
-  deliveryFee: number,
-): number => subtotalOf(lines) + deliveryFee;
-
 /**
  * The saving of an offer.
  * @param price cents

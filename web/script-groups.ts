@@ -49,6 +49,12 @@ export const scriptGroups: ScriptGroup[] = [
     domain: 'money.ts phone-format.ts product-image.ts timeout.ts',
   }),
   group('order-pieces', 7, { 'web/storefront/layout': 'share-button.tsx use-dialog-code.ts' }),
+  // The drinks and the typed text of an order, for its form and for "Order again".
+  group('order-contents', 7, {
+    'web/lib/orders': 'order-contents.ts',
+    'web/storefront/order/form': 'order-memory.ts',
+    'web/storefront/order/lines': 'order-lines.ts',
+  }),
   group('form-pieces', 7, {
     'web/ui': 'field.tsx spinner.tsx use-action.ts use-is-online.ts',
     'web/ui/toasts': 'toasts.tsx',

@@ -139,7 +139,7 @@ describe('a first visit on a slow line', () => {
       expect(visit.total).toBeLessThan(250_000);
       // 0.4 kB of them say on every page that orders are paused (docs/decisions/pauses.md).
       // 1.7 kB of them are for browsers since 2021 (docs/decisions/old-browsers.md).
-      expect(visit.scripts).toBeLessThan(124_500);
+      expect(visit.scripts).toBeLessThan(124_400);
       const later =
         /dialog|toast|\/(?:store|live|module|dist)-|chart|staff|admin|payment|schema|tracking-p|nothing-found/;
       expect(visit.requests.filter(({ kind, path }) => kind === 'Script' && later.test(path))).toEqual([]);

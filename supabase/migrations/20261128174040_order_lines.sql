@@ -33,6 +33,52 @@ alter table private.unpaid_holds add constraint unpaid_holds_pkey PRIMARY KEY (o
 
 alter table public.stock_changes add constraint "a cause of a stock change is known" CHECK ((cause = ANY (ARRAY['edited'::text, 'ordered'::text, 'reservation_ended'::text, 'order_changed'::text, 'cancelled'::text, 'refunded'::text, 'under_review'::text])));
 
+create or replace function private.refuse_while_paused(settings public.store_settings) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if private.are_orders_paused(settings) then
+    perform private.refuse(409, 'orders_paused', format(
+      'Orders are paused %s: %s.', private.end_of_pause(settings.orders_paused_until), settings.orders_pause_reason
+    ));
+  end if;
+end
+$$;
+
+create or replace function private.subtract_units(order_id uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.state_cause_of_units('ordered', subtract_units.order_id);
+  update public.products as p set stock_quantity = p.stock_quantity - i.quantity
+  from public.order_items as i
+  where i.order_id = subtract_units.order_id and p.id = i.product_id;
+  perform private.state_cause_of_units();
+end
+$$;
+
+comment on function private.subtract_units is 'Takes an order''s units out of stock. The caller has locked the products and knows that there are enough.';
+
+create or replace function private.take_units(order_id uuid) returns boolean
+language plpgsql set search_path = '' as $$
+declare
+  product_ids uuid[] := array(select i.product_id from public.order_items as i where i.order_id = take_units.order_id);
+begin
+  -- Lock products by id, so that two orders of the same products cannot deadlock.
+  perform from public.products as p where p.id = any (product_ids) order by p.id for update;
+  if exists (
+    select from public.products as p
+    where p.id = any (product_ids) and p.stock_quantity
+      < (select sum(i.quantity) from public.order_items as i where i.order_id = take_units.order_id and i.product_id = p.id)
+  ) then
+    return false;
+  end if;
+  perform private.subtract_units(take_units.order_id);
+  return true;
+end
+$$;
+
+comment on function private.take_units is
+  'Takes an order''s units out of stock again. False: there are not enough, and none was taken. The caller has locked the order.';
+
 create or replace function private.refuse_missing_units(product_name text, units integer, quantity integer) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -54,11 +100,7 @@ comment on function private.refuse_missing_units is
 create or replace function private.hold_units(order_id uuid, networks text[], held_until timestamptz, is_prompted boolean) returns void
 language plpgsql set search_path = '' as $$
 begin
-  perform private.state_cause_of_units('ordered', hold_units.order_id);
-  update public.products as p set stock_quantity = p.stock_quantity - i.quantity
-  from public.order_items as i
-  where i.order_id = hold_units.order_id and p.id = i.product_id;
-  perform private.state_cause_of_units();
+  perform private.subtract_units(hold_units.order_id);
   perform private.begin_counted_hold(networks, hold_units.order_id, held_until, is_prompted);
 end
 $$;
@@ -455,11 +497,8 @@ begin
   end if;
 
   select * into strict settings from public.store_settings;
-  if private.are_orders_paused(settings) then
-    perform private.refuse(409, 'orders_paused', format(
-      'Orders are paused %s: %s.', private.end_of_pause(settings.orders_paused_until), settings.orders_pause_reason
-    ));
-  elsif settings.requires_terms_tick and place_order.accepts_terms is not true then
+  perform private.refuse_while_paused(settings);
+  if settings.requires_terms_tick and place_order.accepts_terms is not true then
     perform private.refuse(400, 'terms_not_accepted', 'Please confirm that you are 18 or older and accept our terms and privacy notice');
   end if;
   perform private.refuse_too_many_unpaid_orders(networks, customer.phone, settings);
@@ -575,11 +614,7 @@ begin
     perform private.refuse(409, 'payment_begun', 'A payment for this order has begun, so its drinks cannot change. Please place a new order for more');
   end if;
   select * into strict settings from public.store_settings;
-  if private.are_orders_paused(settings) then
-    perform private.refuse(409, 'orders_paused', format(
-      'Orders are paused %s: %s.', private.end_of_pause(settings.orders_paused_until), settings.orders_pause_reason
-    ));
-  end if;
+  perform private.refuse_while_paused(settings);
   -- The fee that the customer saw when placing the order.
   settings.delivery_fee := changed.delivery_fee;
 

@@ -1189,7 +1189,7 @@ begin
   end if;
   if old.payment_status <> new.payment_status then
     if new.payment_status = 'paid' then
-      -- Whoever pays cash stands in front of us: no text, which costs money.
+      -- A customer who pays cash stands in front of staff or the rider, and texts cost money.
       perform private.queue_order_messages(
         new.id, 'order_paid', private.payment_event_key(new.id),
         channels => case new.payment_method when 'cash' then array['mail'] else array['mail', 'text'] end

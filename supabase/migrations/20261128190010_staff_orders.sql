@@ -207,11 +207,8 @@ begin
   end if;
 
   select * into strict settings from public.store_settings;
-  if private.are_orders_paused(settings) then
-    perform private.refuse(409, 'orders_paused', format(
-      'Orders are paused %s: %s.', private.end_of_pause(settings.orders_paused_until), settings.orders_pause_reason
-    ));
-  elsif settings.requires_terms_tick and place_order.accepts_terms is not true and not is_by_shop then
+  perform private.refuse_while_paused(settings);
+  if settings.requires_terms_tick and place_order.accepts_terms is not true and not is_by_shop then
     perform private.refuse(400, 'terms_not_accepted', 'Please confirm that you are 18 or older and accept our terms and privacy notice');
   end if;
   perform private.refuse_too_many_unpaid_orders(networks, customer.phone, settings);
@@ -865,7 +862,7 @@ begin
   end if;
   if old.payment_status <> new.payment_status then
     if new.payment_status = 'paid' then
-      -- Whoever pays cash stands in front of us: no text, which costs money.
+      -- A customer who pays cash stands in front of staff or the rider, and texts cost money.
       perform private.queue_order_messages(
         new.id, 'order_paid', private.payment_event_key(new.id),
         channels => case new.payment_method when 'cash' then array['mail'] else array['mail', 'text'] end

@@ -61,6 +61,17 @@ end
 $$;
 comment on function public.resume_orders is 'For staff: ends a pause of orders.';
 
+create function private.refuse_while_paused(settings public.store_settings) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if private.are_orders_paused(settings) then
+    perform private.refuse(409, 'orders_paused', format(
+      'Orders are paused %s: %s.', private.end_of_pause(settings.orders_paused_until), settings.orders_pause_reason
+    ));
+  end if;
+end
+$$;
+
 -- Drinks that are sold out for a while
 
 create function public.units_for_sale(product public.products) returns integer

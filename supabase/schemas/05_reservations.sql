@@ -165,6 +165,18 @@ $$;
 comment on function public.expire_reservations is
   'Ends what private.due_end names: cancels unpaid orders, and returns the units that they hold, of at_most orders. Returns the number of orders.';
 
+create function private.subtract_units(order_id uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.state_cause_of_units('ordered', subtract_units.order_id);
+  update public.products as p set stock_quantity = p.stock_quantity - i.quantity
+  from public.order_items as i
+  where i.order_id = subtract_units.order_id and p.id = i.product_id;
+  perform private.state_cause_of_units();
+end
+$$;
+comment on function private.subtract_units is 'Takes an order''s units out of stock. The caller has locked the products and knows that there are enough.';
+
 create function private.take_units(order_id uuid) returns boolean
 language plpgsql set search_path = '' as $$
 declare
@@ -179,12 +191,7 @@ begin
   ) then
     return false;
   end if;
-  perform private.state_cause_of_units('ordered', take_units.order_id);
-  update public.products as p
-  set stock_quantity = p.stock_quantity
-    - (select sum(i.quantity) from public.order_items as i where i.order_id = take_units.order_id and i.product_id = p.id)
-  where p.id = any (product_ids);
-  perform private.state_cause_of_units();
+  perform private.subtract_units(take_units.order_id);
   return true;
 end
 $$;
@@ -399,11 +406,7 @@ comment on function private.refuse_missing_units is
 create function private.hold_units(order_id uuid, networks text[], held_until timestamptz, is_prompted boolean) returns void
 language plpgsql set search_path = '' as $$
 begin
-  perform private.state_cause_of_units('ordered', hold_units.order_id);
-  update public.products as p set stock_quantity = p.stock_quantity - i.quantity
-  from public.order_items as i
-  where i.order_id = hold_units.order_id and p.id = i.product_id;
-  perform private.state_cause_of_units();
+  perform private.subtract_units(hold_units.order_id);
   perform private.begin_counted_hold(networks, hold_units.order_id, held_until, is_prompted);
 end
 $$;

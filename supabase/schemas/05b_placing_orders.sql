@@ -255,11 +255,8 @@ begin
   end if;
 
   select * into strict settings from public.store_settings;
-  if private.are_orders_paused(settings) then
-    perform private.refuse(409, 'orders_paused', format(
-      'Orders are paused %s: %s.', private.end_of_pause(settings.orders_paused_until), settings.orders_pause_reason
-    ));
-  elsif settings.requires_terms_tick and place_order.accepts_terms is not true and not is_by_shop then
+  perform private.refuse_while_paused(settings);
+  if settings.requires_terms_tick and place_order.accepts_terms is not true and not is_by_shop then
     perform private.refuse(400, 'terms_not_accepted', 'Please confirm that you are 18 or older and accept our terms and privacy notice');
   end if;
   perform private.refuse_too_many_unpaid_orders(networks, customer.phone, settings);
@@ -379,11 +376,7 @@ begin
     perform private.refuse(409, 'payment_begun', 'A payment for this order has begun, so its drinks cannot change. Please place a new order for more');
   end if;
   select * into strict settings from public.store_settings;
-  if private.are_orders_paused(settings) then
-    perform private.refuse(409, 'orders_paused', format(
-      'Orders are paused %s: %s.', private.end_of_pause(settings.orders_paused_until), settings.orders_pause_reason
-    ));
-  end if;
+  perform private.refuse_while_paused(settings);
   -- The fee that the customer saw when placing the order.
   settings.delivery_fee := changed.delivery_fee;
 

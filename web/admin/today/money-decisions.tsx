@@ -55,7 +55,7 @@ export function ReviewCards({ reviews }: Pick<ReturnType<typeof useMoneyDecision
             aria-haspopup="dialog"
             onPointerEnter={prepareDialog}
             onFocus={prepareDialog}
-            className={`${buttonStyle('dusk')}`}
+            className={buttonStyle('dusk')}
           >
             Decide<span className="sr-only"> about {order.order_number}</span>
           </Link>

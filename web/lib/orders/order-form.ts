@@ -95,16 +95,27 @@ export function orderFormOf(order: {
 }
 
 /** Removes invisible characters of pasted text that the database rejects: bidirectional controls, tabs and similar. */
-export const plain = (typed: string): string =>
+const plain = (typed: string): string =>
   typed.replace(/[\u202a-\u202e\u2066-\u2069]/g, '').replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ');
 
 /** The same for text with line breaks. */
-export const plainLines = (typed: string): string =>
+const plainLines = (typed: string): string =>
   typed
     .split(/\r\n?|\n/)
     .map(plain)
     .join('\n')
     .trim();
+
+/** The form as arguments of `place_order`. */
+export const detailsToSend = (form: OrderForm) => ({
+  customer_name: plain(form.name),
+  customer_email: form.email.replace(/\p{Cf}/gu, ''),
+  customer_phone: normalisePhone(form.phone) ?? form.phone,
+  delivery_location: plain(form.location),
+  building: plain(form.building) || null,
+  unit: plain(form.unit) || null,
+  delivery_notes: plainLines(form.notes) || null,
+});
 
 /** The field that a refusal of `place_order` is about, by its code. */
 export const fieldOfRefusal: Readonly<Partial<Record<string, OrderFormProblem['field']>>> = {

@@ -1,7 +1,9 @@
 // From "Order Now" to a paid order in one dialog: the order form, then the payment.
+
 import { useCallback, useEffect, useEffectEvent, useRef, useState } from 'react';
 import { createStore } from '../../../supabase/store.ts';
 import { deviceStorage, tabStorage } from '../../lib/browser/browser-storage.ts';
+import { emptyForm } from '../../lib/orders/order-contents.ts';
 import { type OrderForm, orderFormOf } from '../../lib/orders/order-form.ts';
 import {
   type OrderedDrink,
@@ -17,7 +19,6 @@ import { useShop } from '../layout/use-shop.ts';
 import { PaymentPanel } from '../payment/payment-panel.tsx';
 import { lookUpOrder } from '../tracking/tracked-order.ts';
 import {
-  emptyForm,
   fillFormFromOrder,
   type StoredDrinks,
   startingForm,

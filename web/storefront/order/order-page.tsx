@@ -2,11 +2,12 @@
 
 import { data, Form, Link, redirect, useNavigation } from 'react-router';
 import { slugForQuery } from '../../../domain/catalogue.ts';
-import { chargeCents, formatKsh, orderTotal } from '../../../domain/money.ts';
+import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import { orderLink } from '../../../domain/order-link.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { withTimeout } from '../../../domain/timeout.ts';
 import type { Store } from '../../../supabase/store.ts';
+import { emptyForm, orderTotal } from '../../lib/orders/order-contents.ts';
 import { checkOrderForm, type OrderForm } from '../../lib/orders/order-form.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { readPause, readShopSettings } from '../../lib/shop-settings.ts';
@@ -15,7 +16,6 @@ import { Icon } from '../../ui/icons.tsx';
 import { useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/order-page.ts';
 import { OrderFields } from './form/order-fields.tsx';
-import { emptyForm } from './form/order-memory.ts';
 import LargeOrder from './large-order.tsx';
 import { searchDrinks, suggestDrinks } from './lines/find-drinks.ts';
 import { type OrderedProduct, type OrderLine, problemOfLine, readProduct } from './lines/order-lines.ts';

@@ -1,8 +1,9 @@
 // The order form: drinks, customer, address, price and errors.
 import { type FormEvent, useEffect, useId, useRef, useState } from 'react';
-import { chargeCents, formatKsh, orderTotal } from '../../../domain/money.ts';
+import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import { createStore } from '../../../supabase/store.ts';
 import { deviceStorage, tabStorage } from '../../lib/browser/browser-storage.ts';
+import { emptyForm, orderTotal } from '../../lib/orders/order-contents.ts';
 import { checkOrderForm, type OrderForm, type OrderFormProblem } from '../../lib/orders/order-form.ts';
 import {
   forgetOrders,
@@ -21,7 +22,6 @@ import { useShop } from '../layout/use-shop.ts';
 import { useUnpaidOrders } from '../own-orders/order-states.ts';
 import { OrderFields } from './form/order-fields.tsx';
 import {
-  emptyForm,
   forgetCustomer,
   forgetDetails,
   forgetOrderKey,

@@ -1,6 +1,7 @@
 // An ordered drink, and the amounts of the order.
 import type { ReactNode } from 'react';
-import { formatKsh, orderTotal, subtotalOf } from '../../../domain/money.ts';
+import { formatKsh } from '../../../domain/money.ts';
+import { orderTotal, subtotalOf } from '../../lib/orders/order-contents.ts';
 import { flavourSlug } from '../../ui/flavour.tsx';
 import { Price, TextWithAmounts } from '../../ui/price.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';

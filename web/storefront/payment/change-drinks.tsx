@@ -1,7 +1,8 @@
 // Adds drinks to an order before its payment begins, in the payment dialog.
 import { useEffect, useRef, useState } from 'react';
-import { chargeCents, formatKsh, orderTotal } from '../../../domain/money.ts';
+import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import { createStore } from '../../../supabase/store.ts';
+import { orderTotal } from '../../lib/orders/order-contents.ts';
 import { rememberDrinks, toOrdered } from '../../lib/orders/remembered-orders.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading, useKeepOpen } from '../../ui/dialog/dialog-or-drawer.tsx';

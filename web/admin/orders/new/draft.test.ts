@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest';
+import { maxDrinks } from '../../../lib/orders/order-contents.ts';
+
 import {
   amountsOf,
   type Draft,
@@ -6,7 +8,6 @@ import {
   formToSend,
   hasAddress,
   isBegun,
-  maxLines,
   problemOfLine,
   readDraft,
   storeDraft,
@@ -98,7 +99,7 @@ test('quantities change, leave at 0, and end at ten drinks', () => {
   expect(draft.lines).toMatchObject([{ productId: 'a', quantity: 3 }]);
   expect(withQuantity(draft, drink('a'), 0).lines).toEqual([]);
   for (let count = 0; count < 20; count++) draft = withQuantity(draft, drink(`n${count}`), 1);
-  expect(draft.lines).toHaveLength(maxLines);
+  expect(draft.lines).toHaveLength(maxDrinks);
   expect(withQuantity(draft, drink('a'), 4).lines[0]?.quantity).toBe(4);
 });
 

@@ -1,6 +1,7 @@
 // An order that a member of staff is entering: what is typed and chosen, and what it comes to. Stored in the tab until it is placed.
 import type { OrderSource } from '../../../../supabase/types.ts';
 import type { DeviceStorage } from '../../../lib/browser/browser-storage.ts';
+import { emptyForm, maxDrinks, orderTotal } from '../../../lib/orders/order-contents.ts';
 import { type OrderForm, orderFormOf } from '../../../lib/orders/order-form.ts';
 
 export type EnteredSource = Exclude<OrderSource, 'storefront'>;
@@ -42,18 +43,6 @@ export interface Address {
   notes: string | null;
 }
 
-/** Different drinks in one order at most, as in the database. */
-export const maxLines = 10;
-
-const emptyForm: OrderForm = {
-  name: '',
-  email: '',
-  phone: '',
-  location: '',
-  building: '',
-  unit: '',
-  notes: '',
-};
 const emptyDraft = (): Draft => ({
   key: crypto.randomUUID(),
   source: 'call',
@@ -90,7 +79,7 @@ export function withQuantity(
       lines: lines.map((line) => (line.productId === drink.id ? { ...line, quantity } : line)),
     };
   }
-  return lines.length >= maxLines
+  return lines.length >= maxDrinks
     ? draft
     : {
         ...draft,
@@ -187,11 +176,16 @@ export interface Amounts {
 /** @param deliveryFee of the settings, in cents */
 export function amountsOf(draft: Draft, drinks: ReadonlyMap<string, Drink>, deliveryFee: number): Amounts {
   const fee = draft.isCollected ? 0 : deliveryFee;
-  const goods = draft.lines.reduce((sum, line) => sum + line.quantity * priceOf(line, drinks), 0);
   return {
     fee,
     units: draft.lines.reduce((sum, { quantity }) => sum + quantity, 0),
-    total: draft.lines.length === 0 ? 0 : goods + fee,
+    total:
+      draft.lines.length === 0
+        ? 0
+        : orderTotal(
+            draft.lines.map((line) => ({ price: priceOf(line, drinks), quantity: line.quantity })),
+            fee,
+          ),
   };
 }
 

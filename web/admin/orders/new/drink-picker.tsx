@@ -1,19 +1,14 @@
 // The drinks of a new order: a list to choose from, those sold most first, and what was chosen.
+
 import { type KeyboardEvent, useDeferredValue, useEffect, useEffectEvent, useState } from 'react';
 import { formatKes } from '../../../../domain/money.ts';
+import { maxDrinks } from '../../../lib/orders/order-contents.ts';
+
 import { Button } from '../../../ui/button.tsx';
 import { Icon } from '../../../ui/icons.tsx';
 import { ProductImage } from '../../../ui/product-image.tsx';
 import { drinkAndBrand } from '../place.ts';
-import {
-  type Draft,
-  type Drink,
-  type Line,
-  maxLines,
-  priceOf,
-  problemOfLine,
-  withQuantity,
-} from './draft.ts';
+import { type Draft, type Drink, type Line, priceOf, problemOfLine, withQuantity } from './draft.ts';
 import { useDrinks } from './new-order-queries.ts';
 
 interface DrinkPickerProps {
@@ -37,7 +32,7 @@ export function DrinkPicker({ draft, drinks, refusals, problem, disabled, onChan
   const [isWhole, setWhole] = useState(false);
   const { data: found, error, isFetching, refetch, isPlaceholderData } = useDrinks(search);
   const shown = isWhole || search !== '' ? found : found?.slice(0, firstRows);
-  const isFull = draft.lines.length >= maxLines;
+  const isFull = draft.lines.length >= maxDrinks;
   const quantityOf = (id: string) => draft.lines.find(({ productId }) => productId === id)?.quantity ?? 0;
   const set = (drink: Pick<Drink, 'id' | 'name' | 'price'>, quantity: number) =>
     onChange(withQuantity(draft, drink, quantity));
@@ -124,7 +119,7 @@ export function DrinkPicker({ draft, drinks, refusals, problem, disabled, onChan
       ) : null}
       {isFull ? (
         <p role="status" className="text-sm text-ink-soft">
-          An order has at most {maxLines} different drinks.
+          An order has at most {maxDrinks} different drinks.
         </p>
       ) : null}
       {draft.lines.length > 0 ? (

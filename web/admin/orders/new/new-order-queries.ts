@@ -3,7 +3,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
 import { normalisePhone } from '../../../../domain/phone.ts';
 import { savedCode } from '../../../lib/lost-answers.ts';
-import { fieldOfRefusal, type OrderForm, plain, plainLines } from '../../../lib/orders/order-form.ts';
+import { detailsToSend, fieldOfRefusal, type OrderForm } from '../../../lib/orders/order-form.ts';
 import type { Staff } from '../../../lib/staff.ts';
 import { dataOf, isUnanswered, messageForUser, TableProblem } from '../../data/table-answer.ts';
 import { useMember } from '../../layout/use-member.tsx';
@@ -111,18 +111,11 @@ export async function placeDraft(
   total: number,
 ): Promise<PlacedOrder | Refusal> {
   const { key, lines, source, isCollected } = draft;
-  const form = formToSend(draft);
   const send = () =>
     tables.rpc('place_order', {
       idempotency_key: key,
       items: lines.map(({ productId, quantity }) => ({ product_id: productId, quantity })),
-      customer_name: plain(form.name),
-      customer_email: form.email.replace(/\p{Cf}/gu, '').trim(),
-      customer_phone: normalisePhone(form.phone) ?? form.phone,
-      delivery_location: plain(form.location),
-      building: plain(form.building) || null,
-      unit: plain(form.unit) || null,
-      delivery_notes: plainLines(form.notes) || null,
+      ...detailsToSend(formToSend(draft)),
       expected_total: Math.min(total, 2 ** 31 - 1),
       source,
       is_collected: isCollected,

@@ -1,7 +1,8 @@
 import { beforeEach, expect, test } from 'vitest';
 import type { DeviceStorage } from '../../../lib/browser/browser-storage.ts';
+import { emptyForm } from '../../../lib/orders/order-contents.ts';
+
 import {
-  emptyForm,
   fillFormFromOrder,
   forgetCustomer,
   forgetDetails,

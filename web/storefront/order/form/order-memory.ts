@@ -2,18 +2,9 @@
 // the drinks of an order of several. On this device: customer and address, so that the next order is typed faster.
 
 import type { DeviceStorage } from '../../../lib/browser/browser-storage.ts';
+import { emptyForm } from '../../../lib/orders/order-contents.ts';
 import type { OrderForm } from '../../../lib/orders/order-form.ts';
 import { type OrderLine, readLines } from '../lines/order-lines.ts';
-
-export const emptyForm: OrderForm = {
-  name: '',
-  email: '',
-  phone: '',
-  location: '',
-  building: '',
-  unit: '',
-  notes: '',
-};
 
 const attemptsKey = 'jani.order-attempts';
 const formKey = 'jani.order-form';

@@ -1,6 +1,9 @@
 // Adds drinks to an order: search, suggestions, and the quantity of each at once. Shown in place of the dialog's content.
+
 import { type ReactNode, useEffect, useId, useRef, useState } from 'react';
 import { formatKsh } from '../../../../domain/money.ts';
+import { maxDrinks } from '../../../lib/orders/order-contents.ts';
+
 import { Button } from '../../../ui/button.tsx';
 import { useDialogEntry } from '../../../ui/dialog/dialog-history.ts';
 import { DialogBody, DialogFooter, DialogHeading } from '../../../ui/dialog/dialog-or-drawer.tsx';
@@ -10,7 +13,6 @@ import { ProductImage } from '../../../ui/product-image.tsx';
 import { leftTitle } from '../order-callouts.tsx';
 import {
   describeUnits,
-  maxDrinks,
   type OrderedProduct,
   type OrderLine,
   quantityIn,

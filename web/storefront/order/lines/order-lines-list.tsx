@@ -1,11 +1,13 @@
 // The drinks of an order form: quantity, removal, and what cannot be ordered beside its line.
+
 import { type Ref, useEffect, useRef, useState } from 'react';
+import { maxDrinks } from '../../../lib/orders/order-contents.ts';
+
 import { CalloutAction, describeLeft, describeOwn, leftTitle } from '../order-callouts.tsx';
 import { OrderedLine } from '../order-summary.tsx';
 import {
   describeUnits,
   type LineProblem,
-  maxDrinks,
   type OrderedProduct,
   type OrderLine,
   withQuantity,

@@ -1,5 +1,7 @@
 // The drinks of an order form.
+
 import { isAllowedImageUrl } from '../../../../domain/product-image.ts';
+import { maxDrinks } from '../../../lib/orders/order-contents.ts';
 
 export interface OrderedProduct {
   id: string;
@@ -18,9 +20,6 @@ export interface OrderLine {
   product: OrderedProduct;
   quantity: number;
 }
-
-/** Maximum number of different drinks in an order. */
-export const maxDrinks = 10;
 
 export const quantityIn = (lines: readonly OrderLine[], id: string): number =>
   lines.find(({ product }) => product.id === id)?.quantity ?? 0;

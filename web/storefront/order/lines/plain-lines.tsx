@@ -1,5 +1,8 @@
 // The drinks of the order form without JavaScript. Every change is a submit button of the form around it.
+
 import { formatKsh } from '../../../../domain/money.ts';
+import { maxDrinks } from '../../../lib/orders/order-contents.ts';
+
 import { Button } from '../../../ui/button.tsx';
 import { TextField } from '../../../ui/field.tsx';
 import { flavourSlug } from '../../../ui/flavour.tsx';
@@ -7,7 +10,7 @@ import { Icon } from '../../../ui/icons.tsx';
 import { ProductImage } from '../../../ui/product-image.tsx';
 import { describeLeft, leftTitle } from '../order-callouts.tsx';
 import { OrderedLine } from '../order-summary.tsx';
-import { type LineProblem, maxDrinks, type OrderedProduct, type OrderLine } from './order-lines.ts';
+import type { LineProblem, OrderedProduct, OrderLine } from './order-lines.ts';
 import {
   changeField,
   changeValues,

@@ -1,14 +1,12 @@
 // Places an order, or changes the drinks of an unpaid one, and parses the response.
-import { orderTotal, subtotalOf } from '../../../../domain/money.ts';
-import { normalisePhone } from '../../../../domain/phone.ts';
 import { requestTimeoutMs } from '../../../../domain/timeout.ts';
 import type { Store } from '../../../../supabase/store.ts';
+import { orderTotal, subtotalOf } from '../../../lib/orders/order-contents.ts';
 import {
+  detailsToSend,
   fieldOfRefusal,
   type OrderForm,
   type OrderFormProblem,
-  plain,
-  plainLines,
 } from '../../../lib/orders/order-form.ts';
 import type { RememberedOrder } from '../../../lib/orders/remembered-orders.ts';
 import type { OrderLine, Stock } from '../lines/order-lines.ts';
@@ -112,14 +110,8 @@ export async function placeOrder(
     ...(first && drinks.length === 1
       ? { product_id: first.productId, quantity: first.quantity }
       : { items: itemsOf(drinks) }),
-    customer_name: plain(form.name),
-    customer_email: form.email.replace(/\p{Cf}/gu, ''),
-    customer_phone: normalisePhone(form.phone) ?? form.phone,
-    delivery_location: plain(form.location),
+    ...detailsToSend(form),
     expected_total: expectedTotal(drinks, deliveryFee),
-    building: plain(form.building) || null,
-    unit: plain(form.unit) || null,
-    delivery_notes: plainLines(form.notes) || null,
     accepts_terms: acceptsTerms,
   });
   return readOutcome(await call.abortSignal(AbortSignal.timeout(requestTimeoutMs)), drinks, deliveryFee);

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { emptyForm } from '../form/order-memory.ts';
+import { emptyForm } from '../../../lib/orders/order-contents.ts';
+
 import { placedOrderCookie, readSameOrder } from './same-order.ts';
 
 const mango = {
