@@ -21,10 +21,10 @@ function subscribe(listener: () => void): () => void {
 }
 
 /** Changes in steps alone, so that all components of a render and of the next ones have the same time. */
-function readNow(): number {
+export function readNow(): number {
   const time = Date.now();
-  // Half a step, so that a timer which is a little early still shows the next one.
-  if (time - now >= tickMs / 2) now = time;
+  // Half a step, so that a timer which is a little early still shows the next one. Backwards, too: devices correct clocks.
+  if (Math.abs(time - now) >= tickMs / 2) now = time;
   return now;
 }
 
