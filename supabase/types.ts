@@ -90,6 +90,14 @@ export type Database = {
         Relationships: [
         ];
       };
+      cash_counts: {
+        Row: { counted_cents: number; day: string; expected_cents: number; given_back_cents: number; member: string; member_email: string | null; reason: string | null; taken_cents: number; };
+        Insert: { counted_cents: number; day: string; expected_cents?: never; given_back_cents: number; member: string; member_email?: string | null; reason?: string | null; taken_cents: number; };
+        Update: { counted_cents?: number; day?: string; expected_cents?: never; given_back_cents?: number; member?: string; member_email?: string | null; reason?: string | null; taken_cents?: number; };
+        Relationships: [
+          { foreignKeyName: "cash_counts_day_fkey"; columns: ['day']; isOneToOne: false; referencedRelation: 'day_closes'; referencedColumns: ['day'] },
+        ];
+      };
       categories: {
         Row: { created_at: string; id: string; is_active: boolean; name: string; };
         Insert: { created_at?: string; id?: string; is_active?: boolean; name: string; };
@@ -103,6 +111,13 @@ export type Database = {
         Update: { amount_cents?: number; id?: string; kind?: ChangeNoteKind; note?: string | null; noted_at?: string; noted_by?: string | null; noted_by_email?: string | null; payment_id?: string; receipt?: string | null; };
         Relationships: [
           { foreignKeyName: "change_notes_payment_id_fkey"; columns: ['payment_id']; isOneToOne: false; referencedRelation: 'payments'; referencedColumns: ['id'] },
+        ];
+      };
+      day_closes: {
+        Row: { closed_at: string; closed_by: string; closed_by_email: string | null; day: string; note: string | null; totals: Json; };
+        Insert: { closed_at?: string; closed_by: string; closed_by_email?: string | null; day: string; note?: string | null; totals: Json; };
+        Update: { closed_at?: string; closed_by?: string; closed_by_email?: string | null; day?: string; note?: string | null; totals?: Json; };
+        Relationships: [
         ];
       };
       deliveries: {
@@ -331,6 +346,7 @@ export type Database = {
       begin_message: { Args: { message_id: string; lease: string; body: string; subject?: string | null; }; Returns: number };
       begin_payment: { Args: { order_id: string; tracking_number: string; phone: string; callback_secret: string; expected_cents?: number | null; same_amount_seconds?: number | null; requested_by?: string | null; }; Returns: Json };
       begin_payment_test: { Args: { phone: string; callback_secret: string; requested_by: string; }; Returns: Database['public']['Tables']['payments']['Row']; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: true; isSetofReturn: false }; };
+      cash_of_day: { Args: { day: string; }; Returns: { member: string; email: string; taken_cents: number; given_back_cents: number; expected_cents: number; handed_over: Database['public']['CompositeTypes']['handed_over'][]; }[] };
       change_order_items: { Args: { order_id: string; access_key: string; items: Json; expected_total: number; }; Returns: Json };
       change_stock: { Args: { product_id: string; by: number; }; Returns: number };
       check_repeat: { Args: { message_id: string; }; Returns: { problem: string; is_true: boolean; }[] };
@@ -338,6 +354,7 @@ export type Database = {
       choose_cash: { Args: { order_id: string; access_key: string; }; Returns: Json };
       claim_due_jobs: { Args: { busy?: string[] | null; }; Returns: string[] };
       claim_payment_job: { Args: { action: string; }; Returns: boolean };
+      close_day: { Args: { day: string; counts: Json; note?: string | null; }; Returns: Database['public']['Tables']['day_closes']['Row']; SetofOptions: { from: '*'; to: 'day_closes'; isOneToOne: true; isSetofReturn: false }; };
       close_unknown_refund: { Args: { refund_id: string; refund_receipt?: string | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       confirm_newsletter: { Args: { token: string; }; Returns: boolean };
       confirm_till_payment: { Args: { order_id: string; receipt: string; received_cents: number; only_if_unpaid?: boolean | null; although_not_reported?: boolean | null; }; Returns: Database['public']['CompositeTypes']['settled_payment'] };
@@ -351,7 +368,7 @@ export type Database = {
       customer_by_phone: { Args: { phone: string; }; Returns: Database['public']['CompositeTypes']['known_customer'] };
       daily_figures: { Args: { days?: number | null; }; Returns: { day: string; page_views: number; orders: number; failed_deliveries: number; }[] };
       dashboard_figures: { Args: Record<PropertyKey, never>; Returns: { products: number; orders: number; inquiries: number; revenue: number; received: number; received_this_week: number; received_today: number; }[] };
-      day_totals: { Args: { day: string; }; Returns: { placed: number; rounding: number; not_paid: number; paid_otherwise: number; other_amounts: number; received_for_orders: number; paid_other_days: number; placed_other_days: number; received: number; refunded: number; net_received: number; other_clock: number; booked: number; delivery_fees: number; in_review: number; }[] };
+      day_totals: { Args: { day: string; }; Returns: { placed: number; rounding: number; not_paid: number; paid_otherwise: number; other_amounts: number; received_for_orders: number; paid_other_days: number; placed_other_days: number; received: number; refunded: number; net_received: number; other_clock: number; booked: number; delivery_fees: number; in_review: number; by_prompt: number; by_till: number; in_cash: number; refunded_by_mpesa: number; refunded_by_hand: number; refunded_in_cash: number; kept: number; paid_with_credit: number; missing_at_mpesa: number; not_compared: number; amounts_differ: number; not_matched: number; not_ours: number; returned_unmatched: number; at_mpesa: number; }[] };
       dismiss_message_to_check: { Args: { message_id: number; note: string; }; Returns: Database['public']['Tables']['messages_to_check']['Row']; SetofOptions: { from: '*'; to: 'messages_to_check'; isOneToOne: true; isSetofReturn: false }; };
       drinks_to_order: { Args: { search?: string | null; ids?: string[] | null; }; Returns: { id: string; name: string; brand: string; price: number; image_url: string; units_left: number; sold: number; }[] };
       enter_message_to_check: { Args: { message_id: number; receipt: string; received_cents: number; transacted_at: string; }; Returns: Database['public']['CompositeTypes']['settled_payment'] };
@@ -384,6 +401,7 @@ export type Database = {
       mark_all_inquiries_read: { Args: { seen_until?: string | null; }; Returns: number };
       mark_inquiry_read: { Args: { inquiry_id: string; }; Returns: string };
       message_budgets: { Args: Record<PropertyKey, never>; Returns: { channel: OutboxMessageChannel; sent: number; sent_without_priority: number; per_day: number; over_budget: number; reason: string; }[] };
+      money_entries: { Args: { since: string; until: string; after_time?: string | null; after_id?: string | null; page_size?: number | null; }; Returns: Database['public']['CompositeTypes']['money_entry'][] };
       move_on: { Args: { delivery_id: string; expected_step: string; step: string; delivery_person?: string | null; delivery_phone?: string | null; delivery_vehicle?: string | null; }; Returns: Database['public']['CompositeTypes']['status_change'] };
       note_change: { Args: { payment_id: string; kind: ChangeNoteKind; amount_cents: number; receipt?: string | null; note?: string | null; }; Returns: Database['public']['Tables']['change_notes']['Row']; SetofOptions: { from: '*'; to: 'change_notes'; isOneToOne: true; isSetofReturn: false }; };
       note_mpesa_settings: { Args: { digest: string; }; Returns: undefined };
@@ -412,6 +430,7 @@ export type Database = {
       refund_approvers: { Args: Record<PropertyKey, never>; Returns: { email: string; }[] };
       register_storefront: { Args: { token_hash: string; }; Returns: undefined };
       repeat_message: { Args: { message_id: string; }; Returns: Database['public']['Tables']['outbox_messages']['Row']; SetofOptions: { from: '*'; to: 'outbox_messages'; isOneToOne: true; isSetofReturn: false }; };
+      report: { Args: { since: string; until: string; }; Returns: Database['public']['CompositeTypes']['report'] };
       request_backup: { Args: Record<PropertyKey, never>; Returns: undefined };
       request_refund: { Args: { reason: string; payment_id?: string | null; receipt?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       resolve_difference: { Args: { decision: string; receipt?: string | null; payment_id?: string | null; order_id?: string | null; note?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['CompositeTypes']['resolved_difference'] };
@@ -464,9 +483,11 @@ export type Database = {
       daraja_token_lease: { state: string; token: string; fresh_for_ms: number; lease: string; };
       erased_counts: { orders: number; payments_for_others: number; inquiries: number; newsletter: number; };
       erasure: { identifier: string; erased: Database['public']['CompositeTypes']['erased_counts']; postponed: Database['public']['CompositeTypes']['postponed_order'][]; };
+      handed_over: { person: string; payments: number; cents: number; };
       known_address: { address: string; notes: string; };
       known_customer: { phone: string; name: string; email: string; orders: number; received_cents: number; addresses: Database['public']['CompositeTypes']['known_address'][]; last_orders: Database['public']['CompositeTypes']['past_order'][]; };
       leased_message: { id: string; lease: string; kind: OutboxMessageKind; channel: OutboxMessageChannel; recipient: string; subject: string; body: string; facts: Json; is_verbatim: boolean; };
+      money_entry: { id: string; happened_at: string; kind: string; order_id: string; order_number: string; tracking_number: string; customer_name: string; customer_phone: string; receipt: string; received_cents: number; refunded_cents: number; kept_cents: number; delivery_fee: number; items: string; member_email: string; received_from: string; note: string; };
       past_item: { product_id: string; product_name: string; quantity: number; unit_price: number; };
       past_order: { id: string; order_number: string; created_at: string; status: string; payment_status: string; total_amount: number; items: Database['public']['CompositeTypes']['past_item'][]; };
       pay_link: { tracking_number: string; access_key: string; };
@@ -477,6 +498,14 @@ export type Database = {
       reconciliation_day: { day: string; rows: Database['public']['CompositeTypes']['reconciliation_row'][]; is_covered: boolean; missed: Database['public']['CompositeTypes']['period'][]; };
       reconciliation_row: { id: string; happened_at: string; kind: string; is_open: boolean; receipt: string; our_cents: number; their_cents: number; payment_id: string; payment_status: PaymentStatus; method: PaymentMethod; needs_refund: boolean; refunded_at: string; refund_status: RefundStatus; order_id: string; order_number: string; tracking_number: string; customer_name: string; charge_cents: number; order_payment_status: OrderPaymentStatus; reference: string; payer_name: string; payer_phone: string; reported_by_confirmation_at: string; reported_by_statement_at: string; resolution: ReconciliationEventKind; order_status: OrderStatus; order_booked_cents: number; order_waiting_cents: number; owed_cents: number; returned_cents: number; confirmed_by: string; };
       refund_limit_raise: { raised_by_email: string; raised_at: string; raised_from: number; raised_to: number; applies_from: string; current_limit: number; };
+      report: { days: Database['public']['CompositeTypes']['report_day'][]; drinks: Database['public']['CompositeTypes']['report_drink'][]; hours: Database['public']['CompositeTypes']['report_hour'][]; areas: Database['public']['CompositeTypes']['report_area'][]; riders: Database['public']['CompositeTypes']['report_rider'][]; refunds: Database['public']['CompositeTypes']['report_refund'][]; prompts: Database['public']['CompositeTypes']['report_prompt'][]; };
+      report_area: { area: string; orders: number; cents: number; };
+      report_day: { day: string; orders: number; sold: number; sold_cents: number; received_cents: number; refunded_cents: number; net_cents: number; };
+      report_drink: { name: string; brand: string; orders: number; units: number; cents: number; };
+      report_hour: { hour: number; orders: number; cents: number; };
+      report_prompt: { status: string; result_code: string; prompts: number; };
+      report_refund: { kind: string; reason: string; refunds: number; cents: number; };
+      report_rider: { rider: string; orders: number; delivered: number; failures: number; cash_cents: number; };
       resolved_difference: { decision: string; outcome: string; payment_id: string; };
       settled_payment: { outcome: string; payment: Database['public']['Tables']['payments']['Row']; };
       settled_refund: { outcome: string; refund: Database['public']['Tables']['refunds']['Row']; };

@@ -112,6 +112,9 @@ const points: Point[] = [
   staffCall('system status', 'system_status'),
   // Money
   staffCall('totals of a day', 'day_totals', { day: day(5) }),
+  staffCall('cash of a day', 'cash_of_day', { day: day(5) }),
+  staffCall('entries of a month', 'money_entries', { since: day(29), until: day(0) }),
+  staffCall('report on a month', 'report', { since: day(29), until: day(0) }),
   staffCall('a day of the reconciliation', 'reconciliation_day', { day: day(5) }),
   staffCall('30 days of the reconciliation', 'reconciliation_days', { since: day(29), until: day(0) }),
   staffCall('status of the statements', 'statement_status'),

@@ -257,79 +257,6 @@ $$;
 comment on function public.count_payments_since is
   'For staff: the number of orders'' payments that were completed after a time (101: more than 100; 0 for null), and when the newest was completed.';
 
-create function public.day_totals(day date) returns table (
-  placed bigint, rounding bigint, not_paid bigint, paid_otherwise bigint, other_amounts bigint, received_for_orders bigint,
-  paid_other_days bigint, placed_other_days bigint, received bigint, refunded bigint, net_received bigint,
-  other_clock bigint, booked bigint, delivery_fees bigint, in_review bigint
-)
-language plpgsql stable security definer set search_path = '' as $$
-#variable_conflict use_column
-declare
-  since timestamptz := day_totals.day::timestamp at time zone 'Africa/Nairobi';
-  until timestamptz := (day_totals.day + 1)::timestamp at time zone 'Africa/Nairobi';
-begin
-  perform private.expect_staff();
-  return query
-  with orders as (
-    select o.total_amount, o.charge_cents, o.delivery_fee, o.payment_status <> 'unpaid' as is_paid, money.payments, money.cents, money.then_cents
-    from public.orders as o
-    cross join lateral (
-      select count(*) as payments, coalesce(sum(p.charge_cents), 0) as cents,
-        coalesce(sum(p.charge_cents) filter (where p.completed_at >= since and p.completed_at < until), 0) as then_cents
-      from public.payments as p where p.order_id = o.id and p.status = 'completed' and p.purpose = 'order'
-    ) as money
-    where o.created_at >= since and o.created_at < until
-  ), by_order as (
-    select
-      coalesce(sum(o.total_amount), 0) as placed,
-      coalesce(sum(o.charge_cents - o.total_amount) filter (where o.is_paid), 0) as rounding,
-      -coalesce(sum(o.total_amount) filter (where not o.is_paid), 0) as not_paid,
-      -coalesce(sum(o.charge_cents) filter (where o.is_paid and o.payments = 0), 0) as paid_otherwise,
-      coalesce(sum(o.cents - case when o.is_paid then o.charge_cents else 0 end) filter (where o.payments > 0), 0) as other_amounts,
-      coalesce(sum(o.cents), 0) as received_for_orders,
-      coalesce(sum(o.then_cents), 0) as received_then,
-      coalesce(sum(o.delivery_fee) filter (where o.is_paid), 0) as delivery_fees
-    from orders as o
-  ), by_payment as (
-    select
-      coalesce(sum(p.charge_cents), 0) as received,
-      coalesce(sum(p.charge_cents) filter (where o.payment_status = 'needs_review'), 0) as in_review,
-      -- M-PESA's clock decides the day in the books.
-      coalesce(sum(p.charge_cents) filter (where t.transacted_at < since or t.transacted_at >= until), 0) as left_day
-    from public.payments as p
-    left join lateral (select o.payment_status from public.orders as o where o.id = p.order_id offset 0) as o on true
-    left join lateral (select t.transacted_at from public.mpesa_transactions as t where t.payment_id = p.id offset 0) as t on true
-    where p.status = 'completed' and p.purpose = 'order' and p.completed_at >= since and p.completed_at < until
-  ), other_day as (
-    select coalesce(sum(p.charge_cents), 0) as cents
-    from public.mpesa_transactions as t
-    cross join lateral (select p.* from public.payments as p where p.id = t.payment_id offset 0) as p
-    where t.transacted_at >= since and t.transacted_at < until and p.status = 'completed' and p.purpose = 'order'
-      and not coalesce(p.completed_at >= since and p.completed_at < until, false)
-  ), sent_back as (
-    select coalesce(sum(money.cents), 0)::bigint as cents
-    from (
-      select r.refund_cents as cents
-      from public.refunds as r
-      cross join lateral (select p.purpose from public.payments as p where p.id = r.payment_id offset 0) as p
-      where r.status = 'completed' and p.purpose = 'order' and r.completed_at >= since and r.completed_at < until
-      union all
-      select c.amount_cents from public.change_notes as c where c.kind = 'returned' and c.noted_at >= since and c.noted_at < until
-    ) as money
-  )
-  select
-    a.placed, a.rounding, a.not_paid, a.paid_otherwise, a.other_amounts::bigint, a.received_for_orders::bigint,
-    (a.received_then - a.received_for_orders)::bigint,
-    (b.received - a.received_then)::bigint,
-    b.received, -d.cents, b.received - d.cents,
-    c.cents - b.left_day, b.received + c.cents - b.left_day,
-    a.delivery_fees, b.in_review
-  from by_order as a, by_payment as b, other_day as c, sent_back as d;
-end
-$$;
-comment on function public.day_totals is
-  'For staff: how the totals of a day in Nairobi follow from each other, in cents; steps that take away are negative. placed (orders placed, paid or not) + rounding (to whole shillings) + not_paid + paid_otherwise (paid without M-PESA) + other_amounts (paid twice, in parts, or in another amount) = received_for_orders, whenever; + paid_other_days + placed_other_days = received (payments completed on the day); + refunded (refunds, and change that went back) = net_received, as in dashboard_figures; received + other_clock (M-PESA''s time is on another day) = booked, as in reconciliation_days. Included: delivery_fees of paid orders, in_review of received.';
-
 -- Metrics for monitoring (docs/monitoring.md)
 
 create function public.shop_metrics() returns table (metric text, label text, value double precision)
@@ -401,6 +328,6 @@ comment on function public.shop_metrics is 'Metrics for monitoring: name, value 
 
 -- Execution rights
 grant execute on function public.request_backup to authenticated, service_role;
-grant execute on function public.daily_figures, public.system_status, public.dashboard_figures, public.day_totals,
+grant execute on function public.daily_figures, public.system_status, public.dashboard_figures,
   public.count_payments_since to authenticated;
 grant execute on function public.record_page_views, public.record_backup, public.shop_metrics to service_role;

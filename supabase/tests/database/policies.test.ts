@@ -264,6 +264,28 @@ const matrix: MatrixRow[] = [
     deletes: 'no one',
   },
   {
+    table: 'day_closes',
+    row: 'any',
+    where: `day = '2026-11-21'`,
+    set: `note = 'x'`,
+    insert: `(day, totals, closed_by) values ('2026-11-22', '{}', '${id(1)}')`,
+    select: staff,
+    inserts: 'no one',
+    updates: 'no one',
+    deletes: 'no one',
+  },
+  {
+    table: 'cash_counts',
+    row: 'any',
+    where: `day = '2026-11-21'`,
+    set: 'counted_cents = 1',
+    insert: `(day, member, taken_cents, given_back_cents, counted_cents) values ('2026-11-21', '${id(2)}', 0, 0, 0)`,
+    select: staff,
+    inserts: 'no one',
+    updates: 'no one',
+    deletes: 'no one',
+  },
+  {
     table: 'refunds',
     row: 'that waits for approval',
     where: `id = '${id(1)}'`,
@@ -615,6 +637,10 @@ const procedures: Record<string, Person[]> = {
   dashboard_figures: signedIn,
   count_payments_since: signedIn,
   day_totals: signedIn,
+  money_entries: signedIn,
+  cash_of_day: signedIn,
+  close_day: signedIn,
+  report: signedIn,
   typical_price: signedIn,
   list_brands: signedIn,
   product_history: signedIn,
@@ -741,6 +767,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.refunds (id, payment_id, receipt, refund_cents, reason, method, status)
         values ('${id(1)}', '${id(1)}', 'UKL1111111', 200, 'a reason', 'reversal', 'requested');
       insert into public.change_notes (id, payment_id, kind, amount_cents) values ('${id(1)}', '${id(1)}', 'credit', 100);
+      insert into public.day_closes (day, totals, closed_by) values ('2026-11-21', '{}', '${personIds.staff}');
+      insert into public.cash_counts (day, member, taken_cents, given_back_cents, counted_cents) values ('2026-11-21', '${id(1)}', 0, 0, 0);
       insert into private.refund_secrets (refund_id, result_secret) values ('${id(1)}', 'secret');
       insert into private.refund_limit_raises (raised_by, raised_from, raised_to) values ('${personIds.staff}', 1, 2);
       insert into private.staff_writes (id) values ('${id(1)}');

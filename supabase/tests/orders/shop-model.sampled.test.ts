@@ -6,6 +6,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { isExhaustive } from '../../../scripts/tests/test-depth.ts';
 import { expectBalancedBooks } from '../payments/balanced-books.ts';
+import { expectExplainedDays } from '../payments/explained-days.ts';
 import { makeProduct, people, secondStepPassed } from '../shop-database.ts';
 import { newCheckoutRequestId, newPhone, setUpShop } from '../steps.ts';
 
@@ -1237,6 +1238,7 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
             return { model: { products, orders: [], network: randomNetwork() }, real: shop };
           }, chosen);
           await expectBalancedBooks(database);
+          await expectExplainedDays(shop);
         },
       ),
       // Unbiased, because a few long sequences find more than many short ones.
@@ -1279,6 +1281,7 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
             return { model, real: shop };
           }, chosen);
           await expectBalancedBooks(database);
+          await expectExplainedDays(shop);
         },
       ),
       { seed: SEED, numRuns: runs(28, 50), unbiased: true },
@@ -1414,5 +1417,6 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
       ),
       { seed: SEED, numRuns: runs(10, 70) },
     );
+    await expectExplainedDays(shop);
   });
 });

@@ -1,11 +1,13 @@
 // Cash: agreed, received, taken back and given back. The books stay balanced, and M-PESA's are not touched.
 import { testDatabases } from '@jani-juice/backend/testing';
-import { afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type Caller, expectRefusal, makeProduct, type PlacedOrder, stockOf } from '../shop-database.ts';
 import { failed, newPhone, type Payment, type Refund, settleAll, setUpShop } from '../steps.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
+import { expectExplainedDays } from './explained-days.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
+  const shop = setUpShop(kind);
   const {
     database,
     asVisitor,
@@ -31,8 +33,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     eventsOf,
     reconciliationRow,
     requestRefund,
-  } = setUpShop(kind);
+  } = shop;
   afterEach(() => expectBalancedBooks(database));
+  afterAll(() => expectExplainedDays(shop));
   let product: string;
   beforeAll(async () => {
     product = await makeProduct(database, 1000);

@@ -1,9 +1,10 @@
 // Payments with a guessed tracking number, payments that are already being refunded, and late receipts.
 import { testDatabases } from '@jani-juice/backend/testing';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { expectRefusal, makeProduct, type PlacedOrder } from '../shop-database.ts';
 import { byQuery, failed, newReceipt, setUpShop } from '../steps.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
+import { expectExplainedDays } from './explained-days.ts';
 
 const charge = 95_100;
 
@@ -22,6 +23,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     order = await place(product);
   });
   afterEach(() => expectBalancedBooks(database));
+  afterAll(() => expectExplainedDays(shop));
 
   const books = (placed = order) => stateOf(placed, { withReceipts: true });
 

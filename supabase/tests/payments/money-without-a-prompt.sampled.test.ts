@@ -1,11 +1,12 @@
 // Money reported by confirmations and the statement: each receipt once, in any order with all other messages.
 import { testDatabases } from '@jani-juice/backend/testing';
 import { assert, asyncProperty, constantFrom, shuffledSubarray } from 'fast-check';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { isExhaustive } from '../../../scripts/tests/test-depth.ts';
 import { expectRefusal, makeProduct, type PlacedOrder } from '../shop-database.ts';
 import { byQuery, concurrently, failed, newReceipt, type Payment, setUpShop } from '../steps.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
+import { expectExplainedDays } from './explained-days.ts';
 
 const charge = 190_100;
 
@@ -18,6 +19,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   beforeEach(placeNewOrder);
   afterEach(() => expectBalancedBooks(database));
+  afterAll(() => expectExplainedDays(shop));
 
   /** An order of two of five units. */
   async function placeNewOrder(): Promise<void> {

@@ -1,6 +1,6 @@
 // Refunds: once, of the full amount, above the limit by two staff members, and never repeated on an uncertain result.
 import { type Claims, testDatabases } from '@jani-juice/backend/testing';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
 import {
   expectRefusal,
   initialStock,
@@ -21,6 +21,7 @@ import {
   setUpShop,
 } from '../steps.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
+import { expectExplainedDays } from './explained-days.ts';
 
 /** Price in cents: one unit is below the limit of KES 1,000, two are above it. */
 const dear = 190_100;
@@ -53,6 +54,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     await placeAndPay();
   });
   afterEach(() => expectBalancedBooks(database));
+  afterAll(() => expectExplainedDays(shop));
 
   async function placeAndPay(quantity = 1): Promise<void> {
     order = await place(product, { quantity });

@@ -3,11 +3,12 @@
 import { createHash } from 'node:crypto';
 import { DatabaseError } from '@jani-juice/backend/database';
 import { testDatabases } from '@jani-juice/backend/testing';
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { isExhaustive } from '../../../scripts/tests/test-depth.ts';
 import { expectRefusal, makeProduct, type PlacedOrder, stockOf } from '../shop-database.ts';
 import { newReceipt, setUpShop } from '../steps.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
+import { expectExplainedDays } from './explained-days.ts';
 
 interface Suggestion {
   id: string;
@@ -46,6 +47,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     order = await place(product);
   });
   afterEach(() => expectBalancedBooks(database));
+  afterAll(() => expectExplainedDays(shop));
 
   const takeBack = (payment_id: string, note?: string) =>
     asStaff<string>('take_back_payment', { payment_id, note: note ?? null });

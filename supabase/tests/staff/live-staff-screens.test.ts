@@ -13,6 +13,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(rows).toEqual(
       [
         'categories',
+        'day_closes',
         'deliveries',
         'inquiries',
         'message_templates',

@@ -24,6 +24,7 @@ const storedArguments = {
   'answer_inquiry.subject': 'required',
   'answer_inquiry.text_body': 'required',
   'acknowledge_sent_twice.note': 'reason',
+  'close_day.note': 'reason',
   'dismiss_message_to_check.note': 'reason',
   'move_on.delivery_person': 'required',
   'move_on.delivery_phone': 'required',

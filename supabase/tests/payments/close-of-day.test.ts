@@ -1,0 +1,241 @@
+// Cash by member, and the close of a day: once, with reasons for differences, and as it was closed for ever.
+import { testDatabases } from '@jani-juice/backend/testing';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type Caller, expectRefusal, makeProduct, secondStepPassed } from '../shop-database.ts';
+import { nairobiDay, newPhone, newReceipt, type Payment, settleAll, setUpShop } from '../steps.ts';
+import { readEntries } from './explained-days.ts';
+
+interface CashOfMember {
+  member: string;
+  email: string;
+  taken_cents: number;
+  given_back_cents: number;
+  expected_cents: number;
+  handed_over: { person: string | null; payments: number; cents: number }[];
+}
+interface Close {
+  day: string;
+  totals: Record<string, number>;
+  note: string | null;
+  closed_by_email: string;
+}
+
+const charge = 95_100;
+
+describe.each(testDatabases())('on %s', (kind) => {
+  const shop = setUpShop(kind);
+  const { database, asStaff, callAs, queryAs, readRows, place, pay } = shop;
+  let product: string;
+  beforeAll(async () => {
+    product = await makeProduct(database, 1000);
+  });
+
+  const receiveCash = async (received_from: string | null = null, by: Caller = 'staff', change = {}) => {
+    const order = await place(product, { customer_phone: newPhone() });
+    const payment = await callAs<Payment>(by, 'receive_cash', {
+      order_id: order.id,
+      received_cents: charge,
+      received_from,
+      ...change,
+    });
+    return { order, payment };
+  };
+  const cashOf = async (day: string) =>
+    (
+      await queryAs<{ cash: CashOfMember }>(
+        'staff',
+        'select to_jsonb(c) as cash from public.cash_of_day($1) as c',
+        [day],
+      )
+    ).rows.map(({ cash }) => cash);
+  /** Counts exactly what is expected. */
+  const counted = async (day: string) =>
+    (await cashOf(day)).map(({ member, expected_cents }) => ({
+      member,
+      expected_cents,
+      counted_cents: expected_cents,
+    }));
+  const close = (day: string, counts: unknown, note: string | null = null, by: Caller = 'staff') =>
+    callAs<Close>(by, 'close_day', { day, counts: JSON.stringify(counts), note });
+  /** Moves all money of the test before this one to another day, so that each has its own. */
+  let dayOfTest = Date.parse('2026-03-01T09:00:00Z');
+  const moveMoney = async () => {
+    dayOfTest += 86_400_000;
+    const at = new Date(dayOfTest).toISOString();
+    for (const table of ['payments', 'refunds']) {
+      await database.query(
+        `update public.${table} set completed_at = $1 where status = 'completed' and completed_at > now() - interval '1 hour'`,
+        [at],
+      );
+    }
+    return nairobiDay(dayOfTest);
+  };
+
+  test('lists what each member took and gave back, and who handed it over', async () => {
+    await receiveCash('Brian');
+    await receiveCash('Brian');
+    await receiveCash();
+    await receiveCash(null, secondStepPassed);
+    const { order, payment } = await receiveCash();
+    await shop.setStatus(order, 'cancelled');
+    await asStaff('give_back_cash', { payment_id: payment.id, reason: 'Not in' });
+    await pay(await place(product));
+    const day = await moveMoney();
+    const cash = await cashOf(day);
+    expect(cash.map(({ member: _, ...rest }) => rest)).toEqual([
+      expect.objectContaining({ taken_cents: charge, given_back_cents: 0, expected_cents: charge }),
+      {
+        email: 'staff@jani.example',
+        taken_cents: 4 * charge,
+        given_back_cents: charge,
+        expected_cents: 3 * charge,
+        handed_over: [
+          { person: 'Brian', payments: 2, cents: 2 * charge },
+          { person: null, payments: 2, cents: 2 * charge },
+        ],
+      },
+    ]);
+    // The sum of the members is the cash of the day.
+    const totals = await queryAs<{ cash: string }>(
+      'staff',
+      'select (in_cash + refunded_in_cash)::text as cash from public.day_totals($1)',
+      [day],
+    );
+    expect(Number(totals.rows[0]?.cash)).toBe(4 * charge);
+    expect(cash.reduce((sum, { expected_cents }) => sum + expected_cents, 0)).toBe(4 * charge);
+  });
+
+  test('stores what was counted and the totals of that moment, which later changes leave as they are', async () => {
+    const { payment } = await receiveCash('Brian');
+    const day = await moveMoney();
+    const [own] = await counted(day);
+    const closed = await close(
+      day,
+      [{ ...own, counted_cents: charge - 5000, reason: 'Change was wrong' }],
+      'Quiet day',
+    );
+    expect(closed).toMatchObject({ day, note: 'Quiet day', closed_by_email: 'staff@jani.example' });
+    expect(closed.totals).toMatchObject({ in_cash: charge, net_received: charge });
+    expect(await readRows('select * from public.cash_counts where day = $1', [day])).toMatchObject([
+      {
+        member_email: 'staff@jani.example',
+        reason: 'Change was wrong',
+      },
+    ]);
+
+    await asStaff('take_back_cash', { payment_id: payment.id, reason: 'Wrong order' });
+    const [stored] = await readRows<Close>('select totals from public.day_closes where day = $1', [day]);
+    expect(stored?.totals).toMatchObject({ net_received: charge });
+    expect(
+      (
+        await queryAs<{ net: string }>('staff', 'select net_received as net from public.day_totals($1)', [
+          day,
+        ])
+      ).rows[0]?.net,
+    ).toEqual(expect.toSatisfy((net: unknown) => Number(net) === 0));
+  });
+
+  test('nobody changes or deletes a closed day, the shop itself included', async () => {
+    await receiveCash();
+    const day = await moveMoney();
+    await close(day, await counted(day));
+    for (const statement of [
+      `update public.day_closes set note = 'Better' where day = '${day}'`,
+      `delete from public.day_closes where day = '${day}'`,
+      `update public.cash_counts set counted_cents = 0, reason = 'Lost' where day = '${day}'`,
+      `delete from public.cash_counts where day = '${day}'`,
+      'truncate public.cash_counts',
+      'truncate public.day_closes cascade',
+    ]) {
+      await expect(database.query(statement), statement).rejects.toMatchObject({ code: '42501' });
+      await expect(queryAs('service', statement), statement).rejects.toMatchObject({ code: '42501' });
+    }
+    expect(await readRows('select from public.cash_counts where day = $1', [day])).toHaveLength(1);
+  });
+
+  test('a day is closed once, also by two members at once', async () => {
+    await receiveCash();
+    const day = await moveMoney();
+    const counts = await counted(day);
+    const results = await settleAll(2, (index) =>
+      close(day, counts, null, index === 0 ? 'staff' : secondStepPassed),
+    );
+    expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+    await expectRefusal(close(day, counts), 409, 'day_closed');
+    expect(await readRows('select from public.cash_counts where day = $1', [day])).toHaveLength(1);
+  });
+
+  test('a day that has not begun is refused, today is not', async () => {
+    await expectRefusal(close(nairobiDay(Date.now() + 86_400_000), []), 400, 'day_in_future');
+    const today = nairobiDay();
+    expect(await close(today, await counted(today))).toMatchObject({ day: today });
+  });
+
+  test('a day without cash is closed without counts', async () => {
+    const day = '2026-02-03';
+    expect((await close(day, [])).totals).toMatchObject({ net_received: 0 });
+  });
+
+  test('a difference needs a reason, and each amount is in whole shillings', async () => {
+    await receiveCash();
+    const day = await moveMoney();
+    const [own] = await counted(day);
+    await expectRefusal(close(day, [{ ...own, counted_cents: charge + 100 }]), 400, 'reason_invalid');
+    await expectRefusal(
+      close(day, [{ ...own, counted_cents: charge + 100, reason: '\u200b \u2060' }]),
+      400,
+      'reason_invalid',
+    );
+    await expectRefusal(
+      close(day, [{ ...own, counted_cents: charge + 50, reason: 'Coins' }]),
+      400,
+      'amount_invalid',
+    );
+    await expectRefusal(close(day, [{ ...own, counted_cents: null }]), 400, 'amount_invalid');
+    await close(day, [{ ...own, counted_cents: charge + 100, reason: 'A tip' }]);
+  });
+
+  test('counts of others than those who had cash, or of cash that was changed since, save nothing', async () => {
+    await receiveCash();
+    const day = await moveMoney();
+    const [own] = await counted(day);
+    const stranger = { member: crypto.randomUUID(), expected_cents: 0, counted_cents: 0 };
+    for (const wrong of [[], [own, stranger], [{ ...own, expected_cents: 100, counted_cents: 100 }]]) {
+      await expectRefusal(close(day, wrong), 409, 'cash_changed');
+    }
+    for (const unreadable of [
+      {},
+      null,
+      'cash',
+      [{ member: 'Amina' }],
+      [{ ...own, counted_cents: 'all' }],
+      [own, own],
+    ]) {
+      await expectRefusal(close(day, unreadable), 400, 'counts_invalid');
+    }
+    expect(await readRows('select from public.day_closes where day = $1', [day])).toEqual([]);
+    await close(day, [own]);
+  });
+
+  test('visitors, customers and former staff neither close a day nor read one', async () => {
+    for (const by of ['visitor', 'customer', 'former staff'] as const) {
+      await expect(close('2026-02-04', [], null, by), by).rejects.toMatchObject({
+        code: expect.stringMatching(/^(42501|PT403)$/),
+      });
+      await expect(callAs(by, 'cash_of_day', { day: '2026-02-03' }), by).rejects.toMatchObject({
+        code: expect.stringMatching(/^(42501|PT403)$/),
+      });
+    }
+    await close('2026-02-04', []);
+  });
+
+  test('the file for the accountant has the fee of an order once, whatever it was paid with', async () => {
+    const order = await place(product);
+    await pay(order);
+    await shop.receive(order, newReceipt());
+    const day = await moveMoney();
+    const entries = await readEntries(shop, day);
+    expect(entries.map(({ kind: of }) => of).sort()).toEqual(['prompt', 'till']);
+    expect(entries.filter(({ delivery_fee }) => delivery_fee !== null)).toHaveLength(1);
+  });
+});
