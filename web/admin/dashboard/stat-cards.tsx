@@ -1,9 +1,8 @@
 // The four statistics (docs/product.md#dashboard-screen) and the received money; skeletons while loading.
+import { Link } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
 import { StaffIcon, type StaffIconName } from '../layout/staff-icons.tsx';
-import { dayOf } from '../reconciliation/days/nairobi-day.ts';
-import { DayTotals } from '../totals/day-totals.tsx';
 import { FittingFigure } from '../ui/fitting-figure.tsx';
 import { useFigures } from './dashboard-queries.ts';
 
@@ -134,7 +133,9 @@ export function MoneyReceived() {
         ))}
       </dl>
       <div className="lg:col-span-2">
-        <DayTotals day={dayOf(new Date())} question="How does today's money compare with orders and books?" />
+        <Link to="/admin/day" className="tap text-sm font-semibold underline">
+          How today's money adds up
+        </Link>
       </div>
     </section>
   );

@@ -47,6 +47,7 @@ export const screens: readonly Entry[] = [
     icon: 'scales',
     waiting: [{ count: 'money', words: 'to match or check' }],
   },
+  { label: 'The day', to: '/admin/day', icon: 'coins' },
 ];
 
 /** On a phone in the menu, otherwise a button of its screens. */

@@ -23,6 +23,7 @@ const shownIn = {
   reply_templates: ['templates'],
   mpesa_transactions: ['reconciliation', 'orders'],
   reconciliation_events: ['reconciliation'],
+  day_closes: ['reconciliation'],
   messages_to_check: ['reconciliation', 'dashboard'],
   statement_pulls: ['reconciliation', 'dashboard'],
 } as const satisfies Partial<Record<keyof Database['public']['Tables'], readonly string[]>>;

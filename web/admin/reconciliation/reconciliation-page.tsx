@@ -13,7 +13,6 @@ import { ListFrame, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
 import type { ReadPage } from '../list/use-rows.ts';
 import { PrintList } from '../print/print-list.tsx';
-import { DayTotals } from '../totals/day-totals.tsx';
 import type { Route } from './+types/reconciliation-page.ts';
 import { DayNavigation } from './days/day-navigation.tsx';
 import { DaySummary, describeSums } from './days/day-summary.tsx';
@@ -87,7 +86,9 @@ export default function ReconciliationPage() {
               onGo={(to) => filters.set('day', to === today ? '' : to)}
             />
             {book.data?.day === day ? <DaySummary rows={rows} /> : null}
-            <DayTotals key={day} day={day} question="Why do the totals of this day differ?" />
+            <Link to={`/admin/day/${day}`} className="tap justify-self-start text-sm font-semibold underline">
+              How the totals of this day follow from each other
+            </Link>
             <ListToolbar>
               <FilterSelect
                 label="Show"

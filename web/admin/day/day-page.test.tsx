@@ -1,0 +1,113 @@
+// The day's page: cash by person, its close, and what moved money. The shop is shared: each test has its own member.
+import { screen, waitFor, within } from '@testing-library/dom';
+import { expect, test } from 'vitest';
+import { formatKes } from '../../../domain/money.ts';
+import { placeOrder } from '../../../e2e/placed-orders.ts';
+import { type Account, makeAccount, sessionOf } from '../../../e2e/staff-member.ts';
+import { openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
+import { dayOf } from '../reconciliation/days/nairobi-day.ts';
+import { nameOfStaff } from '../ui/staff-name.tsx';
+
+/** Calls a procedure as a member. */
+async function callAs(account: Account, procedure: string, body: object): Promise<Response> {
+  const { access_token } = await sessionOf(shop, account);
+  return fetch(`${shop.url}/rest/v1/rpc/${procedure}`, {
+    method: 'POST',
+    headers: {
+      apikey: shop.publishable,
+      authorization: `Bearer ${access_token}`,
+      'content-type': 'application/json',
+    },
+    body: JSON.stringify(body),
+  });
+}
+
+/** A member receives the whole amount of a new order in cash, and another one opens the page of that day. */
+async function openAfterCash(name: string, on: 'phone' | 'desktop' = 'desktop') {
+  const [order, account] = await Promise.all([
+    placeOrder(shop, name),
+    makeAccount(shop, 'staff', crypto.randomUUID()),
+  ]);
+  const cents = Math.ceil(order.total_amount / 100) * 100;
+  const answer = await callAs(account, 'receive_cash', {
+    order_id: order.id,
+    received_cents: cents,
+    received_from: 'Brian',
+  });
+  const { completed_at } = (await answer.json()) as { completed_at: string };
+  const opened = await openScreen(`/admin/day/${dayOf(new Date(completed_at))}`, { on });
+  return { ...opened, order, cents, holder: nameOfStaff(account.email) };
+}
+
+test('shows the cash of a member with its rider, asks for what was counted, and why it differs', async () => {
+  const { user, cents, holder } = await openAfterCash('Cash Of Day', 'phone');
+  const own = within(await screen.findByRole('listitem', { name: holder }));
+  await own.findByText(`${formatKes(cents)} expected`);
+  own.getByText(`Took ${formatKes(cents)} from Brian ${formatKes(cents)}`);
+
+  const counted = own.getByLabelText('Counted (KES)');
+  await user.type(counted, String(cents / 100));
+  own.getByText('Exact');
+  expect(own.queryByLabelText(/^Why/)).toBeNull();
+  await user.clear(counted);
+  await user.type(counted, String(cents / 100 - 50));
+  own.getByText('KES 50 missing');
+  own.getByLabelText(/^Why/);
+  await user.clear(counted);
+  await user.type(counted, 'a lot');
+  own.getByText('–');
+});
+
+test('does not close a day before everything is counted, and says beside the field what is missing', async () => {
+  const { press, holder } = await openAfterCash('Not Counted');
+  await screen.findByRole('listitem', { name: holder });
+  await press(screen.getByRole('button', { name: 'Close the day' }));
+  const [missing] = await screen.findAllByText('Please enter what was counted');
+  expect(missing).toBeDefined();
+  expect(document.activeElement?.getAttribute('aria-invalid')).toBe('true');
+  expect(screen.queryByRole('dialog')).toBeNull();
+});
+
+test('closes a day after a question, and shows who closed it ever after', async () => {
+  // A day of the past that no other test uses: it has no cash.
+  const day = '2025-03-04';
+  const opened = await openScreen(`/admin/day/${day}`);
+  await screen.findByText('No cash was taken or given back on this day.');
+  screen.getByText('No money came in or went back on this day.');
+  await opened.user.type(screen.getByLabelText('Note (optional)'), 'Shop was closed');
+  await opened.press(screen.getByRole('button', { name: 'Close the day' }));
+  const question = within(await screen.findByRole('dialog', { name: /^Close Tuesday/ }));
+  question.getByText(/cannot be changed or opened again/);
+  await opened.press(question.getByRole('button', { name: 'Close the day' }));
+  await screen.findByText(new RegExp(`^Closed by ${nameOfStaff(opened.account.email)}, `));
+  screen.getByText('Nothing has changed since.');
+  screen.getByText('Shop was closed');
+  expect(screen.queryByRole('button', { name: 'Close the day' })).toBeNull();
+  expect(await readRows(`day_closes?day=eq.${day}&select=closed_by_email,note`)).toEqual([
+    { closed_by_email: opened.account.email, note: 'Shop was closed' },
+  ]);
+});
+
+test('a member who closes a day that a colleague has closed sees how it was closed', async () => {
+  const day = '2025-03-05';
+  const opened = await openScreen(`/admin/day/${day}`);
+  await screen.findByText('No cash was taken or given back on this day.');
+  expect((await callAs(opened.account, 'close_day', { day, counts: [], note: 'By the other' })).ok).toBe(
+    true,
+  );
+  expect((await callAs(opened.account, 'close_day', { day, counts: [] })).status).toBe(409);
+  await screen.findByText(/^Closed by /);
+  screen.getByText('By the other');
+});
+
+test('lists what moved money with its order, and what is under one step only', async () => {
+  const { user, order, address } = await openAfterCash('Listed Cash');
+  const entries = within(await screen.findByRole('region', { name: 'What moved money' }));
+  const link = await entries.findByRole('link', { name: order.order_number });
+  within(link.closest('[data-row]') as HTMLElement).getByText('Cash');
+  await user.selectOptions(entries.getByLabelText('Show'), 'till');
+  await waitFor(() => expect(entries.queryByRole('link', { name: order.order_number })).toBeNull());
+  expect(address()).toContain('show=till');
+  await user.selectOptions(entries.getByLabelText('Show'), 'cash');
+  await entries.findByRole('link', { name: order.order_number });
+});
