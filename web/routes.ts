@@ -30,6 +30,7 @@ export default [
     route('today/:orderId?', 'admin/today/today-page.tsx'),
     route('dashboard', 'admin/dashboard/dashboard-page.tsx'),
     route('day/:day?', 'admin/day/day-page.tsx'),
+    route('reports', 'admin/reports/reports-page.tsx'),
     route('products', 'admin/products/products-page.tsx'),
     route('orders/new', 'admin/orders/new/new-order-page.tsx'),
     route('orders/:orderId?', 'admin/orders/orders-page.tsx'),

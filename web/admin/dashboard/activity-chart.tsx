@@ -9,13 +9,10 @@ import {
   XAxis,
   YAxis,
 } from 'recharts';
+import { chartText, still, tooltipStyle } from '../ui/chart-style.ts';
 import { type Day, formatDay } from './dashboard-queries.ts';
 
-const text = { fill: 'var(--color-ink-faint)', fontSize: 13 };
-const wholeNumbers = { allowDecimals: false, tickLine: false, axisLine: false, tick: text } as const;
-
-// No animation: live changes would restart it again and again.
-const still = { isAnimationActive: false } as const;
+const wholeNumbers = { allowDecimals: false, tickLine: false, axisLine: false, tick: chartText } as const;
 
 /** A new shop's chart begins with its first day, and shows at least a week. */
 function sinceFirst(days: readonly Day[]): Day[] {
@@ -36,7 +33,7 @@ export default function ActivityChart({ days, hasViews }: { days: readonly Day[]
         <XAxis
           dataKey="day"
           tickFormatter={formatDay}
-          tick={text}
+          tick={chartText}
           tickLine={false}
           axisLine={{ stroke: 'var(--color-line-strong)' }}
           minTickGap={28}
@@ -44,19 +41,7 @@ export default function ActivityChart({ days, hasViews }: { days: readonly Day[]
         />
         {hasViews ? <YAxis yAxisId="views" width={38} {...wholeNumbers} /> : null}
         <YAxis yAxisId="orders" orientation="right" width={30} {...wholeNumbers} />
-        <Tooltip
-          {...still}
-          cursor={{ fill: 'var(--color-dusk-100)', opacity: 0.6 }}
-          labelFormatter={(day) => formatDay(String(day))}
-          contentStyle={{
-            background: 'var(--color-card)',
-            border: '1px solid var(--color-line)',
-            borderRadius: '0.75rem',
-            boxShadow: 'var(--shadow-md)',
-            color: 'var(--color-ink)',
-          }}
-          itemStyle={{ color: 'var(--color-ink)' }}
-        />
+        <Tooltip {...still} {...tooltipStyle} labelFormatter={(day) => formatDay(String(day))} />
         {hasViews ? (
           <Area
             {...still}

@@ -1,8 +1,8 @@
 // The day's page: one sum that explains itself, cash by person, the close of the day, and what moved money.
 import { useState } from 'react';
-import { useNavigate } from 'react-router';
+import { Link, useNavigate } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
-import { Button } from '../../ui/button.tsx';
+import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { keysOf } from '../data/keys-of.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
@@ -51,6 +51,9 @@ export default function DayPage({ params }: Route.ComponentProps) {
           <Button tone="quiet" isBusy={!isLoaded} onClick={() => setPrinting(true)} className="px-4!">
             Print
           </Button>
+          <Link to={`/admin/reports?span=range&from=${day}&until=${day}`} className={buttonStyle('quiet')}>
+            Report
+          </Link>
         </div>
       </header>
       {totals.data && cash.data && close.data !== undefined ? (

@@ -48,6 +48,7 @@ export const screens: readonly Entry[] = [
     waiting: [{ count: 'money', words: 'to match or check' }],
   },
   { label: 'The day', to: '/admin/day', icon: 'coins' },
+  { label: 'Reports', to: '/admin/reports', icon: 'chart' },
 ];
 
 /** On a phone in the menu, otherwise a button of its screens. */

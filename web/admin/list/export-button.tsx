@@ -24,11 +24,13 @@ interface ExportButtonProps<Row> {
 /**
  * Saves loaded rows as a file.
  * @param name of the file, to which the date is added
+ * @param day the day or days that the rows are of. Default: today
  */
 export async function exportRows<Row extends Cursor>(
   name: string,
   columns: readonly CsvColumn<Row>[],
   rows: readonly Row[],
+  day?: string,
 ): Promise<void> {
   try {
     const { createExport } = await import('./export-rows.ts');
@@ -36,7 +38,7 @@ export async function exportRows<Row extends Cursor>(
       async ({ after }) => ({ data: after ? [] : [...rows], error: null }),
       columns,
     );
-    saveFile(name, 'csv', await writeRest(AbortSignal.timeout(60_000), () => {}));
+    saveFile(name, 'csv', await writeRest(AbortSignal.timeout(60_000), () => {}), day);
     showToast({ title: 'Success', text: `${rows.length.toLocaleString('en-KE')} ${name} exported` });
   } catch (error) {
     console.warn('The export failed', error);

@@ -1,0 +1,56 @@
+// The report on a span of days.
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import type { Database } from '../../../supabase/types.ts';
+import { dataOf } from '../data/table-answer.ts';
+import { useMember } from '../layout/use-member.tsx';
+import type { Span } from './report-span.ts';
+
+type Composite = Database['public']['CompositeTypes'];
+export type Report = Composite['report'];
+export type ReportDay = Composite['report_day'];
+export type ReportHour = Composite['report_hour'];
+export type PromptCount = Composite['report_prompt'];
+
+/** Its key starts with 'reconciliation': every change of money invalidates it. */
+export function useReport(span: Span | null) {
+  const { tables } = useMember().staff;
+  return useQuery({
+    enabled: span !== null,
+    queryKey: ['reconciliation', 'report', span],
+    queryFn: async ({ signal }) => {
+      const { since, until } = span as Span;
+      const report: Report = dataOf(await tables.rpc('report', { since, until }).abortSignal(signal));
+      return { ...report, span: { since, until } };
+    },
+    placeholderData: keepPreviousData,
+  });
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
+
+/** The figures of the whole span. */
+export function totalsOf({ days, prompts }: Pick<Report, 'days' | 'prompts'>) {
+  const sold = sum(days.map((day) => day.sold));
+  const soldCents = sum(days.map(({ sold_cents }) => sold_cents));
+  return {
+    orders: sum(days.map(({ orders }) => orders)),
+    sold,
+    soldCents,
+    /** In whole shillings; null without a paid order. */
+    averageCents: sold === 0 ? null : Math.round(soldCents / sold / 100) * 100,
+    receivedCents: sum(days.map(({ received_cents }) => received_cents)),
+    refundedCents: sum(days.map(({ refunded_cents }) => refunded_cents)),
+    netCents: sum(days.map(({ net_cents }) => net_cents)),
+    ...successOf(prompts),
+  };
+}
+
+/** How many prompts were sent whose outcome is known, and how many of them were paid. */
+export function successOf(prompts: readonly PromptCount[]): { ended: number; paid: number } {
+  const count = (isCounted: (status: string) => boolean) =>
+    sum(prompts.filter(({ status }) => isCounted(status)).map((row) => row.prompts));
+  return {
+    ended: count((status) => status === 'completed' || status === 'failed'),
+    paid: count((status) => status === 'completed'),
+  };
+}
