@@ -2,15 +2,17 @@
 import { Link, useLocation } from 'react-router';
 import { Notice } from '../../ui/notice.tsx';
 import { usePaymentHealth } from '../payments-check/payment-health.ts';
-import { describeNotices } from './describe-notices.ts';
+import { usePart } from '../ui/use-part.ts';
+
+// The advice on all codes of M-PESA is loaded when there is something to say.
+const loadTexts = () => import('./describe-notices.ts');
 
 export function StaffNotices() {
   const { pathname } = useLocation();
+  const health = usePaymentHealth().data ?? null;
+  const texts = usePart(loadTexts, health?.pause != null);
   const isShownBy = (screen: string) => pathname === screen || pathname.startsWith(`${screen}/`);
-  const notices = describeNotices(usePaymentHealth().data ?? null).filter(
-    // Today shows refunds to approve itself.
-    ({ key, to }) => !isShownBy(to) && !(key === 'refunds' && isShownBy('/admin/today')),
-  );
+  const notices = texts?.describeNotices(health).filter(({ to }) => !isShownBy(to)) ?? [];
   if (notices.length === 0) return null;
   return (
     <section aria-label="Notices" className="mb-6 grid gap-3">
