@@ -111,17 +111,15 @@ export async function enterAsStaff(shop: Shop, page: Page, path?: string): Promi
   return account;
 }
 
-/** Calls a procedure as a staff member. */
-export async function callAsStaff(
+/** Calls a procedure as this account. */
+export async function callAs(
   shop: Shop,
+  account: Account,
   procedure: string,
   args: Record<string, unknown> = {},
-): Promise<void> {
-  const [{ publishable }, { access_token }] = await Promise.all([
-    shop.keys(),
-    makeAccount(shop).then((account) => sessionOf(shop, account)),
-  ]);
-  const answer = await fetch(`${shop.url}/rest/v1/rpc/${procedure}`, {
+): Promise<Response> {
+  const [{ publishable }, { access_token }] = await Promise.all([shop.keys(), sessionOf(shop, account)]);
+  return fetch(`${shop.url}/rest/v1/rpc/${procedure}`, {
     method: 'POST',
     headers: {
       apikey: publishable,
@@ -130,6 +128,15 @@ export async function callAsStaff(
     },
     body: JSON.stringify(args),
   });
+}
+
+/** Calls a procedure as a new staff member. */
+export async function callAsStaff(
+  shop: Shop,
+  procedure: string,
+  args: Record<string, unknown> = {},
+): Promise<void> {
+  const answer = await callAs(shop, await makeAccount(shop), procedure, args);
   expect(answer.ok, `${procedure}: ${answer.status}`).toBe(true);
 }
 

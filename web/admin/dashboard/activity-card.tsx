@@ -3,7 +3,8 @@ import { lazy, Suspense } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { useInstallation } from '../layout/use-installation.ts';
-import { type Day, formatDay, useDays } from './dashboard-queries.ts';
+import { formatDay } from '../reconciliation/days/nairobi-day.ts';
+import { type Day, useDays } from './dashboard-queries.ts';
 
 // The chart library is large: it is loaded last. Without it the table has the figures.
 const ActivityChart = lazy(() => import('./activity-chart.tsx').catch(() => ({ default: MissingChart })));

@@ -9,8 +9,9 @@ import {
   XAxis,
   YAxis,
 } from 'recharts';
+import { formatDay } from '../reconciliation/days/nairobi-day.ts';
 import { chartText, still, tooltipStyle } from '../ui/chart-style.ts';
-import { type Day, formatDay } from './dashboard-queries.ts';
+import type { Day } from './dashboard-queries.ts';
 
 const wholeNumbers = { allowDecimals: false, tickLine: false, axisLine: false, tick: chartText } as const;
 

@@ -28,10 +28,6 @@ export function useDays() {
 }
 export type Day = NonNullable<ReturnType<typeof useDays>['data']>[number];
 
-const dayFormat = new Intl.DateTimeFormat('en-KE', { day: 'numeric', month: 'short', timeZone: 'UTC' });
-/** @param day such as `2026-11-21` */
-export const formatDay = (day: string): string => dayFormat.format(new Date(`${day}T00:00:00Z`));
-
 /**
  * The system status from the database, and its response time in milliseconds.
  * @param isAwaited refetch every two seconds, while a change is expected

@@ -3,24 +3,10 @@ import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
 import { formatKes } from '../../../domain/money.ts';
 import { placeOrder } from '../../../e2e/placed-orders.ts';
-import { type Account, makeAccount, sessionOf } from '../../../e2e/staff-member.ts';
+import { callAs, makeAccount } from '../../../e2e/staff-member.ts';
 import { openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 import { dayOf } from '../reconciliation/days/nairobi-day.ts';
 import { nameOfStaff } from '../ui/staff-name.tsx';
-
-/** Calls a procedure as a member. */
-async function callAs(account: Account, procedure: string, body: object): Promise<Response> {
-  const { access_token } = await sessionOf(shop, account);
-  return fetch(`${shop.url}/rest/v1/rpc/${procedure}`, {
-    method: 'POST',
-    headers: {
-      apikey: shop.publishable,
-      authorization: `Bearer ${access_token}`,
-      'content-type': 'application/json',
-    },
-    body: JSON.stringify(body),
-  });
-}
 
 /** A member receives the whole amount of a new order in cash, and another one opens the page of that day. */
 async function openAfterCash(name: string, on: 'phone' | 'desktop' = 'desktop') {
@@ -29,7 +15,7 @@ async function openAfterCash(name: string, on: 'phone' | 'desktop' = 'desktop') 
     makeAccount(shop, 'staff', crypto.randomUUID()),
   ]);
   const cents = Math.ceil(order.total_amount / 100) * 100;
-  const answer = await callAs(account, 'receive_cash', {
+  const answer = await callAs(shop, account, 'receive_cash', {
     order_id: order.id,
     received_cents: cents,
     received_from: 'Brian',
@@ -92,10 +78,10 @@ test('a member who closes a day that a colleague has closed sees how it was clos
   const day = '2025-03-05';
   const opened = await openScreen(`/admin/day/${day}`);
   await screen.findByText('No cash was taken or given back on this day.');
-  expect((await callAs(opened.account, 'close_day', { day, counts: [], note: 'By the other' })).ok).toBe(
-    true,
-  );
-  expect((await callAs(opened.account, 'close_day', { day, counts: [] })).status).toBe(409);
+  expect(
+    (await callAs(shop, opened.account, 'close_day', { day, counts: [], note: 'By the other' })).ok,
+  ).toBe(true);
+  expect((await callAs(shop, opened.account, 'close_day', { day, counts: [] })).status).toBe(409);
   await screen.findByText(/^Closed by /);
   screen.getByText('By the other');
 });

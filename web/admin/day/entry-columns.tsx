@@ -14,16 +14,17 @@ export const kindLabels: Readonly<Record<string, string>> = {
   prompt: 'M-PESA prompt',
   till: 'Paid to the till',
   cash: 'Cash',
-  credit: "Paid with the customer's credit",
   refund_by_mpesa: 'Refund by M-PESA',
   refund_by_hand: 'Refund by hand',
   refund_in_cash: 'Refund in cash',
   change_by_hand: 'Part sent back by hand',
   change_in_cash: 'Part given back in cash',
   kept: 'Kept for the customer',
+  credit_used: 'Credit paid another order',
+  credit_returned: 'Credit was not used',
 };
 
-/** Which kinds are listed under a step of the bridge. Credit that is used lowers what is kept. */
+/** Which kinds are listed under a step of the bridge. */
 const shownKinds: Record<Exclude<Shown, 'kept' | 'back'>, readonly string[]> = {
   prompt: ['prompt'],
   till: ['till'],

@@ -3,7 +3,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import type { Database } from '../../../supabase/types.ts';
 import { dataOf } from '../data/table-answer.ts';
 import { useMember } from '../layout/use-member.tsx';
-import type { Span } from './report-span.ts';
+import { daysBetween, type Span } from './report-span.ts';
 
 type Composite = Database['public']['CompositeTypes'];
 export type Report = Composite['report'];
@@ -11,12 +11,15 @@ export type ReportDay = Composite['report_day'];
 export type ReportHour = Composite['report_hour'];
 export type PromptCount = Composite['report_prompt'];
 
-/** Its key starts with 'reconciliation': every change of money invalidates it. */
+/** Longer spans are not read again with every change: a year takes the database most of a second. */
+const mostLiveDays = 31;
+
+/** With 'reconciliation' as the first part of its key every change of money invalidates it. */
 export function useReport(span: Span | null) {
   const { tables } = useMember().staff;
   return useQuery({
     enabled: span !== null,
-    queryKey: ['reconciliation', 'report', span],
+    queryKey: [span && daysBetween(span) > mostLiveDays ? 'long reports' : 'reconciliation', 'report', span],
     queryFn: async ({ signal }) => {
       const { since, until } = span as Span;
       const report: Report = dataOf(await tables.rpc('report', { since, until }).abortSignal(signal));

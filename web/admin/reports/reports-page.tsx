@@ -2,14 +2,13 @@
 import type { ReactNode } from 'react';
 import { formatKes } from '../../../domain/money.ts';
 import { adviseOnResult } from '../../../domain/result-advice.ts';
-import { formatDay } from '../dashboard/dashboard-queries.ts';
 import { useReadEntries } from '../day/day-queries.ts';
 import { entryFileColumns, kindLabels } from '../day/entry-columns.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { ExportButton } from '../list/export-button.tsx';
 import { box } from '../list/list-toolbar.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
-import { dayOf, nameDay, nameDayShortly } from '../reconciliation/days/nairobi-day.ts';
+import { dayOf, formatDay, nameDay, nameDayShortly } from '../reconciliation/days/nairobi-day.ts';
 import { labelOf } from '../status/label-of.ts';
 import { useNow } from '../ui/age.tsx';
 import { FittingFigure } from '../ui/fitting-figure.tsx';

@@ -9,6 +9,7 @@ const short = new Intl.DateTimeFormat(undefined, {
   year: 'numeric',
   timeZone: 'UTC',
 });
+const dayOfYear = new Intl.DateTimeFormat('en-KE', { day: 'numeric', month: 'short', timeZone: 'UTC' });
 
 /** The day of a time. */
 export const dayOf = (moment: Date): string => written.format(moment);
@@ -29,3 +30,5 @@ export function dayAfter(day: string, days: number): string {
 
 export const nameDay = (day: string): string => named.format(new Date(`${day}T00:00:00Z`));
 export const nameDayShortly = (day: string): string => short.format(new Date(`${day}T00:00:00Z`));
+/** Such as `28 Nov`. */
+export const formatDay = (day: string): string => dayOfYear.format(new Date(`${day}T00:00:00Z`));
