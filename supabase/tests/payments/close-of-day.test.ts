@@ -229,6 +229,15 @@ describe.each(testDatabases())('on %s', (kind) => {
     await close('2026-02-04', []);
   });
 
+  test('the pages of the file have each row once, also rows of one moment', async () => {
+    for (let count = 0; count < 5; count += 1) await receiveCash();
+    const day = await moveMoney();
+    const whole = await readEntries(shop, day, day, 1000);
+    expect(whole).toHaveLength(5);
+    expect(new Set(whole.map(({ happened_at }) => happened_at)).size).toBe(1);
+    for (const pageSize of [1, 2, 3]) expect(await readEntries(shop, day, day, pageSize)).toEqual(whole);
+  });
+
   test('the file for the accountant has the fee of an order once, whatever it was paid with', async () => {
     const order = await place(product);
     await pay(order);

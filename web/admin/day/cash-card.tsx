@@ -17,12 +17,12 @@ import { type CashOfMember, type Close, type CountedCash, useCloseDay } from './
 
 interface CashCardProps {
   day: string;
-  isToday: boolean;
+  today: string;
   cash: readonly CashOfMember[];
   close: Close | null;
 }
 
-export function CashCard({ day, isToday, cash, close }: CashCardProps) {
+export function CashCard({ day, today, cash, close }: CashCardProps) {
   return (
     <Card
       title="Cash by person"
@@ -32,7 +32,13 @@ export function CashCard({ day, isToday, cash, close }: CashCardProps) {
           : 'What each person should have in hand: cash taken, less cash given back. Without the change that the day began with.'
       }
     >
-      {close ? <ClosedCash close={close} /> : <CloseForm key={day} day={day} isToday={isToday} cash={cash} />}
+      {close ? (
+        <ClosedCash close={close} />
+      ) : day > today ? (
+        <p className="text-ink-soft">This day has not begun yet.</p>
+      ) : (
+        <CloseForm key={day} day={day} isToday={day === today} cash={cash} />
+      )}
     </Card>
   );
 }
@@ -45,7 +51,7 @@ const describeHandedOver = ({ handed_over }: CashOfMember): string =>
 
 const label = 'text-xs font-semibold text-ink-soft';
 
-function CloseForm({ day, isToday, cash }: Omit<CashCardProps, 'close'>) {
+function CloseForm({ day, isToday, cash }: Pick<CashCardProps, 'day' | 'cash'> & { isToday: boolean }) {
   const [typed, setTyped] = useState<Record<string, TypedCount>>({});
   const [note, setNote] = useState('');
   const [problem, setProblem] = useState<CountProblem | null>(null);
@@ -122,7 +128,8 @@ function CloseForm({ day, isToday, cash }: Omit<CashCardProps, 'close'>) {
         confirm="Close the day"
         tone="leaf"
         isBusy={save.isPending}
-        onConfirm={() => counts && save.mutate({ counts, note })}
+        // After a refusal the counts are checked against the current cash.
+        onConfirm={() => counts && save.mutate({ counts, note }, { onError: () => setCounts(null) })}
         onCancel={() => setCounts(null)}
       >
         {counts?.some(({ counted_cents, expected_cents }) => counted_cents !== expected_cents) ? (

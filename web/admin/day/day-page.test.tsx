@@ -74,6 +74,12 @@ test('closes a day after a question, and shows who closed it ever after', async 
   ]);
 });
 
+test('a day that has not begun has nothing to close', async () => {
+  await openScreen('/admin/day/2099-01-01');
+  await screen.findByText('This day has not begun yet.');
+  expect(screen.queryByRole('button', { name: 'Close the day' })).toBeNull();
+});
+
 test('a member who closes a day that a colleague has closed sees how it was closed', async () => {
   const day = '2025-03-05';
   const opened = await openScreen(`/admin/day/${day}`);

@@ -62,7 +62,7 @@ export default function DayPage({ params }: Route.ComponentProps) {
           {/* Beside each other each card begins where the one above it ends, whatever their heights. */}
           <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-4 lg:grid-cols-2 lg:*:nth-1:row-span-2 lg:*:nth-3:col-start-2 lg:*:nth-3:row-span-2 lg:*:nth-4:col-start-1 lg:*:nth-4:row-start-3">
             <MoneyCard totals={totals.data} day={day} />
-            <CashCard day={day} isToday={day === today} cash={cash.data} close={close.data} />
+            <CashCard day={day} today={today} cash={cash.data} close={close.data} />
             <Card
               title="In M-PESA's books"
               description="The same money, as the shop and M-PESA have booked it."
