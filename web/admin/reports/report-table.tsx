@@ -1,5 +1,6 @@
 // A table of a report, with its file; optionally with a chart above it.
 import { lazy, Suspense, useId } from 'react';
+import { Link } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
 import { exportRows } from '../list/export-button.tsx';
@@ -17,8 +18,9 @@ function MissingChart() {
   );
 }
 
-export type ReportColumn<Row> = { title: string } & (
-  | { text(row: Row): string }
+export type ReportColumn<Row> = { title: string } & /** With `to`, a link to the screen with its rows. */
+(
+  | { text(row: Row): string; to?(row: Row): string }
   | { count(row: Row): number }
   /** An amount in cents, shown and written in shillings. */
   | { cents(row: Row): number }
@@ -98,8 +100,14 @@ export function ReportTable<Row>({
             <tr key={index} className="border-t border-line align-top">
               {columns.map((column, place) =>
                 place === 0 ? (
-                  <th key={column.title} scope="row" className="relative min-w-28 py-1.5 pr-3 font-normal">
-                    {textOf(column, row)}
+                  <th key={column.title} scope="row" className="relative min-w-24 py-1.5 pr-3 font-normal">
+                    {'text' in column && column.to ? (
+                      <Link to={column.to(row)} className="tap font-semibold underline">
+                        {textOf(column, row)}
+                      </Link>
+                    ) : (
+                      textOf(column, row)
+                    )}
                     {share ? (
                       <span aria-hidden="true" className="mt-1 block h-1 rounded-pill bg-paper-deep">
                         <span

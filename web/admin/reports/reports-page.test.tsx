@@ -39,6 +39,7 @@ test('has a table beneath each chart, and a file of each table', async () => {
   days.getByRole('img', { name: /^Chart: Money received/ });
   await opened.user.click(days.getByText('Figures as a table'));
   days.getByRole('columnheader', { name: 'Received (KES)' });
+  expect(days.getByRole('link', { name: today }).getAttribute('href')).toBe(`/admin/day/${today}`);
   days.getByRole('button', { name: 'CSV of money and orders by day' });
   for (const title of ['Paid orders by hour', 'Drinks', 'Areas', 'Riders', 'Refunds', 'Why prompts failed']) {
     screen.getByRole('region', { name: title });

@@ -215,12 +215,12 @@ function Shown({ report, span }: { report: Report; span: Span }) {
               }
             : {})}
           columns={[
-            { title: 'Day', text: ({ day }) => day },
+            { title: 'Day', text: ({ day }) => day, to: ({ day }) => `/admin/day/${day}` },
+            { title: 'Received (KES)', cents: ({ net_cents }) => net_cents },
             { title: 'Orders', count: ({ orders }) => orders },
             { title: 'Paid', count: ({ sold }) => sold },
             { title: 'Came in (KES)', cents: ({ received_cents }) => received_cents },
             { title: 'Went back (KES)', cents: ({ refunded_cents }) => refunded_cents },
-            { title: 'Received (KES)', cents: ({ net_cents }) => net_cents },
           ]}
         />
         <ReportTable
