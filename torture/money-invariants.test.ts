@@ -189,6 +189,20 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
       /an ended payment is not queried/,
       ({ payment }) => run('update public.payments set next_query_at = now() where id = $1', [payment]),
     ],
+    [
+      /the rows of what moved money on a day add up to its figures/,
+      // On a day without any other money: each violation is a day.
+      () => run(`insert into private.daily_totals (day, received_cents) values ('2020-02-02', 100)`, []),
+    ],
+    [
+      /the counted cash of a closed day is that of its totals/,
+      () =>
+        run(
+          `insert into public.day_closes (day, totals, closed_by)
+           values ('2020-02-02', '{"in_cash": 100, "refunded_in_cash": 0}', gen_random_uuid())`,
+          [],
+        ),
+    ],
   ];
 
   test.each(cases)('reports a violation of %s', async (invariant, breakIt) => {

@@ -253,6 +253,23 @@ from (
 group by day
 having sum(orders) <> 0 or sum(revenue_cents) <> 0 or sum(received_cents) <> 0;
 
+-- the rows of what moved money on a day add up to its figures
+select day::text as subject, format('off by %s', sum(cents)) as found
+from (
+  select t.day, t.received_cents as cents from private.daily_totals as t where t.day > '-infinity'
+  union all
+  select private.nairobi_day(m.happened_at), m.refunded_cents - m.received_cents from private.money_rows('-infinity', 'infinity') as m
+) as difference
+group by day
+having sum(cents) <> 0;
+
+-- the counted cash of a closed day is that of its totals
+select d.day::text as subject, format('%s of %s', sum(c.expected_cents), d.totals ->> 'in_cash') as found
+from public.day_closes as d
+left join public.cash_counts as c on c.day = d.day
+group by d.day
+having coalesce(sum(c.expected_cents), 0) <> (d.totals ->> 'in_cash')::bigint + (d.totals ->> 'refunded_in_cash')::bigint;
+
 -- Refunds -----------------------------------------------------------------------------------------------------------------
 
 -- a payment is refunded once, up to its amount
