@@ -18,8 +18,7 @@ function MissingChart() {
   );
 }
 
-export type ReportColumn<Row> = { title: string } & /** With `to`, a link to the screen with its rows. */
-(
+export type ReportColumn<Row> = { title: string } /** With `to`, a link to the screen with its rows. */ & (
   | { text(row: Row): string; to?(row: Row): string }
   | { count(row: Row): number }
   /** An amount in cents, shown and written in shillings. */
