@@ -33,6 +33,12 @@ test('a part in brackets is left out where one of its placeholders is empty', ()
   expect(write(body, { payment: null })).toBe('Paid by Amina Kamau.');
 });
 
+test('the discount is a line of its own where there is one', () => {
+  const body = '[Discount: {discount}\n]Total: {total}';
+  expect(write(body, { discount_cents: 9500 })).toBe('Discount: -KSh 95.00\nTotal: KSh 1,901.00');
+  for (const facts of [{ discount_cents: 0 }, {}]) expect(write(body, facts)).toBe('Total: KSh 1,901.00');
+});
+
 test('a failed delivery is told with its reason, if there is one to tell', () => {
   const body = 'We could not deliver {order}[: {failure}].';
   expect(write(body, { failure: 'no_answer' })).toBe(

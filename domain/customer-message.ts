@@ -36,6 +36,8 @@ export interface MessageFacts {
   access_key: string | null;
   customer_name: string;
   delivery_fee: number;
+  /** What its code takes off. Missing in answers of earlier versions of the database. */
+  discount_cents?: number;
   total_amount: number;
   items: { name: string; quantity: number; unit_price: number }[];
   payment: { charge_cents: number; receipt: string | null; refund_receipt: string | null } | null;
@@ -92,6 +94,7 @@ export const placeholders = {
   tracking: 'the tracking number',
   items: 'what was ordered, in lines',
   delivery_fee: 'the delivery fee',
+  discount: 'what the discount code takes off, where there is one',
   total: 'the total',
   paid: 'what was paid',
   receipt: 'the M-PESA receipt, where there is one',
@@ -285,6 +288,7 @@ function orderValues(
     tracking: tracking_number,
     items: lines.join(channel === 'text' ? ', ' : '\n'),
     delivery_fee: facts.delivery_fee === 0 ? 'free' : formatKsh(facts.delivery_fee),
+    discount: facts.discount_cents ? `-${formatKsh(facts.discount_cents)}` : '',
     total: formatKsh(shownAmount(facts.total_amount, payment ? 'paid' : 'unpaid')),
     paid: money,
     receipt: payment?.receipt ?? '',

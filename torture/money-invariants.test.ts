@@ -136,6 +136,32 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
         run('update public.payments set charge_cents = charge_cents + 100 where id = $1', [payment]),
     ],
     [
+      /an order costs what its items and its delivery cost/,
+      ({ id }) => run('update public.orders set total_amount = total_amount - 100 where id = $1', [id]),
+    ],
+    [
+      /the discount of an order is what its code takes off/,
+      async ({ id }) => {
+        await run(`insert into public.discount_codes (code, percent) values ('TENTH', 10)`, []);
+        await run(
+          `update public.orders set discount_code = 'TENTH', discount_cents = 9400, total_amount = total_amount - 9400 where id = $1`,
+          [id],
+        );
+      },
+    ],
+    [
+      /no discount code has more uses than it allows/,
+      async ({ id }) => {
+        await run(`insert into public.discount_codes (code, percent, max_uses) values ('ONCE', 10, 1)`, []);
+        const { id: other } = await paidOrder();
+        await run(
+          `update public.orders set discount_code = 'ONCE', discount_cents = 9500, total_amount = total_amount - 9500
+           where id in ($1, $2)`,
+          [id, other],
+        );
+      },
+    ],
+    [
       /an order is paid if and only if its money arrived/,
       ({ payment }) => run(`update public.payments set status = 'unresolved' where id = $1`, [payment]),
     ],

@@ -35,12 +35,34 @@ from (
 ) as s
 where s.to_units <> s.next_units;
 
--- an order costs what its items and its delivery cost
-select o.id::text as subject, format('%s instead of %s', o.total_amount, sum(i.unit_price::bigint * i.quantity) + o.delivery_fee) as found
+-- an order costs what its items and its delivery cost, without its discount
+select o.id::text as subject,
+  format('%s instead of %s', o.total_amount, sum(i.unit_price::bigint * i.quantity) + o.delivery_fee - o.discount_cents) as found
 from public.orders as o
 join public.order_items as i on i.order_id = o.id
 group by o.id
-having sum(i.unit_price::bigint * i.quantity) + o.delivery_fee <> o.total_amount;
+having sum(i.unit_price::bigint * i.quantity) + o.delivery_fee - o.discount_cents <> o.total_amount;
+
+-- the discount of an order is what its code takes off its items, and never more than they cost
+select o.id::text as subject, format('%s by %s', o.discount_cents, o.discount_code) as found
+from public.orders as o
+join public.order_items as i on i.order_id = o.id
+left join public.discount_codes as d on d.code = o.discount_code
+where o.discount_code is not null or o.discount_cents <> 0
+group by o.id, d.id
+having o.discount_cents is distinct from private.discount_on(d, sum(i.unit_price::bigint * i.quantity)::bigint, o.delivery_fee)
+  or o.discount_cents > sum(i.unit_price::bigint * i.quantity) or sum(i.unit_price::bigint * i.quantity) < d.minimum_cents;
+
+-- no discount code has more uses than it allows, but for orders that were reopened, or paid after their end
+select d.code as subject, format('%s of %s', count(*), d.max_uses) as found
+from public.discount_codes as d
+join public.orders as o on o.discount_code = d.code and not (o.status = 'cancelled' and o.payment_status = 'unpaid')
+where not exists (
+  select from public.order_events as e
+  where e.order_id = o.id and e.kind = 'status_changed' and e.details ->> 'from' = 'cancelled'
+)
+group by d.id
+having count(*) > d.max_uses;
 
 -- stock is never negative
 select p.id::text as subject, p.stock_quantity::text as found from public.products as p where p.stock_quantity < 0;

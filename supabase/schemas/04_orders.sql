@@ -32,6 +32,8 @@ create table public.orders (
   cancel_reason text,
   source text not null default 'storefront',
   is_collected boolean not null default false,
+  discount_cents integer not null default 0,
+  discount_code text,
   constraint "order numbers are unique" unique (order_number),
   constraint "tracking numbers are unique" unique (tracking_number),
   constraint "a tracking number is JJ-YYYYMMDD-NNNN" check (tracking_number ~ '^JJ-\d{8}-\d{4,6}$'),
@@ -47,7 +49,8 @@ create table public.orders (
   constraint "only a cancelled order has a reason for it" check (status = 'cancelled' or cancel_reason is null),
   constraint "accepted terms have a time" check ((terms_accepted_at is null) = (accepted_terms is null)),
   constraint "a source of an order is known" check (source in ('storefront', 'call', 'whatsapp', 'walk_in')),
-  constraint "a collected order has no delivery fee" check (not is_collected or delivery_fee = 0)
+  constraint "a collected order has no delivery fee" check (not is_collected or delivery_fee = 0),
+  constraint "a discount has a code" check (discount_cents = 0 or (discount_cents > 0 and discount_code is not null))
 );
 comment on table public.orders is 'Customer orders. Amounts in cents. Staff set the status; payment_status follows M-PESA.';
 comment on column public.orders.payment_method is
@@ -72,6 +75,8 @@ comment on column public.orders.customer_email is 'Empty for orders that staff e
 comment on column public.orders.source is
   'How the order came: placed by the customer (storefront), or entered by staff for a caller, a chat or a customer in the shop.';
 comment on column public.orders.is_collected is 'The customer takes it along at the shop: no delivery fee and no rider.';
+comment on column public.orders.discount_cents is 'What the discount code takes off the price of the drinks. total_amount is without it.';
+comment on column public.orders.discount_code is 'The discount code that the order uses. Null: none.';
 comment on column public.orders.terms_accepted_at is
   'When the customer confirmed being 18 or older and accepted terms and privacy notice. Null: the form did not show them, or staff entered the order.';
 comment on column public.orders.accepted_terms is
@@ -110,6 +115,8 @@ create index orders_by_words on public.orders using gin (
 create index orders_open on public.orders (created_at desc, id desc)
   where status in ('pending', 'processing', 'shipped', 'out_for_delivery');
 create index orders_unpaid on public.orders (created_at desc, id desc) where payment_status = 'unpaid' and status <> 'cancelled';
+-- Of few orders, so that the others do not write it.
+create index orders_by_discount_code on public.orders (discount_code, customer_phone) where discount_code is not null;
 create index orders_refunded on public.orders (created_at desc, id desc) where payment_status = 'refunded';
 
 create function private.is_to_deliver(payment_status text, payment_method text) returns boolean
@@ -187,7 +194,10 @@ begin
     'reserved_until', placed.reserved_until,
     'expires_at', placed.expires_at,
     'created_at', placed.created_at
-  );
+  ) || case
+    when placed.discount_code is null then '{}'
+    else jsonb_build_object('discount_code', placed.discount_code, 'discount_cents', placed.discount_cents)
+  end;
 end
 $$;
 comment on function private.placed_order is 'The response of place_order.';

@@ -59,8 +59,13 @@ begin
 end
 $$;
 
+create function private.price_of(offer private.offered_line[]) returns bigint
+language sql immutable
+return (select coalesce(sum(line.price::bigint * line.quantity), 0) from unnest(offer) as line);
+comment on function private.price_of is 'Price of the units, without the delivery fee, in cents.';
+
 create function private.total_of_offer(
-  offer private.offered_line[], settings public.store_settings, expected_total integer
+  offer private.offered_line[], settings public.store_settings, expected_total integer, discount public.discount_codes default null
 ) returns integer
 language plpgsql stable set search_path = '' as $$
 declare
@@ -74,6 +79,14 @@ begin
     );
     total := total + line.price::bigint * line.quantity;
   end loop;
+  if discount.id is not null then
+    if total - settings.delivery_fee < discount.minimum_cents then
+      perform private.refuse(409, 'discount_minimum', format(
+        'This discount code is for drinks of at least KSh %s', to_char(discount.minimum_cents / 100, 'FM999,999,999')
+      ), discount.minimum_cents::text);
+    end if;
+    total := total - private.discount_on(discount, total - settings.delivery_fee, settings.delivery_fee);
+  end if;
   -- M-PESA charges whole shillings.
   if (total + 99) / 100 * 100 > settings.payment_limit then
     perform private.refuse_above_payment_limit(settings.payment_limit);
@@ -85,7 +98,7 @@ begin
 end
 $$;
 comment on function private.total_of_offer is
-  'Price of the units and the delivery fee, in cents. Refuses an order of which a product, the stock or the total is not what its customer saw.';
+  'Price of the units and the delivery fee without the discount, in cents. Refuses an order of which a product, the stock or the total is not what its customer saw, and one below the minimum of its discount code.';
 
 create function private.may_hold_from_placing(networks text[], offer private.offered_line[], settings public.store_settings) returns boolean
 language plpgsql stable set search_path = '' as $$
@@ -114,23 +127,29 @@ $$;
 comment on function private.may_hold_from_placing is
   'Whether an order may hold its units from placing: for each of its products all unpaid orders together stay within the share of the unsold units, and within private.is_within_hold_time. Without networks it always may.';
 
-create function private.with_quote(refusal jsonb, offer private.offered_line[], settings public.store_settings) returns jsonb
+create function private.with_quote(
+  refusal jsonb, offer private.offered_line[], settings public.store_settings, discount public.discount_codes default null
+) returns jsonb
 language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 declare
   quote jsonb;
   refused_id uuid;
+  discount_cents integer := case
+    when discount.id is not null then private.discount_on(discount, private.price_of(offer), settings.delivery_fee)
+    else 0
+  end;
 begin
   select jsonb_build_object(
       'delivery_fee', settings.delivery_fee,
-      'total', sum(line.price::bigint * line.quantity) + settings.delivery_fee,
+      'total', sum(line.price::bigint * line.quantity) + settings.delivery_fee - discount_cents,
       'items', jsonb_agg(
         jsonb_build_object('product_id', line.product_id, 'price', line.price, 'units_left', line.units_for_sale) order by line.position
       )
     ) || case
       when count(*) = 1 then jsonb_build_object('price', min(line.price), 'units_left', min(line.units_for_sale))
       else '{}'
-    end,
+    end || case when discount.id is not null then jsonb_build_object('discount', discount_cents) else '{}' end,
     (array_agg(line.product_id order by line.product_id) filter (where line.name is null or line.units_for_sale < line.quantity))[1]
   into quote, refused_id
   from unnest(offer) as line;
@@ -143,7 +162,7 @@ begin
 end
 $$;
 comment on function private.with_quote is
-  'A refused order with the current amounts, so that its form can show them: quote has delivery_fee, total and the price and units_left of each item; of an order for one product these two beside them, too. product_id: the product that cannot be had.';
+  'A refused order with the current amounts, so that its form can show them: quote has delivery_fee, total and the price and units_left of each item; of an order for one product these two beside them, too; of an order with a discount code that it may use, discount. product_id: the product that cannot be had.';
 
 create function private.add_order_items(order_id uuid, offer private.offered_line[]) returns void
 language plpgsql set search_path = '' as $$
@@ -170,7 +189,8 @@ create function public.place_order(
   accepts_terms boolean default null,
   items jsonb default null,
   source text default 'storefront',
-  is_collected boolean default false
+  is_collected boolean default false,
+  discount_code text default null
 ) returns jsonb
 language plpgsql security definer
 set search_path = ''
@@ -192,6 +212,9 @@ declare
   lines private.order_line[];
   offer private.offered_line[];
   total integer;
+  code text := case when place_order.discount_code is not null then private.read_discount_code(place_order.discount_code) end;
+  discount public.discount_codes;
+  discount_cents integer := 0;
   refusal jsonb;
   new_order public.orders;
   number text;
@@ -236,7 +259,8 @@ begin
     jsonb_build_array(place_order.product_id, coalesce(to_jsonb(place_order.quantity), place_order.items), customer.name, customer.email,
       customer.phone, customer.address, customer.notes, place_order.expected_total)::text
       || case when place_order.source <> 'storefront' or place_order.is_collected
-        then concat_ws(' ', place_order.source, place_order.is_collected) else '' end,
+        then concat_ws(' ', place_order.source, place_order.is_collected) else '' end
+      || coalesce(' ' || code, ''),
     'UTF8'
   )), 'hex');
 
@@ -265,7 +289,18 @@ begin
     settings.delivery_fee := 0;
   end if;
   offer := private.offer_of(lines);
-  total := private.total_of_offer(offer, settings, place_order.expected_total);
+  if code is not null then
+    if not is_by_shop and not private.is_within_limit('discount_codes') then
+      perform private.refuse(429, 'too_many_discount_codes', format(
+        'Too many wrong discount codes from your network. Please try again in %s, or order without one', private.time_left('discount_codes')
+      ));
+    end if;
+    discount := private.find_discount(code, customer.phone);
+  end if;
+  total := private.total_of_offer(offer, settings, place_order.expected_total, discount);
+  if code is not null then
+    discount_cents := private.price_of(offer) + settings.delivery_fee - total;
+  end if;
   holds_units := private.may_hold_from_placing(networks, offer, settings);
   expires_at := now() + make_interval(mins => settings.reservation_minutes);
   for attempt in 1 .. 10 loop
@@ -273,7 +308,7 @@ begin
     insert into public.orders (
       id, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_notes,
       delivery_fee, total_amount, reserved_until, expires_at, expiry_limit, terms_accepted_at, accepted_terms,
-      source, is_collected
+      source, is_collected, discount_cents, discount_code
     ) values (
       new_id, number, customer.name, customer.email, customer.phone, customer.address, customer.notes,
       settings.delivery_fee, total, case when holds_units then expires_at end, expires_at,
@@ -284,7 +319,7 @@ begin
         from public.shop_texts as t
         where t.slug in ('terms', 'privacy')
       ) end,
-      place_order.source, place_order.is_collected
+      place_order.source, place_order.is_collected, discount_cents, discount.code
     )
     on conflict (tracking_number) do nothing
     returning * into new_order;
@@ -297,7 +332,11 @@ begin
     perform from public.products as p
     where p.id = any (array(select line.product_id from unnest(lines) as line)) order by p.id for no key update;
     offer := private.offer_of(lines);
-    total := private.total_of_offer(offer, settings, place_order.expected_total);
+    if code is not null then
+      -- Last of the locks.
+      discount := private.find_discount(code, customer.phone, new_order.id);
+    end if;
+    total := private.total_of_offer(offer, settings, place_order.expected_total, discount);
     exit when not holds_units;
     holds_units := private.may_hold_from_placing(networks, offer, settings);
     exit when holds_units;
@@ -313,6 +352,12 @@ begin
   end if;
 
   perform private.add_order_items(new_order.id, offer);
+  if code is not null and discount_cents <> private.price_of(offer) + settings.delivery_fee - total then
+    -- A price and the code have changed by the same amount since the order was inserted.
+    update public.orders as o set discount_cents = private.price_of(offer) + settings.delivery_fee - total
+    where o.id = new_order.id
+    returning * into new_order;
+  end if;
   if cardinality(networks) > 0 then
     insert into private.order_networks (order_id, network, phone)
     select new_order.id, caller.network, customer.phone
@@ -324,12 +369,15 @@ begin
   return private.placed_order(new_order, access_key);
 exception when sqlstate 'PT000' then
   get stacked diagnostics refusal_details = pg_exception_detail, refusal_hint = pg_exception_hint;
+  if refusal_details in ('discount_invalid', 'discount_used') and not is_by_shop then
+    perform private.count_call_from(callers, 'discount_codes');
+  end if;
   refusal := private.refusal_answer(sqlstate, sqlerrm, refusal_details, refusal_hint);
-  return case when offer is null then refusal else private.with_quote(refusal, offer, settings) end;
+  return case when offer is null then refusal else private.with_quote(refusal, offer, settings, discount) end;
 end
 $$;
 comment on function public.place_order is
-  'Places an order of up to ten drinks in one transaction: of product_id and quantity, or of items (private.read_order_lines). Prices and fee come from the database; the order gets a new tracking number, and holds its units (reserved_until) unless unpaid orders hold too many. The same key again returns the same order. A refusal includes the current amounts (private.with_quote). Staff also say where it came from (source) and whether it is collected; their orders need no email address and no terms.';
+  'Places an order of up to ten drinks in one transaction: of product_id and quantity, or of items (private.read_order_lines). Prices and fee come from the database; the order gets a new tracking number, and holds its units (reserved_until) unless unpaid orders hold too many. The same key again returns the same order. A refusal includes the current amounts (private.with_quote). discount_code: the order uses it, and expected_total is without its discount. Staff also say where it came from (source) and whether it is collected; their orders need no email address and no terms.';
 
 create function public.change_order_items(
   order_id uuid, access_key text, items jsonb, expected_total integer
@@ -345,6 +393,7 @@ declare
   settings public.store_settings;
   offer private.offered_line[];
   total integer;
+  discount public.discount_codes;
   networks text[];
   product_ids uuid[];
   refusal jsonb;
@@ -390,7 +439,12 @@ begin
     update public.orders as o set reserved_until = null where o.id = changed.id;
   end if;
   offer := private.offer_of(lines);
-  total := private.total_of_offer(offer, settings, change_order_items.expected_total);
+  if changed.discount_code is not null then
+    -- The discount that the customer agreed on, also after the code has ended. Below its minimum the order gives it back.
+    select * into discount from public.discount_codes as d
+    where d.code = changed.discount_code and d.minimum_cents <= private.price_of(offer);
+  end if;
+  total := private.total_of_offer(offer, settings, change_order_items.expected_total, discount);
   select coalesce(array_agg(k.network), '{}') into networks from private.order_networks as k where k.order_id = changed.id;
   delete from public.order_items as i where i.order_id = changed.id;
   perform private.add_order_items(changed.id, offer);
@@ -398,7 +452,8 @@ begin
     changed.id, 'items_changed', 'customer', jsonb_build_object('from_cents', changed.total_amount, 'to_cents', total)
   );
   update public.orders as o
-  set total_amount = total, updated_at = now(),
+  set total_amount = total, updated_at = now(), discount_code = discount.code,
+      discount_cents = case when discount.id is null then 0 else private.price_of(offer) + settings.delivery_fee - total end,
       reserved_until = case when private.may_hold_from_placing(networks, offer, settings) then changed.expires_at end
   where o.id = changed.id
   returning * into changed;
@@ -410,11 +465,11 @@ begin
 exception when sqlstate 'PT000' then
   get stacked diagnostics refusal_details = pg_exception_detail, refusal_hint = pg_exception_hint;
   refusal := private.refusal_answer(sqlstate, sqlerrm, refusal_details, refusal_hint);
-  return case when offer is null then refusal else private.with_quote(refusal, offer, settings) end;
+  return case when offer is null then refusal else private.with_quote(refusal, offer, settings, discount) end;
 end
 $$;
 comment on function public.change_order_items is
-  'Replaces the drinks of an order that waits for its payment, in one transaction: prices from the database, the fee as it was agreed, the units held as by a new order. Proof: the order''s access key. Refuses once a payment has begun. Answers and refuses as place_order does.';
+  'Replaces the drinks of an order that waits for its payment, in one transaction: prices from the database, fee and discount as they were agreed, the units held as by a new order. Proof: the order''s access key. Refuses once a payment has begun. Answers and refuses as place_order does.';
 
 -- Execution rights
 grant execute on function public.place_order, public.change_order_items to anon, authenticated, service_role;

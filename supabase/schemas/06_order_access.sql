@@ -253,7 +253,9 @@ begin
       left join public.products as p on p.id = i.product_id
       where i.order_id = described.id
     ), '[]'::jsonb)
-  );
+  ) || case
+    when described.discount_cents = 0 then '{}' else jsonb_build_object('discount_cents', described.discount_cents)
+  end;
   if not is_open then
     return answer;
   end if;
@@ -262,11 +264,13 @@ begin
     'access_key', (select k.access_key from private.order_keys as k where k.order_id = described.id),
     'shipping_address', described.shipping_address, 'delivery_notes', described.delivery_notes,
     'are_prompts_paused', described.payment_status = 'unpaid' and public.are_prompts_paused()
-  );
+  ) || case when described.discount_code is null then '{}' else jsonb_build_object('discount', (
+    select private.discount_terms(d) from public.discount_codes as d where d.code = described.discount_code
+  )) end;
 end
 $$;
 comment on function private.describe_order is
-  'The order as its caller may see it: everything with proof; else status, items and total, with name and phone masked; after 30 days only the status.';
+  'The order as its caller may see it: everything with proof, also the terms of its discount code (discount); else status, items and total, with name and phone masked; after 30 days only the status.';
 
 create function private.order_facts(described public.orders, is_open boolean) returns jsonb
 language plpgsql stable set search_path = '' as $$

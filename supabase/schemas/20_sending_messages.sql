@@ -24,6 +24,7 @@ begin
     'access_key', (select k.access_key from private.order_keys as k where k.order_id = o.id limit 1),
     'customer_name', o.customer_name,
     'delivery_fee', o.delivery_fee,
+    'discount_cents', o.discount_cents,
     'total_amount', o.total_amount,
     'items', array(
       select jsonb_build_object('name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)

@@ -339,7 +339,8 @@ begin
         'status', o.status, 'payment_status', o.payment_status,
         'customer_name', o.customer_name, 'customer_email', o.customer_email, 'customer_phone', o.customer_phone,
         'shipping_address', o.shipping_address, 'city', o.city, 'delivery_notes', o.delivery_notes,
-        'delivery_fee', o.delivery_fee, 'total_amount', o.total_amount,
+        'delivery_fee', o.delivery_fee, 'discount_code', o.discount_code, 'discount_cents', o.discount_cents,
+        'total_amount', o.total_amount,
         'erasure_requested_at', o.erasure_requested_at,
         'reason_to_keep', private.retention_reason(o.id),
         'items', array(

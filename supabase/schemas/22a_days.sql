@@ -126,7 +126,7 @@ create function public.day_totals(day date) returns table (
   by_prompt bigint, by_till bigint, in_cash bigint, refunded_by_mpesa bigint, refunded_by_hand bigint, refunded_in_cash bigint,
   kept bigint, paid_with_credit bigint,
   missing_at_mpesa bigint, not_compared bigint, amounts_differ bigint, not_matched bigint, not_ours bigint, returned_unmatched bigint,
-  at_mpesa bigint
+  at_mpesa bigint, discounts bigint
 )
 language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
@@ -137,7 +137,7 @@ begin
   perform private.expect_staff();
   return query
   with orders as (
-    select o.total_amount, o.charge_cents, o.delivery_fee, o.payment_status <> 'unpaid' as is_paid, money.*
+    select o.total_amount, o.charge_cents, o.delivery_fee, o.discount_cents, o.payment_status <> 'unpaid' as is_paid, money.*
     from public.orders as o
     cross join lateral (
       select count(*) as payments,
@@ -157,7 +157,8 @@ begin
       coalesce(sum(o.cents + o.credit_cents - case when o.is_paid then o.charge_cents else 0 end) filter (where o.payments > 0), 0) as other_amounts,
       coalesce(sum(o.cents), 0) as received_for_orders,
       coalesce(sum(o.then_cents), 0) as received_then,
-      coalesce(sum(o.delivery_fee) filter (where o.is_paid), 0) as delivery_fees
+      coalesce(sum(o.delivery_fee) filter (where o.is_paid), 0) as delivery_fees,
+      coalesce(sum(o.discount_cents) filter (where o.is_paid), 0) as discounts
     from orders as o
   ), by_row as (
     select
@@ -206,12 +207,13 @@ begin
     a.delivery_fees, b.in_review,
     b.by_prompt, b.by_till, b.in_cash, b.refunded_by_mpesa, b.refunded_by_hand, b.refunded_in_cash,
     b.kept::bigint, a.paid_with_credit::bigint,
-    d.missing_at_mpesa, d.not_compared, d.amounts_differ, d.not_matched, d.not_ours, d.returned_unmatched, d.total
+    d.missing_at_mpesa, d.not_compared, d.amounts_differ, d.not_matched, d.not_ours, d.returned_unmatched, d.total,
+    a.discounts
   from by_order as a, by_row as b, other_day as c, at_mpesa as d;
 end
 $$;
 comment on function public.day_totals is
-  'For staff: how the totals of a day in Nairobi follow from each other, in cents; steps that take away are negative. by_prompt + by_till + in_cash = received (payments completed on the day); + refunded_by_mpesa + refunded_by_hand + refunded_in_cash (together refunded; change that went back is in them) = net_received, as in dashboard_figures; + kept (owed to customers) is the shop''s own. received - in_cash + other_clock (M-PESA''s time is on another day) = booked, as in reconciliation_days; + missing_at_mpesa + not_compared + amounts_differ + not_matched + not_ours + returned_unmatched (went back without an order) = at_mpesa. placed (orders placed, paid or not) + rounding (to whole shillings) + not_paid + paid_with_credit + paid_otherwise (marked as paid, without a payment) + other_amounts (paid twice, in parts, or in another amount) = received_for_orders, whenever; + paid_other_days + placed_other_days = received. Included: delivery_fees of paid orders, in_review of received.';
+  'For staff: how the totals of a day in Nairobi follow from each other, in cents; steps that take away are negative. by_prompt + by_till + in_cash = received (payments completed on the day); + refunded_by_mpesa + refunded_by_hand + refunded_in_cash (together refunded; change that went back is in them) = net_received, as in dashboard_figures; + kept (owed to customers) is the shop''s own. received - in_cash + other_clock (M-PESA''s time is on another day) = booked, as in reconciliation_days; + missing_at_mpesa + not_compared + amounts_differ + not_matched + not_ours + returned_unmatched (went back without an order) = at_mpesa. placed (orders placed, paid or not) + rounding (to whole shillings) + not_paid + paid_with_credit + paid_otherwise (marked as paid, without a payment) + other_amounts (paid twice, in parts, or in another amount) = received_for_orders, whenever; + paid_other_days + placed_other_days = received. Included: delivery_fees of paid orders, in_review of received. discounts of paid orders: already taken off placed.';
 
 -- Cash by person
 

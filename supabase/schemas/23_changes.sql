@@ -84,7 +84,7 @@ alter publication supabase_realtime add table
   public.orders, public.inquiries, public.deliveries, public.payments, public.products, public.categories,
   public.store_settings, public.outbox_messages, public.message_templates, public.mpesa_transactions,
   public.messages_to_check, public.statement_pulls, public.reconciliation_events, public.refunds, public.shop_texts, public.search_synonyms,
-  public.reply_templates, public.day_closes;
+  public.reply_templates, public.day_closes, public.discount_codes;
 
 -- Triggers: one for each table and timing, which calls its steps in the order written here. Steps run as the owner. A change by a
 -- step fires its triggers before the next step begins. old is null for an inserted row, new for a deleted one.

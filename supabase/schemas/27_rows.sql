@@ -14,6 +14,7 @@ values (
 -- Calls of one network in a window, and how many more for each of its paid orders (docs/decisions/limits.md).
 insert into private.limits (name, allowed, within, per_paid_order) values
   ('place_order', 100, '10 minutes', 2),
+  ('discount_codes', 60, '1 hour', 0),
   ('waiting_orders', 150, '1 day', 0.1),
   ('cash_orders', 10, '1 day', 0.5),
   ('payment_prompts', 100, '10 minutes', 2),
@@ -43,7 +44,8 @@ from (values
 Thank you for your order at {shop}.
 
 {items}
-Delivery: {delivery_fee}
+[Discount: {discount}
+]Delivery: {delivery_fee}
 Total: {total}
 
 Pay or follow your order here:
@@ -60,7 +62,8 @@ Your tracking number is {tracking}.
 We received {paid} for your order {order}. Asante![ The M-PESA receipt is {receipt}.]
 
 {items}
-Delivery: {delivery_fee}
+[Discount: {discount}
+]Delivery: {delivery_fee}
 Total: {total}
 
 Follow your order here:

@@ -120,6 +120,17 @@ const matrix: MatrixRow[] = [
     deletes: staff,
   },
   {
+    table: 'discount_codes',
+    row: 'any',
+    where: `code = 'JANI10'`,
+    set: 'is_active = false',
+    insert: `(code, percent) values ('NEW10', 10)`,
+    select: staff,
+    inserts: staff,
+    updates: staff,
+    deletes: staff,
+  },
+  {
     table: 'orders',
     row: 'unpaid',
     where: `id = '${id(1)}'`,
@@ -522,6 +533,8 @@ const procedures: Record<string, Person[]> = {
   correct_search: all,
   place_order: all,
   change_order_items: all,
+  check_discount_code: all,
+  list_discount_codes: signedIn,
   track_order: all,
   orders_by_access_key: all,
   order_receipt: all,
@@ -672,6 +685,11 @@ const writableColumns: Record<string, { insert?: string; update?: string }> = {
       'brand category description home_position home_section image_url is_active low_stock_below name previous_price price slug stock_quantity tagline updated_at',
   },
   search_synonyms: { insert: 'means word', update: 'means word' },
+  discount_codes: {
+    insert: 'amount_cents code ends_at is_active max_uses max_uses_per_phone minimum_cents percent starts_at',
+    update:
+      'amount_cents code ends_at is_active max_uses max_uses_per_phone minimum_cents percent starts_at updated_at',
+  },
   orders: { update: 'status updated_at' },
   deliveries: {
     insert: 'delivery_notes delivery_person delivery_phone delivery_status delivery_vehicle order_id',
@@ -729,6 +747,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     await database.execute(`
       insert into auth.users (id, email) values ('${id(9)}', 'new@jani.example');
       insert into public.categories (id, name, is_active) values ('${id(1)}', 'Active', true), ('${id(2)}', 'Inactive', false);
+      insert into public.discount_codes (code, percent) values ('JANI10', 10);
       insert into public.products (id, name, slug, price, stock_quantity, is_active)
         values ('${id(1)}', 'Active', 'active', 100, 5, true), ('${id(2)}', 'Inactive', 'inactive', 100, 5, false);
       insert into public.orders

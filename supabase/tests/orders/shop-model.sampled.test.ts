@@ -12,6 +12,8 @@ import { newCheckoutRequestId, newPhone, setUpShop } from '../steps.ts';
 
 const PRICE = 95_000;
 const FEE = 100;
+/** The discount code of a run. */
+const CODE = { percent: 15, minimum: 2 * PRICE, mostUses: 2 };
 /** The database allows ten prompts for an order in ten minutes. */
 const MOST_ATTEMPTS = 9;
 const SEED = Number(process.env.MODEL_SEED ?? 6);
@@ -55,6 +57,8 @@ interface ModelOrder {
   accessKey: string;
   /** One per product, in order of their ids, as the database checks them. */
   lines: ModelLine[];
+  /** It has the run's discount code. */
+  hasCode: boolean;
   status: string;
   money: 'unpaid' | 'paid' | 'needs_review' | 'refunded';
   /** Cash at the door is agreed, or paid it. */
@@ -86,6 +90,8 @@ interface ModelLine {
 interface Model {
   products: ModelProduct[];
   orders: ModelOrder[];
+  /** A discount code that no other run uses. */
+  code: string;
   /** A /24 that no other run uses, without the last part of the address. */
   network: string;
 }
@@ -102,7 +108,11 @@ function nextReceipt(): string {
 }
 const chargeOfLines = (lines: readonly ModelLine[]) =>
   lines.reduce((sum, { quantity }) => sum + quantity * PRICE, FEE);
-const chargeOf = ({ lines }: ModelOrder) => chargeOfLines(lines);
+const priceOf = (lines: readonly ModelLine[]) => chargeOfLines(lines) - FEE;
+/** Rounded up to whole shillings. */
+const discountOf = (lines: readonly ModelLine[]) => Math.ceil((priceOf(lines) * CODE.percent) / 10_000) * 100;
+const chargeOf = ({ lines, hasCode }: Pick<ModelOrder, 'lines' | 'hasCode'>) =>
+  chargeOfLines(lines) - (hasCode ? discountOf(lines) : 0);
 const REFUND_LIMIT = 100_000;
 /** Whether M-PESA may be processing the refund. */
 const isAtMpesa = ({ status }: ModelRefund) => ['sending', 'sent', 'unknown'].includes(status);
@@ -382,7 +392,7 @@ async function expectSame(model: Model, { database }: Real): Promise<void> {
                  join public.products as p on p.id = wanted.id),
        'orders', coalesce((select jsonb_agg(jsonb_build_object(
            'status', o.status, 'money', o.payment_status, 'isReserved', o.reserved_until is not null,
-           'isReturned', o.units_returned_at is not null,
+           'isReturned', o.units_returned_at is not null, 'total', o.total_amount, 'hasCode', o.discount_code is not null,
            'delivery', (select d.delivery_status from public.deliveries as d where d.order_id = o.id),
            'payments', coalesce((select jsonb_agg(jsonb_build_array(
                                    p.status, p.needs_refund, p.receipt is not null, p.refunded_at is not null,
@@ -398,13 +408,15 @@ async function expectSame(model: Model, { database }: Real): Promise<void> {
   );
   expect(rows[0]?.state).toEqual({
     stock: model.products.map(({ stock }) => stock),
-    orders: model.orders.map(({ status, money, isReserved, isReturned, delivery, payments }) => ({
-      status,
-      money,
-      isReserved,
-      isReturned,
-      delivery,
-      payments: payments.map((payment) => [
+    orders: model.orders.map((order) => ({
+      status: order.status,
+      money: order.money,
+      isReserved: order.isReserved,
+      isReturned: order.isReturned,
+      total: chargeOf(order),
+      hasCode: order.hasCode,
+      delivery: order.delivery,
+      payments: order.payments.map((payment) => [
         payment.status,
         payment.needsRefund,
         payment.hasReceipt,
@@ -447,21 +459,31 @@ const itemsOf = (lines: readonly ModelLine[]) =>
 const describeChoice = (choice: Choice) =>
   choice.map(([product, quantity]) => `${quantity} of product ${product}`).join(' and ');
 
+/** Why an order cannot have the discount code, or null. */
+function codeRefusal({ orders }: Readonly<Model>, lines: readonly ModelLine[]): string | null {
+  const used = orders.filter(
+    ({ hasCode, status, money }) => hasCode && !(status === 'cancelled' && money === 'unpaid'),
+  );
+  if (used.length >= CODE.mostUses) return 'discount_invalid';
+  return missingUnits(lines) ?? (priceOf(lines) < CODE.minimum ? 'discount_minimum' : null);
+}
+
 /** @param host last part of the visitor's IP address in the run's network; null for an order of the shop itself */
-function placeOrder(choice: Choice, host: number | null = null): Command {
+function placeOrder(choice: Choice, host: number | null = null, hasCode = false): Command {
   return {
     check: () => true,
     async run(model, real) {
       const lines = linesOf(model, choice);
       const address = host === null ? undefined : `${model.network}${host}`;
       const networks = address === undefined ? [] : [address, `${model.network}0/24`];
-      const attempt = real.placeItems(itemsOf(lines), chargeOfLines(lines), {
+      const attempt = real.placeItems(itemsOf(lines), chargeOf({ lines, hasCode }), {
         address,
         customer_phone: newPhone(),
+        ...(hasCode ? { discount_code: model.code } : {}),
       });
-      const missing = missingUnits(lines);
-      if (missing !== null) {
-        expect(await refusalOf(attempt)).toBe(missing);
+      const refusal = hasCode ? codeRefusal(model, lines) : missingUnits(lines);
+      if (refusal !== null) {
+        expect(await refusalOf(attempt)).toBe(refusal);
       } else {
         const { id, tracking_number: trackingNumber, access_key: accessKey, reserved_until } = await attempt;
         const isReserved = reserved_until !== null;
@@ -472,6 +494,7 @@ function placeOrder(choice: Choice, host: number | null = null): Command {
           trackingNumber,
           accessKey,
           lines,
+          hasCode,
           status: 'pending',
           money: 'unpaid',
           paysCash: false,
@@ -490,7 +513,8 @@ function placeOrder(choice: Choice, host: number | null = null): Command {
       }
       await expectSame(model, real);
     },
-    toString: () => `place an order of ${describeChoice(choice)} from ${host ?? 'the shop itself'}`,
+    toString: () =>
+      `place an order of ${describeChoice(choice)}${hasCode ? ' with the code' : ''} from ${host ?? 'the shop itself'}`,
   };
 }
 
@@ -537,10 +561,12 @@ function paymentCommand(
 const changeDrinks = (number: number, choice: Choice) =>
   orderCommand(`change the drinks to ${describeChoice(choice)}`, number, async (order, real, model) => {
     const lines = linesOf(model, choice);
+    // Below its minimum, the order loses the code.
+    const hasCode = order.hasCode && priceOf(lines) >= CODE.minimum;
     const attempt = real.changeItems(
       { id: order.id, access_key: order.accessKey },
       itemsOf(lines),
-      chargeOfLines(lines),
+      chargeOf({ lines, hasCode }),
     );
     if (order.money !== 'unpaid') return expect(await refusalOf(attempt)).toBe('order_already_paid');
     if (order.status === 'cancelled' || order.isOver)
@@ -563,6 +589,7 @@ const changeDrinks = (number: number, choice: Choice) =>
     expect(order.isReserved).toBe(order.networks.length === 0 || (mayReserve && order.isReserved));
     order.isHoldOver = false;
     order.lines = lines;
+    order.hasCode = hasCode;
     if (order.isReserved) takeUnits(order);
   });
 
@@ -1133,6 +1160,8 @@ const deliveries = fc.constantFrom('pending', 'assigned', 'picked_up', 'in_trans
 const commands: fc.Arbitrary<Command>[] = [
   choice.map((chosen) => placeOrder(chosen)),
   fc.tuple(choice, fc.integer({ min: 1, max: 3 })).map(([chosen, host]) => placeOrder(chosen, host)),
+  choice.map((chosen) => placeOrder(chosen, null, true)),
+  fc.tuple(choice, fc.integer({ min: 1, max: 3 })).map(([chosen, host]) => placeOrder(chosen, host, true)),
   fc.tuple(small, choice).map(([order, chosen]) => changeDrinks(order, chosen)),
   small.map(beginPayment),
   small.map(beginPayment),
@@ -1218,6 +1247,17 @@ function expectAllDone(kinds: fc.Arbitrary<Command>[], done: Set<fc.Arbitrary<Co
 describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
   const shop = setUpShop(kind);
   const { database } = shop;
+  let codes = 0;
+  /** A discount code for one run. */
+  const makeCode = async () => {
+    codes += 1;
+    const code = `RUN-${codes}`;
+    await database.query(
+      'insert into public.discount_codes (code, percent, minimum_cents, max_uses) values ($1, $2, $3, $4)',
+      [code, CODE.percent, CODE.minimum, CODE.mostUses],
+    );
+    return code;
+  };
   const runs = (usual: number, exhaustive: number) => Math.ceil((isExhaustive ? exhaustive : usual) * LENGTH);
 
   test('orders, payments, deliveries and stock follow the model in any sequence of actions', async () => {
@@ -1235,7 +1275,8 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
               products.push({ id, stock });
             }
             await database.query('delete from private.rate_limits');
-            return { model: { products, orders: [], network: randomNetwork() }, real: shop };
+            const code = await makeCode();
+            return { model: { products, orders: [], code, network: randomNetwork() }, real: shop };
           }, chosen);
           await expectBalancedBooks(database);
           await expectExplainedDays(shop);
@@ -1260,6 +1301,7 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
           const model: Model = {
             products: [{ id, stock: isScarce ? 2 : 9 }],
             orders: [],
+            code: await makeCode(),
             network: randomNetwork(),
           };
           await fc.asyncModelRun(async () => {

@@ -44,7 +44,7 @@ const storedArguments = {
 } as const;
 /** Arguments that are compared, or of which only known values are stored. */
 const comparedArguments = new Set(
-  `access_key access_keys auth_secret brand category channel decision difference due endpoint expected_payment_status
+  `access_key access_keys auth_secret brand category channel code decision difference discount_code due endpoint expected_payment_status
    expected_status expected_step failure_reason identifier kind kinds p256dh payment phone phone_last_four
    product_slug receipt refund_receipt resolution rider search seen_receipt sort source span status step token
    tracking_number way`.split(/\s+/),

@@ -59,6 +59,7 @@ const totals = fc
         steps.returned_unmatched,
       delivery_fees: 0,
       in_review: 0,
+      discounts: 0,
     };
   });
 

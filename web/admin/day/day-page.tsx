@@ -77,6 +77,9 @@ export default function DayPage({ params }: Route.ComponentProps) {
               <p className="mt-3 border-t border-line pt-2 text-sm text-ink-soft">
                 Included: {formatKes(totals.data.delivery_fees)} of delivery fees in the paid orders, and{' '}
                 {formatKes(totals.data.in_review)} that arrived for orders that need review.
+                {totals.data.discounts > 0
+                  ? ` Discount codes took ${formatKes(totals.data.discounts)} off the paid orders; every amount above is without it.`
+                  : ''}
               </p>
             </Card>
           </div>
