@@ -54,6 +54,7 @@ export const scriptGroups: ScriptGroup[] = [
     'web/lib/orders': 'order-contents.ts',
     'web/storefront/order/form': 'order-memory.ts',
     'web/storefront/order/lines': 'order-lines.ts',
+    domain: 'discount.ts',
   }),
   group('form-pieces', 7, {
     'web/ui': 'field.tsx spinner.tsx use-action.ts use-is-online.ts',

@@ -18,8 +18,9 @@ export const maxDrinks = 10;
 export const subtotalOf = (lines: readonly { price: number; quantity: number }[]): number =>
   lines.reduce((sum, { price, quantity }) => sum + price * quantity, 0);
 
-/** The total of an order, in cents: its drinks and one delivery fee. */
+/** The total of an order, in cents: its drinks and one delivery fee, without the discount. */
 export const orderTotal = (
   lines: readonly { price: number; quantity: number }[],
   deliveryFee: number,
-): number => subtotalOf(lines) + deliveryFee;
+  discountCents = 0,
+): number => subtotalOf(lines) + deliveryFee - discountCents;

@@ -25,7 +25,7 @@ export const orderFormLimits = {
 } as const;
 
 export interface OrderFormProblem {
-  field: keyof OrderForm | 'acceptsTerms';
+  field: keyof OrderForm | 'acceptsTerms' | 'discountCode';
   title: string;
   text: string;
 }
@@ -128,6 +128,10 @@ export const fieldOfRefusal: Readonly<Partial<Record<string, OrderFormProblem['f
   address_too_long: 'location',
   notes_too_long: 'notes',
   terms_not_accepted: 'acceptsTerms',
+  discount_invalid: 'discountCode',
+  discount_used: 'discountCode',
+  discount_minimum: 'discountCode',
+  too_many_discount_codes: 'discountCode',
 };
 
 /** Longer texts are reported as too long; this bounds what is counted. */

@@ -19,6 +19,8 @@ export interface RememberedOrder {
   productId: string;
   /** Cents. */
   total: number;
+  /** What its discount code takes off, in cents: `total` is without it. Missing without a code. */
+  discountCents?: number | undefined;
   /** The phone of the last payment; before one, the customer's. */
   phone: string;
   /** The last prompt; null if unknown. */
@@ -107,7 +109,7 @@ export function rememberPrompt(
 /** Stores the changed drinks of an order. */
 export function rememberDrinks(
   orderId: string,
-  drinks: Pick<RememberedOrder, 'ordered' | 'total'>,
+  drinks: Pick<RememberedOrder, 'ordered' | 'total' | 'discountCents'>,
   storage = deviceStorage(),
 ): void {
   change(orderId, drinks, storage);

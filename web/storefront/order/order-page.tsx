@@ -7,6 +7,7 @@ import { orderLink } from '../../../domain/order-link.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { withTimeout } from '../../../domain/timeout.ts';
 import type { Store } from '../../../supabase/store.ts';
+import { type CheckedCode, checkCode } from '../../lib/orders/check-discount-code.ts';
 import { emptyForm, orderTotal } from '../../lib/orders/order-contents.ts';
 import { checkOrderForm, type OrderForm } from '../../lib/orders/order-form.ts';
 import { shopContext } from '../../lib/shop-context.ts';
@@ -15,6 +16,7 @@ import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/order-page.ts';
+import { appliedField, applyField, codeField, PlainDiscount } from './discount/plain-discount.tsx';
 import { OrderFields } from './form/order-fields.tsx';
 import LargeOrder from './large-order.tsx';
 import { searchDrinks, suggestDrinks } from './lines/find-drinks.ts';
@@ -31,6 +33,7 @@ import { nextSteps } from './next-steps.ts';
 import { Callout, FailureCallout } from './order-callouts.tsx';
 import { Amounts } from './order-summary.tsx';
 import {
+  discountOf,
   type OrderFailure,
   otherFailure,
   pausedBy,
@@ -65,15 +68,25 @@ export async function loader({ context, params, url }: Route.LoaderArgs) {
     readOwn(store, params.slug),
     readShopSettings(store),
   ]);
-  const [similar, suggested] = await Promise.all([
+  const [similar, suggested, discount] = await Promise.all([
     product?.stock_quantity ? [] : readSimilar(store, product),
     readSuggested(store, product),
+    readCode(store, url.searchParams.get('code')),
   ]);
   const pause = settings && readPause(settings, cacheUntil);
   const quantity = quantityIn(url);
-  const answer = { product, similar, suggested, quantity, key: crypto.randomUUID(), pause };
+  const answer = { product, similar, suggested, quantity, key: crypto.randomUUID(), pause, discount };
   // After a failed submission the action's data has the typed values.
   return product ? answer : data(answer, { status: 404 });
+}
+
+/** A code as it was typed, with what was found of it. */
+type TypedCode = { typed: string } & (CheckedCode | { terms: null; problem: undefined });
+const noCode: TypedCode = { typed: '', terms: null, problem: undefined };
+
+async function readCode({ tables }: Store, written: string | null): Promise<TypedCode> {
+  const typed = (written ?? '').trim().slice(0, 40);
+  return typed === '' ? noCode : { typed, ...(await checkCode(tables, typed)) };
 }
 
 /** The product of the page; null if the shop does not sell it. */
@@ -123,10 +136,13 @@ export async function action({ request, context, params, url }: Route.ActionArgs
   const form = formIn(sent);
   // A repeated submission, by a second press or a reload, stays one order.
   const key = text('key');
+  // With every change of the page: it may end at any time.
+  const discount = await readCode(store, text(codeField));
   const answer = async (lines: readonly OrderLine[], given: Partial<PageAnswer>) => ({
     ...emptyAnswer,
     form,
     key,
+    discount,
     term: text(searchedField),
     ...(await refreshLines(store.tables, lines)),
     ...given,
@@ -156,11 +172,20 @@ export async function action({ request, context, params, url }: Route.ActionArgs
     ]);
     return answer(lines, { term, found, changed: change.kind });
   }
-  const problems = checkOrderForm(form);
+  const problems: ReturnType<typeof problemsOf> = checkOrderForm(form);
+  // The total is another one with a code that was typed since, or without one that has ended since: it is shown first.
+  const isOtherCode = (discount.terms?.code ?? '') !== text(appliedField);
+  if (text(applyField) === 'yes' || discount.problem || (problems.length === 0 && isOtherCode)) {
+    return data(await answer(posted, { changed: 'code' }), discount.problem ? 400 : 200);
+  }
   if (problems.length > 0 || posted.length === 0) return data(await answer(posted, { problems }), 400);
+  const drinks = requestedDrinks(posted);
+  const deliveryFee = Number.parseInt(text(shownFeeField), 10) || 0;
   const order = {
-    drinks: requestedDrinks(posted),
-    deliveryFee: Number.parseInt(text(shownFeeField), 10) || 0,
+    drinks,
+    deliveryFee,
+    // Below its minimum, the page says that it does not apply.
+    discount: discountOf(drinks, deliveryFee, discount.terms) > 0 ? discount.terms : null,
     form,
     // If the checkbox is required, the database refuses an order without it.
     acceptsTerms: text(termsField) === 'yes',
@@ -178,7 +203,19 @@ export async function action({ request, context, params, url }: Route.ActionArgs
   const { failure } = outcome;
   // A restored page has the idempotency key of its last submission: the next order needs a new one.
   const next = failure.kind === 'key_reused' ? crypto.randomUUID() : key;
-  return data(await answer(posted, { key: next, problems: problemsOf(failure), failure }), 409);
+  const refused = problemsOf(failure);
+  const ofCode = refused.find(({ field }) => field === 'discountCode');
+  return data(
+    await answer(posted, {
+      key: next,
+      problems: refused,
+      failure,
+      ...(ofCode
+        ? { discount: { typed: discount.typed, terms: null, problem: `${ofCode.text}.` }, changed: 'code' }
+        : {}),
+    }),
+    409,
+  );
 }
 
 const emptyAnswer = {
@@ -188,11 +225,12 @@ const emptyAnswer = {
   lines: [] as OrderLine[],
   /** Ids of products that the shop has stopped selling. */
   gone: [] as string[],
+  discount: noCode as TypedCode,
   /** The text that was searched for, and its matches. */
   term: '',
   found: null as OrderedProduct[] | null,
   /** The change of the drinks that was asked for. */
-  changed: null as 'search' | 'add' | 'set' | null,
+  changed: null as 'search' | 'add' | 'set' | 'code' | null,
 };
 type PageAnswer = typeof emptyAnswer & { key: string };
 
@@ -213,6 +251,7 @@ export async function clientAction({ request, serverAction }: Route.ClientAction
       form: formIn(sent),
       key: String(sent.get('key') ?? ''),
       lines: postedLines(sent),
+      discount: { ...noCode, typed: String(sent.get(codeField) ?? '') },
       failure: postedChange(sent) ? noAnswer : otherFailure({}, 'unanswered'),
     };
   }
@@ -244,7 +283,9 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
   if (!first || (!isSeveral && gone.includes(first.product.id)))
     return <NotSold similar={similar} quantity={quantity} form={form} ownId={first?.product.id ?? ''} />;
   const drinks = requestedDrinks(lines);
-  const total = orderTotal(drinks, settings.delivery_fee);
+  const discount = actionData?.discount ?? loaderData.discount;
+  const discountCents = discountOf(drinks, settings.delivery_fee, discount.terms);
+  const total = orderTotal(drinks, settings.delivery_fee, discountCents);
   const isAboveLimit = chargeCents(total) > settings.payment_limit;
   const isSoldOut = !isSeveral && first.product.stock_quantity === 0;
   const shownFailure = currentFailure();
@@ -280,7 +321,7 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
         {/* Without JavaScript the answer is a new page: scrolls to what changed. */}
         <div
           tabIndex={-1}
-          {...(changed || isRefused(failure) ? { autoFocus: true } : {})}
+          {...((changed && changed !== 'code') || isRefused(failure) ? { autoFocus: true } : {})}
           className="grid grid-cols-1 gap-3 outline-none!"
         >
           <PlainLines lines={lines} problemOf={(line) => (isSoldOut ? null : problemOfDrink(line))} />
@@ -304,7 +345,18 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
             autoFocus: problems[0]?.field === name,
           })}
         />
-        <Amounts drinks={drinks} deliveryFee={settings.delivery_fee} />
+        <PlainDiscount
+          typed={discount.typed}
+          terms={discount.terms}
+          problem={discount.problem}
+          cents={discountCents}
+          takesFocus={changed === 'code'}
+        />
+        <Amounts
+          drinks={drinks}
+          deliveryFee={settings.delivery_fee}
+          discount={{ code: discount.terms?.code, cents: discountCents }}
+        />
         <div className="grid grid-cols-1 gap-3">
           {/* Without JavaScript the answer is a new page: scrolls to the error. */}
           <div

@@ -20,6 +20,8 @@ import { usePause } from '../layout/use-pause.ts';
 import { useRefresh } from '../layout/use-refresh.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { useUnpaidOrders } from '../own-orders/order-states.ts';
+import { DiscountField } from './discount/discount-field.tsx';
+import { useDiscount } from './discount/use-discount.ts';
 import { OrderFields } from './form/order-fields.tsx';
 import {
   forgetCustomer,
@@ -28,6 +30,7 @@ import {
   knowsCustomer,
   orderKey,
   rememberCustomer,
+  storeDiscount,
   storeDrinks,
   storeForm,
   storePlacedForm,
@@ -41,6 +44,7 @@ import { Callout, CalloutAction, FailureCallout } from './order-callouts.tsx';
 import { Amounts } from './order-summary.tsx';
 import type { OrderFigures } from './place/order-change.ts';
 import {
+  discountOf,
   type OrderFailure,
   orderContent,
   otherFailure,
@@ -106,6 +110,7 @@ export function OrderPanel({
   const [isTicked, setTicked] = useState(false);
   const isTickRequired = settings.requires_terms_tick;
   const unpaidOrders = useUnpaidOrders();
+  const discount = useDiscount();
   const formElement = useRef<HTMLFormElement>(null);
   const submitButton = useRef<HTMLButtonElement>(null);
   const formId = useId();
@@ -114,7 +119,8 @@ export function OrderPanel({
   const isSeveral = lines.length > 1;
   const deliveryFee = quoted?.deliveryFee ?? settings.delivery_fee;
   const drinks = requestedDrinks(lines, quoted?.prices);
-  const total = orderTotal(drinks, deliveryFee);
+  const discountCents = discountOf(drinks, deliveryFee, discount.terms);
+  const total = orderTotal(drinks, deliveryFee, discountCents);
   const isAboveLimit = chargeCents(total) > settings.payment_limit;
   const problemOfDrink = ({ product: drink, quantity }: OrderLine) =>
     problemOfLine(quantity, live.stockOf(drink));
@@ -185,6 +191,11 @@ export function OrderPanel({
       focusDrink(stopped);
       return;
     }
+    // The total is another one with it.
+    if (discount.typed.trim() !== '' && !discount.terms) {
+      await discount.apply();
+      return;
+    }
     // Checked before sending: a request that never ends would leave the order in doubt.
     if (!navigator.onLine) {
       fail({ kind: 'offline', text: 'You are offline. Please try again when you are back.', field: null });
@@ -201,7 +212,9 @@ export function OrderPanel({
   }
 
   async function place() {
-    const request = { drinks, deliveryFee, form, acceptsTerms: true };
+    // Below its minimum, the form says that the code does not apply.
+    const applied = discountCents > 0 ? discount.terms : null;
+    const request = { drinks, deliveryFee, discount: applied, form, acceptsTerms: true };
     const content = orderContent(request);
     const outcome = await placeOrder(createStore(config).tables, request, orderKey(tabStorage(), content));
 
@@ -217,6 +230,7 @@ export function OrderPanel({
       forgetOrderKey(tabStorage(), content);
       storeForm(tabStorage(), null);
       storeDrinks(tabStorage(), null);
+      storeDiscount(tabStorage(), { code: '' });
       showToast({
         topic: 'order',
         title: 'Order Created!',
@@ -238,9 +252,14 @@ export function OrderPanel({
     setFailure(reason);
     if (reason.field) {
       setProblems(problemsOf(reason));
-      focusField(reason.field);
+      if (reason.field === 'discountCode') discount.refuse(`${problemsOf(reason)[0]?.text}.`);
+      else focusField(reason.field);
     }
-    if (reason.kind === 'total_changed') setQuoted(reason.now);
+    if (reason.kind === 'total_changed') {
+      setQuoted(reason.now);
+      // The code may give another discount now.
+      if (discount.terms) void discount.apply();
+    }
     const { stock } = reason;
     if (stock) {
       live.note(stock);
@@ -348,7 +367,12 @@ export function OrderPanel({
             />
             Remember my details on this device
           </label>
-          <Amounts drinks={drinks} deliveryFee={deliveryFee} />
+          <DiscountField discount={discount} cents={discountCents} isDisabled={isSubmitting} />
+          <Amounts
+            drinks={drinks}
+            deliveryFee={deliveryFee}
+            discount={{ code: discount.terms?.code, cents: discountCents }}
+          />
           <p className="text-sm text-ink-soft md:hidden">{nextSteps(form.location)}</p>
         </form>
       </DialogBody>

@@ -1,5 +1,6 @@
 // An ordered drink, and the amounts of the order.
 import type { ReactNode } from 'react';
+import { describeDiscount } from '../../../domain/discount.ts';
 import { formatKsh } from '../../../domain/money.ts';
 import { orderTotal, subtotalOf } from '../../lib/orders/order-contents.ts';
 import { flavourSlug } from '../../ui/flavour.tsx';
@@ -66,10 +67,12 @@ interface AmountsProps {
   /** The drinks with their prices in cents. */
   drinks: readonly { price: number; quantity: number }[];
   deliveryFee: number;
+  /** What a code takes off, in cents. Default: nothing. */
+  discount?: { code?: string | undefined; cents: number };
 }
 
-/** Subtotal, delivery fee and total. */
-export function Amounts({ drinks, deliveryFee }: AmountsProps) {
+/** Subtotal, discount, delivery fee and total. */
+export function Amounts({ drinks, deliveryFee, discount = { cents: 0 } }: AmountsProps) {
   const [first] = drinks;
   const units = drinks.reduce((sum, { quantity }) => sum + quantity, 0);
   return (
@@ -83,12 +86,18 @@ export function Amounts({ drinks, deliveryFee }: AmountsProps) {
         </span>
       </dt>
       <dd className="pl-4 text-right wrap-anywhere">{formatKsh(subtotalOf(drinks))}</dd>
+      {discount.cents > 0 ? (
+        <>
+          <dt className="text-ink-soft wrap-anywhere">{describeDiscount(discount.code)}</dt>
+          <dd className="pl-4 text-right">−{formatKsh(discount.cents)}</dd>
+        </>
+      ) : null}
       <dt className="text-ink-soft">Delivery fee</dt>
       <dd className="pl-4 text-right">{deliveryFee === 0 ? 'Free' : formatKsh(deliveryFee)}</dd>
       <dt className="mt-1.5 border-t border-line pt-2.5 text-base font-bold">Total</dt>
       <dd className="mt-1.5 border-t border-line pt-2 pl-4 text-right">
         <Price
-          cents={orderTotal(drinks, deliveryFee)}
+          cents={orderTotal(drinks, deliveryFee, discount.cents)}
           className="text-xl max-md:whitespace-normal! wrap-anywhere"
         />
       </dd>

@@ -18,6 +18,7 @@ import { Callout } from '../order/order-callouts.tsx';
 import { Amounts } from '../order/order-summary.tsx';
 import {
   changeDrinks,
+  discountOf,
   type OrderFailure,
   otherFailure,
   requestedDrinks,
@@ -26,7 +27,7 @@ import { loadOrderStates } from '../own-orders/order-states.ts';
 import { type OrderDrinks, readOrderDrinks } from './order-drinks.ts';
 import type { PayableOrder } from './use-payment.ts';
 
-export type ChangedDrinks = Pick<PayableOrder, 'total' | 'ordered'>;
+export type ChangedDrinks = Pick<PayableOrder, 'total' | 'discountCents' | 'ordered'>;
 
 interface ChangeDrinksProps {
   order: PayableOrder & { accessKey: string };
@@ -105,7 +106,7 @@ const areSame = (one: readonly OrderLine[], other: readonly OrderLine[]): boolea
 
 function Changing({ order, found, onChanged, onBack }: ChangeDrinksProps & { found: OrderDrinks }) {
   const { config, settings } = useShop();
-  const { deliveryFee } = found;
+  const { deliveryFee, discount } = found;
   const [lines, setLines] = useState(found.lines);
   const [stock, setStock] = useState(found.stock);
   const [prices, setPrices] = useState<Readonly<Record<string, number>>>({});
@@ -117,7 +118,8 @@ function Changing({ order, found, onChanged, onBack }: ChangeDrinksProps & { fou
   const heading = useRef<HTMLHeadingElement>(null);
 
   const drinks = requestedDrinks(lines, prices);
-  const total = orderTotal(drinks, deliveryFee);
+  const discountCents = discountOf(drinks, deliveryFee, discount);
+  const total = orderTotal(drinks, deliveryFee, discountCents);
   const isAboveLimit = chargeCents(total) > settings.payment_limit;
   const isFixed = failure?.kind === 'fixed';
   const stockOf = ({ product }: OrderLine): Stock =>
@@ -156,12 +158,12 @@ function Changing({ order, found, onChanged, onBack }: ChangeDrinksProps & { fou
   }
 
   async function send() {
-    const outcome = await changeDrinks(createStore(config).tables, order, drinks, deliveryFee);
+    const outcome = await changeDrinks(createStore(config).tables, order, drinks, deliveryFee, discount);
     if (outcome.isPlaced) {
       const ordered = toOrdered(
         lines.map(({ product: { slug, name }, quantity }) => ({ slug, name, quantity })),
       );
-      const changed = { total: outcome.order.total, ordered };
+      const changed = { total: outcome.order.total, discountCents: outcome.order.discountCents, ordered };
       rememberDrinks(order.orderId, changed);
       void loadOrderStates(config);
       showToast({
@@ -229,7 +231,18 @@ function Changing({ order, found, onChanged, onBack }: ChangeDrinksProps & { fou
               <TextWithAmounts>{found.changes.join(' ')}</TextWithAmounts>
             </p>
           ) : null}
-          <Amounts drinks={drinks} deliveryFee={deliveryFee} />
+          {discount && discountCents === 0 ? (
+            <p role="status" className="text-sm">
+              <TextWithAmounts>
+                {`Your code ${discount.code} is for drinks of at least ${formatKsh(discount.minimum_cents)}. It ends with this change.`}
+              </TextWithAmounts>
+            </p>
+          ) : null}
+          <Amounts
+            drinks={drinks}
+            deliveryFee={deliveryFee}
+            discount={{ code: discount?.code, cents: discountCents }}
+          />
         </div>
       </DialogBody>
       <DialogFooter isSticky>

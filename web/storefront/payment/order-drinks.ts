@@ -1,4 +1,5 @@
 // The drinks of an order that waits for its payment, as they can be changed.
+import type { DiscountTerms } from '../../../domain/discount.ts';
 import type { Store } from '../../../supabase/store.ts';
 import { type RememberedOrder, toOrdered } from '../../lib/orders/remembered-orders.ts';
 import { drinksBySlug } from '../order/lines/find-drinks.ts';
@@ -16,6 +17,8 @@ export interface OrderDrinks {
   changes: string[];
   /** As agreed, in cents. */
   deliveryFee: number;
+  /** Of the order's code; null without one. */
+  discount: DiscountTerms | null;
   /** Of the order as it is, in cents. */
   total: number;
 }
@@ -30,11 +33,11 @@ export async function readOrderDrinks(
   const lookup = await lookUpOrder(tables, trackingNumber, { accessKey });
   const order = lookup.kind === 'found' && !lookup.order.isMasked ? lookup.order : null;
   if (!order?.details) throw new Error('The order could not be read');
-  const { items, deliveryFee, total } = order.details;
+  const { items, deliveryFee, discount, total } = order.details;
   const holdsUnits = order.reservedUntil !== null && Date.parse(order.reservedUntil) > Date.now();
   const slugs = items.flatMap(({ slug }) => slug ?? []);
   const products = await drinksBySlug(tables, slugs, AbortSignal.timeout(timeoutMs));
-  return { ...matchItems(items, products, holdsUnits), deliveryFee, total };
+  return { ...matchItems(items, products, holdsUnits), deliveryFee, discount, total };
 }
 
 /** @param holdsUnits whether the order holds its units */
@@ -79,12 +82,13 @@ const withdrawn = ({ id, slug, name, unitPrice, imageUrl, category }: TrackedIte
 export async function readChangedOrder(
   tables: Store['tables'],
   { trackingNumber, accessKey }: { trackingNumber: string; accessKey: string },
-): Promise<Pick<RememberedOrder, 'total' | 'ordered'> | null> {
+): Promise<Pick<RememberedOrder, 'total' | 'discountCents' | 'ordered'> | null> {
   const lookup = await lookUpOrder(tables, trackingNumber, { accessKey });
   const details = lookup.kind === 'found' && !lookup.order.isMasked ? lookup.order.details : null;
   if (!details) return null;
   const drinks = details.items.flatMap(({ slug, name, quantity }) =>
     slug ? [{ slug, name, quantity }] : [],
   );
-  return { total: details.total, ordered: toOrdered(drinks) };
+  const { total, discountCents } = details;
+  return { total, discountCents, ordered: toOrdered(drinks) };
 }

@@ -50,13 +50,13 @@ async function unpaidOrder({ url, params, context }: Pick<Route.LoaderArgs, 'url
   // Other states are shown on the order's page, which also requests the proof required for paying.
   if (!order?.id || !order.details || !describeOrder(order, Date.now()).canPay)
     throw redirect(orderLink('', trackingNumber, accessKey));
-  const { total, customerPhone, address, items } = order.details;
+  const { total, discountCents, customerPhone, address, items } = order.details;
   const ordered = toOrdered(
     items.map(({ id, slug, name, quantity }) => ({ slug: slug ?? id, name, quantity })),
   );
   const { arePromptsPaused: isPaused } = order;
   return {
-    order: { orderId: order.id, trackingNumber, total, ordered },
+    order: { orderId: order.id, trackingNumber, total, discountCents, ordered },
     customerPhone,
     address,
     accessKey,

@@ -15,7 +15,7 @@ export function Amount({
   order,
   charge,
 }: {
-  order: Pick<PayableOrder, 'total' | 'trackingNumber' | 'ordered'>;
+  order: Pick<PayableOrder, 'total' | 'discountCents' | 'trackingNumber' | 'ordered'>;
   charge: number;
 }) {
   const drinks = orderedDrinks(order.ordered);
@@ -32,6 +32,11 @@ export function Amount({
           <TextWithAmounts>{`Your total of ${formatKsh(order.total)}, rounded up to whole shillings`}</TextWithAmounts>
         </p>
       )}
+      {order.discountCents ? (
+        <p className="mt-1 text-right text-sm text-dusk-200">
+          <TextWithAmounts>{`${formatKsh(order.discountCents)} off with your discount code`}</TextWithAmounts>
+        </p>
+      ) : null}
       {drinks.length > 0 ? (
         <ul aria-label="Drinks" className="mt-3 border-t border-white/15 pt-3 text-sm text-dusk-200">
           {named.map(({ slug, name, quantity }) => (

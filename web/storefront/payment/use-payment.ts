@@ -24,6 +24,8 @@ export interface PayableOrder {
   trackingNumber: string;
   /** Cents. */
   total: number;
+  /** What its discount code takes off, in cents, if known. */
+  discountCents?: number | undefined;
   /** Prefills the phone to pay with; '' if unknown. */
   phone: string;
   /** Of an open prompt, whose result is polled; null otherwise. */

@@ -38,7 +38,16 @@ export interface ReceiptPayment {
 export interface OrderReceipt
   extends OrderFacts,
     Pick<TrackedOrder, 'trackingNumber' | 'accessKey'>,
-    Pick<OrderDetails, 'createdAt' | 'deliveryFee' | 'customerName' | 'customerPhone' | 'address'> {
+    Pick<
+      OrderDetails,
+      | 'createdAt'
+      | 'deliveryFee'
+      | 'discountCents'
+      | 'discount'
+      | 'customerName'
+      | 'customerPhone'
+      | 'address'
+    > {
   /** Cents. */
   total: number;
   items: ReceiptItem[];
@@ -79,7 +88,8 @@ export function readReceipt(answer: unknown): OrderReceipt | null {
   if (!facts || facts.total === null) return null;
   if (!order?.details || order.isMasked || !isRecord(answer)) return null;
   const { trackingNumber, accessKey } = order;
-  const { createdAt, deliveryFee, customerName, customerPhone, address } = order.details;
+  const { createdAt, deliveryFee, discountCents, discount, customerName, customerPhone, address } =
+    order.details;
   return {
     ...facts,
     total: facts.total,
@@ -87,6 +97,8 @@ export function readReceipt(answer: unknown): OrderReceipt | null {
     accessKey,
     createdAt,
     deliveryFee,
+    discountCents,
+    discount,
     customerName,
     customerPhone,
     address,

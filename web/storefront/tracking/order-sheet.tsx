@@ -1,6 +1,7 @@
 // One order: state, payment, recipient, items and price.
 import { useEffect, useRef, useState } from 'react';
 import { Link } from 'react-router';
+import { describeDiscount } from '../../../domain/discount.ts';
 import { formatKsh } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { formatOrderDate } from '../../lib/orders/order-date.ts';
@@ -97,6 +98,14 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: O
                 ))}
               </ul>
               <dl className="mt-5 grid grid-cols-[minmax(min-content,1fr)_minmax(0,auto)] gap-x-4 gap-y-1.5 border-t border-line pt-4 tabular-nums">
+                {details.discountCents > 0 ? (
+                  <>
+                    <dt className="text-ink-soft wrap-anywhere">
+                      {describeDiscount(details.discount?.code)}
+                    </dt>
+                    <dd className="text-right">−{formatKsh(details.discountCents)}</dd>
+                  </>
+                ) : null}
                 <dt className="text-ink-soft">Delivery fee</dt>
                 <dd className="text-right">
                   {details.deliveryFee === 0 ? 'Free' : formatKsh(details.deliveryFee)}

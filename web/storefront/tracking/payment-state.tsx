@@ -32,6 +32,7 @@ export function PaymentState({ order, meaning, accessKey, headingRef, reveal }: 
   const hasTill = useHasTill();
   const orderId = order.id ?? remembered?.orderId ?? null;
   const total = order.total ?? remembered?.total ?? null;
+  const discountCents = order.details?.discountCents ?? remembered?.discountCents;
   const phone = remembered?.phone ?? (order.isMasked ? '' : (order.details?.customerPhone ?? ''));
   const { kind, tone, title, text, canPay, hasReceipt } = meaning;
   const isPaidByHand = useIsPaidByHand() && kind === 'unpaid';
@@ -81,7 +82,7 @@ export function PaymentState({ order, meaning, accessKey, headingRef, reveal }: 
         </Link>
       ) : null}
       <PayNow
-        order={{ orderId, trackingNumber: order.trackingNumber, total, phone }}
+        order={{ orderId, trackingNumber: order.trackingNumber, total, discountCents, phone }}
         meaning={meaning}
         accessKey={accessKey}
         isOffered={canPay && (orderId !== null || isUnread)}

@@ -1,6 +1,7 @@
 // The receipt of a paid order, to save or print: items, payments and refunds.
 import { useEffect, useState } from 'react';
 import { Link, redirect, useNavigate } from 'react-router';
+import { describeDiscount } from '../../../domain/discount.ts';
 import { formatKsh } from '../../../domain/money.ts';
 import { orderLink } from '../../../domain/order-link.ts';
 import { formatPhone } from '../../../domain/phone.ts';
@@ -262,11 +263,26 @@ function Items({ receipt }: { receipt: OrderReceipt }) {
         ))}
       </tbody>
       <tfoot>
-        <tr className="border-t border-line">
-          <th scope="row" className="pt-3 font-normal text-ink-soft">
+        {receipt.discountCents > 0 ? (
+          <tr className="border-t border-line">
+            <th scope="row" className="pt-3 font-normal text-ink-soft wrap-anywhere">
+              {describeDiscount(receipt.discount?.code)}
+            </th>
+            <td className="pt-3 pl-3 text-right min-[20rem]:whitespace-nowrap">
+              −{formatKsh(receipt.discountCents)}
+            </td>
+          </tr>
+        ) : null}
+        <tr className={receipt.discountCents > 0 ? '' : 'border-t border-line'}>
+          <th
+            scope="row"
+            className={`font-normal text-ink-soft ${receipt.discountCents > 0 ? 'pt-1' : 'pt-3'}`}
+          >
             Delivery fee
           </th>
-          <td className="pt-3 pl-3 text-right min-[20rem]:whitespace-nowrap">
+          <td
+            className={`${receipt.discountCents > 0 ? 'pt-1' : 'pt-3'} pl-3 text-right min-[20rem]:whitespace-nowrap`}
+          >
             {receipt.deliveryFee === 0 ? 'Free' : formatKsh(receipt.deliveryFee)}
           </td>
         </tr>

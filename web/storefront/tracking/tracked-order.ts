@@ -1,5 +1,6 @@
 // An order by its tracking number: loads it and merges live changes.
 import type { PostgrestError } from '@supabase/postgrest-js';
+import { type DiscountTerms, readTerms } from '../../../domain/discount.ts';
 import type { Store } from '../../../supabase/store.ts';
 import type { OrderPaymentStatus } from '../../../supabase/types.ts';
 import type { OrderFacts, PaymentCheck, ShownStatus } from '../../lib/orders/order-meaning.ts';
@@ -40,6 +41,10 @@ export interface OrderDetails {
   createdAt: string;
   /** Cents. */
   deliveryFee: number;
+  /** What its code takes off: `total` is without it. */
+  discountCents: number;
+  /** Of its code; null while masked, and without one. */
+  discount: DiscountTerms | null;
   total: number;
   customerName: string;
   customerPhone: string;
@@ -145,6 +150,8 @@ function readDetails(answer: Record<string, unknown>): OrderDetails | null {
     createdAt,
     total,
     deliveryFee: typeof answer.delivery_fee === 'number' ? answer.delivery_fee : 0,
+    discountCents: cents(answer.discount_cents) ?? 0,
+    discount: readTerms(answer.discount),
     customerName: text(answer.customer_name) ?? '',
     customerPhone: text(answer.customer_phone) ?? '',
     address: text(answer.shipping_address),

@@ -11,7 +11,9 @@ import {
   orderKey,
   rememberCustomer,
   startingForm,
+  storeDiscount,
   storeDrinks,
+  storedDiscount,
   storedDrinks,
   storeForm,
   storePlacedForm,
@@ -122,4 +124,15 @@ test('stores the drinks of an order of several in the tab, until it is placed', 
   tab.stored.set('jani.order-drinks', '{"lines": "none", "missing": [1]}');
   expect(storedDrinks(tab)).toEqual({ lines: [], missing: [] });
   expect(storedDrinks(null)).toEqual({ lines: [], missing: [] });
+});
+
+test('a discount code stays in the tab until the order is placed, and "Order again" has none', () => {
+  // None was entered: that of a link may apply.
+  expect(storedDiscount(tab)).toBeNull();
+  storeDiscount(tab, { code: 'JANI10', terms: null });
+  expect(storedDiscount(tab)).toEqual({ code: 'JANI10', terms: null });
+  fillFormFromOrder(tab, 'another order');
+  expect(storedDiscount(tab)?.code).toBe('');
+  tab.setItem('jani.order-discount', '{"code": 7}');
+  expect(storedDiscount(tab)).toBeNull();
 });

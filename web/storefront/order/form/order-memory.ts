@@ -11,6 +11,7 @@ const formKey = 'jani.order-form';
 const drinksKey = 'jani.order-drinks';
 const detailsKey = 'jani.customer';
 const placedFormsKey = 'jani.placed-forms';
+const discountKey = 'jani.order-discount';
 const maxAttempts = 5;
 
 interface Attempt {
@@ -76,8 +77,23 @@ export function storePlacedForm(storage: DeviceStorage | null, orderId: string, 
   write(storage, placedFormsKey, [{ orderId, form }, ...others].slice(0, maxAttempts));
 }
 
-/** Fills in the form with an earlier order's data, if this tab has it. */
+/** Stores the discount code of the form, with its discount once it is known. '' for none: that of a link is over, too. */
+export function storeDiscount(
+  storage: DeviceStorage | null,
+  discount: { code: string; terms?: unknown },
+): void {
+  write(storage, discountKey, discount);
+}
+
+/** The discount code stored in this tab; null if the form has had none. */
+export function storedDiscount(storage: DeviceStorage | null): { code: string; terms: unknown } | null {
+  const { code, terms } = (read(storage, discountKey) ?? {}) as { code?: unknown; terms?: unknown };
+  return typeof code === 'string' ? { code, terms } : null;
+}
+
+/** Fills in the form with an earlier order's data, if this tab has it, without a discount code. */
 export function fillFormFromOrder(storage: DeviceStorage | null, orderId: string): void {
+  storeDiscount(storage, { code: '' });
   const placed = readPlacedForms(storage).find((known) => known.orderId === orderId);
   const form = placed && formFrom(placed.form);
   if (form) storeForm(storage, form);

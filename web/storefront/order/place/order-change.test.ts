@@ -17,6 +17,15 @@ test.each([
   expect(describeOrderChange(shown, now, [mango])).toEqual(sentences);
 });
 
+test('says what the discount is now, and nothing of it without a code', () => {
+  const before = { ...shown, discount: 9_500 };
+  expect(describeOrderChange(before, { ...shown, discount: 5_000 }, [mango])).toEqual([
+    'The discount is now KSh 50.00 (it was KSh 95.00).',
+  ]);
+  expect(describeOrderChange(before, before, [mango])).toEqual([]);
+  expect(describeOrderChange(shown, before, [mango])).toEqual([]);
+});
+
 test('names the drinks whose price changed where there are several', () => {
   const before = { prices: { mango: 95_000, ginger: 50_000 }, deliveryFee: 100 };
   const now = { prices: { mango: 95_000, ginger: 60_000 }, deliveryFee: 100 };

@@ -6,6 +6,8 @@ export interface OrderFigures {
   /** The price of each drink by its product's id. */
   prices: Readonly<Record<string, number>>;
   deliveryFee: number;
+  /** What the discount code takes off. Missing without a code. */
+  discount?: number;
 }
 
 /**
@@ -27,6 +29,9 @@ export function describeOrderChange(
   }
   if (now.deliveryFee !== shown.deliveryFee) {
     sentences.push(`Delivery is now ${fee(now.deliveryFee)} (it was ${fee(shown.deliveryFee)}).`);
+  }
+  if (now.discount !== undefined && shown.discount !== undefined && now.discount !== shown.discount) {
+    sentences.push(`The discount is now ${formatKsh(now.discount)} (it was ${formatKsh(shown.discount)}).`);
   }
   return sentences;
 }

@@ -17,6 +17,10 @@ const orderCodes = new Set([
   'too_many_unpaid_orders',
   'no_tracking_number',
   'orders_paused',
+  'discount_invalid',
+  'discount_used',
+  'discount_minimum',
+  'too_many_discount_codes',
 ]);
 // … and about the ordered products.
 const itemCodes = new Set([

@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import { createStore } from '../../../../supabase/store.ts';
-import { changeDrinks, type OrderRequest, orderContent, placeOrder } from './place-order.ts';
+import { changeDrinks, type OrderRequest, orderContent, placeOrder, problemsOf } from './place-order.ts';
 
 const mango = {
   productId: 'a0000000-0000-4000-8000-000000000001',
@@ -101,6 +101,35 @@ test('sends several drinks as one list, with the total of all and one fee', asyn
     expected_total: 240_100,
   });
   expect(requests[0]?.body).not.toHaveProperty('quantity');
+});
+
+const discount = { code: 'JANI10', percent: 10, amount_cents: null, minimum_cents: 0 };
+
+test('sends the discount code with the total without its discount', async () => {
+  const { requests } = await place(placed, { drinks: [mango, ginger], discount });
+  expect(requests[0]?.body).toMatchObject({ discount_code: 'JANI10', expected_total: 240_100 - 24_000 });
+  const { requests: plain } = await place(placed);
+  // Earlier versions of the database have no such argument.
+  expect(plain[0]?.body).not.toHaveProperty('discount_code');
+});
+
+test('a refused code is a problem of its field', async () => {
+  const message = 'This discount code is not valid, or it has ended';
+  const refusal = { code: 'PT409', details: 'discount_invalid', message, hint: '' };
+  const { outcome } = await place(refusing(409, refusal), { discount });
+  expect(outcome).toMatchObject({ failure: { field: 'discountCode' } });
+  expect(outcome.isPlaced ? [] : problemsOf(outcome.failure)).toEqual([
+    { field: 'discountCode', text: 'This discount code is not valid, or it has ended' },
+  ]);
+});
+
+test('the same order with another code is another order', () => {
+  const contents = [
+    request,
+    { ...request, discount },
+    { ...request, discount: { ...discount, code: 'OTHER' } },
+  ];
+  expect(new Set(contents.map(orderContent)).size).toBe(3);
 });
 
 test('a refusal says what is left of each drink', async () => {

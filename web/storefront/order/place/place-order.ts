@@ -1,4 +1,5 @@
 // Places an order, or changes the drinks of an unpaid one, and parses the response.
+import { type DiscountTerms, discountOn } from '../../../../domain/discount.ts';
 import { requestTimeoutMs } from '../../../../domain/timeout.ts';
 import type { Store } from '../../../../supabase/store.ts';
 import { orderTotal, subtotalOf } from '../../../lib/orders/order-contents.ts';
@@ -37,6 +38,8 @@ export interface OrderRequest {
   drinks: readonly RequestedDrink[];
   /** The shown one, in cents. */
   deliveryFee: number;
+  /** The code that was applied. */
+  discount?: DiscountTerms | null | undefined;
   form: OrderForm;
   /** The line or checkbox about age, terms and privacy notice was shown, and ticked if required. */
   acceptsTerms: boolean;
@@ -79,19 +82,33 @@ export type OrderOutcome =
   | { isPlaced: false; failure: OrderFailure };
 
 /** All values that identify an order, as one text. */
-export function orderContent({ drinks, deliveryFee, form }: OrderRequest): string {
+export function orderContent({ drinks, deliveryFee, discount, form }: OrderRequest): string {
   const { name, email, phone, location, building, unit, notes } = form;
   const who = [name, email, phone, location, building, unit, notes];
   const what = drinks.flatMap(({ productId, quantity }) => [productId, quantity]);
-  return JSON.stringify([...what, ...who, orderTotal(drinks, deliveryFee)]);
+  const code = discount ? [discount.code] : [];
+  return JSON.stringify([...what, ...who, ...code, totalOf(drinks, deliveryFee, discount)]);
 }
 
 const itemsOf = (drinks: readonly RequestedDrink[]) =>
   drinks.map(({ productId, quantity }) => ({ product_id: productId, quantity }));
 
+/** What the code takes off these drinks, in cents. 0 without a code or below its minimum. */
+export const discountOf = (
+  drinks: readonly { price: number; quantity: number }[],
+  deliveryFee: number,
+  discount: DiscountTerms | null | undefined,
+): number => (discount ? discountOn(discount, subtotalOf(drinks), deliveryFee) : 0);
+
+const totalOf = (
+  drinks: readonly RequestedDrink[],
+  deliveryFee: number,
+  discount: DiscountTerms | null | undefined,
+): number => orderTotal(drinks, deliveryFee, discountOf(drinks, deliveryFee, discount));
+
 /** An overflowing quantity exceeds the stock: the answer is the number of units left. */
-const expectedTotal = (drinks: readonly RequestedDrink[], deliveryFee: number): number =>
-  Math.min(orderTotal(drinks, deliveryFee), 2 ** 31 - 1);
+const expectedTotal = (...order: Parameters<typeof totalOf>): number =>
+  Math.min(totalOf(...order), 2 ** 31 - 1);
 
 /**
  * Places an order. The same idempotency key returns the same order, never a second one.
@@ -102,7 +119,7 @@ export async function placeOrder(
   request: OrderRequest,
   idempotencyKey: string,
 ): Promise<OrderOutcome> {
-  const { drinks, deliveryFee, form, acceptsTerms } = request;
+  const { drinks, deliveryFee, discount, form, acceptsTerms } = request;
   const [first] = drinks;
   const call = tables.rpc('place_order', {
     idempotency_key: idempotencyKey,
@@ -111,15 +128,19 @@ export async function placeOrder(
       ? { product_id: first.productId, quantity: first.quantity }
       : { items: itemsOf(drinks) }),
     ...detailsToSend(form),
-    expected_total: expectedTotal(drinks, deliveryFee),
+    expected_total: expectedTotal(drinks, deliveryFee, discount),
     accepts_terms: acceptsTerms,
+    // Earlier versions of the database have no such argument.
+    ...(discount ? { discount_code: discount.code } : {}),
   });
-  return readOutcome(await call.abortSignal(AbortSignal.timeout(requestTimeoutMs)), drinks, deliveryFee);
+  const answer = await call.abortSignal(AbortSignal.timeout(requestTimeoutMs));
+  return readOutcome(answer, { drinks, deliveryFee, discount });
 }
 
 /**
  * Replaces the drinks of an order whose payment has not begun. Repeating a request is safe.
  * @param deliveryFee of the order, in cents
+ * @param discount of the order's code
  * @returns the changed order, or why it was not changed; does not throw
  */
 export async function changeDrinks(
@@ -127,28 +148,31 @@ export async function changeDrinks(
   { orderId, accessKey }: { orderId: string; accessKey: string },
   drinks: readonly RequestedDrink[],
   deliveryFee: number,
+  discount: DiscountTerms | null = null,
 ): Promise<OrderOutcome> {
   const call = tables.rpc('change_order_items', {
     order_id: orderId,
     access_key: accessKey,
     items: itemsOf(drinks),
-    expected_total: expectedTotal(drinks, deliveryFee),
+    expected_total: expectedTotal(drinks, deliveryFee, discount),
   });
-  return readOutcome(await call.abortSignal(AbortSignal.timeout(requestTimeoutMs)), drinks, deliveryFee);
+  const answer = await call.abortSignal(AbortSignal.timeout(requestTimeoutMs));
+  return readOutcome(answer, { drinks, deliveryFee, discount });
 }
+
+type ShownOrder = Pick<OrderRequest, 'drinks' | 'deliveryFee' | 'discount'>;
 
 function readOutcome(
   { data, error, status }: { data: unknown; error: (Refusal & { code: string }) | null; status: number },
-  drinks: readonly RequestedDrink[],
-  deliveryFee: number,
+  shown: ShownOrder,
 ): OrderOutcome {
   if (error) {
     const isAnswered = error.code !== '' && error.code !== undefined && status <= 500;
     // Otherwise the order may have been placed: the next attempt then finds it.
-    const failure = isAnswered ? describe(error, drinks, deliveryFee) : otherFailure({}, 'unanswered');
+    const failure = isAnswered ? describe(error, shown) : otherFailure({}, 'unanswered');
     return { isPlaced: false, failure };
   }
-  const order = readPlacedOrder(data, drinks[0]?.productId ?? '');
+  const order = readPlacedOrder(data, shown.drinks[0]?.productId ?? '');
   return order ? { isPlaced: true, order } : { isPlaced: false, failure: otherFailure(null) };
 }
 
@@ -186,7 +210,7 @@ interface Refusal {
   quote?: unknown;
 }
 
-function describe(error: Refusal, drinks: readonly RequestedDrink[], deliveryFee: number): OrderFailure {
+function describe(error: Refusal, { drinks, deliveryFee, discount }: ShownOrder): OrderFailure {
   const other = otherFailure(error);
   const field = (Object.hasOwn(fieldOfRefusal, error.details) && fieldOfRefusal[error.details]) || null;
   const quote = readQuote(error.quote, drinks);
@@ -199,11 +223,13 @@ function describe(error: Refusal, drinks: readonly RequestedDrink[], deliveryFee
     case 'total_changed': {
       const prices = Object.fromEntries(drinks.map(({ productId, price }) => [productId, price]));
       if (quote) {
-        const changes = describeOrderChange({ prices, deliveryFee }, quote.now, drinks);
+        // Without a code, the database quotes none.
+        const shown = discount ? { discount: discountOf(drinks, deliveryFee, discount) } : {};
+        const changes = describeOrderChange({ prices, deliveryFee, ...shown }, quote.now, drinks);
         return { kind: 'total_changed', changes, now: quote.now, ...common };
       }
       if (hint === null) break;
-      const newFee = hint - subtotalOf(drinks);
+      const newFee = hint - subtotalOf(drinks) + discountOf(drinks, deliveryFee, discount);
       return newFee >= 0
         ? { kind: 'total_changed', changes: [], now: { prices, deliveryFee: newFee, total: hint }, ...common }
         : { ...other, field };
@@ -240,7 +266,7 @@ interface Quote {
 /** @returns null for an answer without the current amounts */
 function readQuote(quote: unknown, drinks: readonly RequestedDrink[]): Quote | null {
   if (typeof quote !== 'object' || quote === null) return null;
-  const { delivery_fee, total, items } = quote as Record<string, unknown>;
+  const { delivery_fee, total, items, discount } = quote as Record<string, unknown>;
   // Of one drink, earlier versions of the database return the amounts without a list.
   const listed = Array.isArray(items) ? items : [{ ...quote, product_id: drinks[0]?.productId }];
   const prices: Record<string, number> = {};
@@ -252,15 +278,14 @@ function readQuote(quote: unknown, drinks: readonly RequestedDrink[]): Quote | n
     stock[product_id] = { unitsLeft: Number(units_left ?? 0), isOff: typeof price !== 'number' };
   }
   if (typeof delivery_fee !== 'number' || typeof total !== 'number') return null;
-  return { now: { prices, deliveryFee: delivery_fee, total }, stock };
+  const discounted = typeof discount === 'number' ? { discount } : {};
+  return { now: { prices, deliveryFee: delivery_fee, ...discounted, total }, stock };
 }
 
 function readPlacedOrder(answer: unknown, productId: string): RememberedOrder | null {
   if (typeof answer !== 'object' || answer === null) return null;
-  const { id, tracking_number, access_key, total_amount, customer_phone, created_at } = answer as Record<
-    string,
-    unknown
-  >;
+  const { id, tracking_number, access_key, total_amount, discount_cents, customer_phone, created_at } =
+    answer as Record<string, unknown>;
   if (
     typeof id !== 'string' ||
     typeof tracking_number !== 'string' ||
@@ -277,6 +302,7 @@ function readPlacedOrder(answer: unknown, productId: string): RememberedOrder | 
     accessKey: access_key,
     productId,
     total: total_amount,
+    ...(typeof discount_cents === 'number' ? { discountCents: discount_cents } : {}),
     phone: customer_phone,
     paymentReference: null,
     placedAt: created_at,
