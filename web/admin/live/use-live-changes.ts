@@ -14,6 +14,7 @@ const shownIn = {
   inquiries: ['inquiries', 'dashboard', 'notices'],
   products: ['products', 'categories', 'dashboard'],
   categories: ['categories', 'products'],
+  discount_codes: ['settings'],
   store_settings: ['settings', 'messages'],
   shop_texts: ['texts'],
   refunds: ['orders', 'refunds', 'payment-tests', 'dashboard', 'payment-health', 'notices'],

@@ -282,6 +282,12 @@ function Items({ order }: { order: WholeOrder }) {
         </p>
       ) : null}
       <dl className="mt-3 grid grid-cols-[1fr_auto] gap-y-1 border-t border-line pt-2 text-sm tabular-nums">
+        {order.discount_cents > 0 ? (
+          <>
+            <dt className="text-ink-soft wrap-anywhere">Discount ({order.discount_code})</dt>
+            <dd className="text-right">−{formatKes(order.discount_cents)}</dd>
+          </>
+        ) : null}
         <dt className="text-ink-soft">Delivery fee</dt>
         <dd className="text-right">{order.delivery_fee === 0 ? 'free' : formatKes(order.delivery_fee)}</dd>
         {total === order.total_amount ? null : (

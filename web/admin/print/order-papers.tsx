@@ -123,6 +123,9 @@ function Receipt({ order }: { order: WholeOrder }) {
         </div>
       ))}
       <Rule />
+      {order.discount_cents > 0 ? (
+        <Line name={`Discount (${order.discount_code})`}>−{formatKes(order.discount_cents)}</Line>
+      ) : null}
       <Line name="Delivery fee">{order.delivery_fee === 0 ? 'free' : formatKes(order.delivery_fee)}</Line>
       {total === order.total_amount ? null : (
         <Line name="Rounded up to whole shillings">{formatKes(total - order.total_amount)}</Line>

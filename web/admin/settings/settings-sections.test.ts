@@ -37,6 +37,7 @@ test.each([
   ['budget text', 'SMS per day', '/admin/settings?section=messages&field=texts_per_day'],
   ['terms faq', 'Privacy notice, terms and FAQ', '/admin/settings/texts'],
   ['passkeys', 'Your account', '/admin/account'],
+  ['voucher', 'Discount codes', '/admin/settings/discounts'],
   ['restore', 'Restore a backup', '/admin/settings?section=backups'],
 ])('%j leads to %s', (text, label, to) => {
   expect(searchSettings(text)).toContainEqual(expect.objectContaining({ label, to }));

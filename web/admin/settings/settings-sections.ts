@@ -158,7 +158,7 @@ export const settingsSections: Record<SectionId, Section> = {
   },
   payments: {
     title: 'Payments',
-    summary: 'M-PESA, till, cash, unpaid orders, refunds',
+    summary: 'M-PESA, till, cash, unpaid orders, refunds, discount codes',
     cards: [
       {
         title: 'Unpaid orders',
@@ -179,6 +179,12 @@ export const settingsSections: Record<SectionId, Section> = {
       },
     ],
     places: [
+      {
+        label: 'Discount codes',
+        words:
+          'A percentage or an amount off, with dates and limits. Also called coupons, vouchers or promo codes',
+        to: '/admin/settings/discounts',
+      },
       {
         label: 'M-PESA check',
         words: 'Whether prompts, callbacks and refunds work, with a prompt for KSh 1',

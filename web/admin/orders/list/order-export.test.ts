@@ -26,6 +26,11 @@ test('the file calls a payment what the list calls it', () => {
   expect(cell('Payment', { payment_status: 'unpaid', payments: inReview })).toBe('Needs review');
 });
 
+test('the file has what a discount code takes off', () => {
+  expect(cell('Discount (KES)', { discount_cents: 9_500 })).toBe(95);
+  expect(cell('Discount code', { discount_code: 'JANI10' })).toBe('JANI10');
+});
+
 test('the file says how an order came', () => {
   expect(cell('Came by', { source: 'storefront' })).toBe('Storefront');
   expect(cell('Came by', { source: 'walk_in' })).toBe('Walk-in');

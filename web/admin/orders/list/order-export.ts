@@ -56,6 +56,8 @@ export const exportColumns: CsvColumn<ExportedOrder>[] = [
         : order_items.map(({ unit_price }) => unit_price / 100).join('; '),
   },
   { title: 'Delivery fee (KES)', value: ({ delivery_fee }) => delivery_fee / 100 },
+  { title: 'Discount (KES)', value: ({ discount_cents }) => discount_cents / 100 },
+  { title: 'Discount code', value: ({ discount_code }) => discount_code },
   { title: 'Total (KES)', value: amountOf },
   { title: 'Status', value: ({ status }) => statusLabel(status) },
   { title: 'Payment', value: (order) => describePaymentOfOrder(order).text },

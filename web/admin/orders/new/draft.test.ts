@@ -115,9 +115,14 @@ test('the same again takes what is there', () => {
 test('the total has one fee, none for a collected order, and the prices of now', () => {
   const draft = withQuantity(withQuantity(empty(), drink('a'), 2), drink('b', 5, 30_050), 1);
   const now = new Map([['a', drink('a', 10, 60_000)]]);
-  expect(amountsOf(draft, new Map(), 100)).toEqual({ units: 3, fee: 100, total: 130_150 });
+  expect(amountsOf(draft, new Map(), 100)).toEqual({ units: 3, fee: 100, discount: 0, total: 130_150 });
   expect(amountsOf(draft, now, 100).total).toBe(150_150);
-  expect(amountsOf({ ...draft, isCollected: true }, now, 100)).toEqual({ units: 3, fee: 0, total: 150_050 });
+  expect(amountsOf({ ...draft, isCollected: true }, now, 100)).toEqual({
+    units: 3,
+    fee: 0,
+    discount: 0,
+    total: 150_050,
+  });
   expect(amountsOf(empty(), now, 100).total).toBe(0);
 });
 
@@ -149,4 +154,12 @@ test('a draft that cannot be read, or was ended, is a new one', () => {
   storeDraft(storage, 'njeri', withQuantity(empty(), drink('a'), 1));
   storeDraft(storage, 'njeri', null);
   expect(isBegun(readDraft(storage, 'njeri'))).toBe(false);
+});
+
+test('the total is without the discount of a code, from its minimum on', () => {
+  const discount = { code: 'JANI10', percent: 10, amount_cents: null, minimum_cents: 100_000 };
+  const draft = { ...withQuantity(empty(), drink('a'), 2), discount };
+  expect(amountsOf(draft, new Map(), 100)).toEqual({ units: 2, fee: 100, discount: 10_000, total: 90_100 });
+  const less = { ...withQuantity(empty(), drink('a'), 1), discount };
+  expect(amountsOf(less, new Map(), 100)).toMatchObject({ discount: 0, total: 50_100 });
 });

@@ -1,7 +1,8 @@
 // An order that a member of staff is entering: what is typed and chosen, and what it comes to. Stored in the tab until it is placed.
+import { type DiscountTerms, discountOn } from '../../../../domain/discount.ts';
 import type { OrderSource } from '../../../../supabase/types.ts';
 import type { DeviceStorage } from '../../../lib/browser/browser-storage.ts';
-import { emptyForm, maxDrinks, orderTotal } from '../../../lib/orders/order-contents.ts';
+import { emptyForm, maxDrinks, orderTotal, subtotalOf } from '../../../lib/orders/order-contents.ts';
 import { type OrderForm, orderFormOf } from '../../../lib/orders/order-form.ts';
 
 export type EnteredSource = Exclude<OrderSource, 'storefront'>;
@@ -25,6 +26,8 @@ export interface Draft {
   /** The phone whose customer was filled in, or found to be new. */
   filledFor: string | null;
   lines: readonly Line[];
+  /** Of the discount code that is applied; null without one. */
+  discount: DiscountTerms | null;
 }
 
 /** A drink as it can be ordered now. */
@@ -51,6 +54,7 @@ const emptyDraft = (): Draft => ({
   filled: {},
   filledFor: null,
   lines: [],
+  discount: null,
 });
 
 /** Whether there is something that would be lost. */
@@ -169,6 +173,8 @@ export interface Amounts {
   units: number;
   /** In cents. */
   fee: number;
+  /** What the code takes off, in cents: 0 below its minimum. */
+  discount: number;
   /** In cents. */
   total: number;
 }
@@ -176,16 +182,13 @@ export interface Amounts {
 /** @param deliveryFee of the settings, in cents */
 export function amountsOf(draft: Draft, drinks: ReadonlyMap<string, Drink>, deliveryFee: number): Amounts {
   const fee = draft.isCollected ? 0 : deliveryFee;
+  const priced = draft.lines.map((line) => ({ price: priceOf(line, drinks), quantity: line.quantity }));
+  const discount = draft.discount ? discountOn(draft.discount, subtotalOf(priced), fee) : 0;
   return {
     fee,
+    discount,
     units: draft.lines.reduce((sum, { quantity }) => sum + quantity, 0),
-    total:
-      draft.lines.length === 0
-        ? 0
-        : orderTotal(
-            draft.lines.map((line) => ({ price: priceOf(line, drinks), quantity: line.quantity })),
-            fee,
-          ),
+    total: draft.lines.length === 0 ? 0 : orderTotal(priced, fee, discount),
   };
 }
 

@@ -39,6 +39,7 @@ import {
   withCustomer,
   withSource,
 } from './draft.ts';
+import { DraftDiscount } from './draft-discount.tsx';
 import { DrinkPicker } from './drink-picker.tsx';
 import { FoundCustomer } from './found-customer.tsx';
 import { placeDraft, type Refusal, useDrinksById, useKnownCustomer } from './new-order-queries.ts';
@@ -80,7 +81,11 @@ export default function NewOrderPage() {
       storeDraft(tabStorage(), memberId, next);
       setDraft(next);
       setProblems((found) =>
-        found.filter(({ field }) => field !== 'acceptsTerms' && next.form[field] === before.form[field]),
+        found.filter(({ field }) =>
+          field === 'discountCode'
+            ? next.discount === before.discount
+            : field !== 'acceptsTerms' && next.form[field] === before.form[field],
+        ),
       );
     },
     [memberId],
@@ -135,7 +140,7 @@ export default function NewOrderPage() {
   }
   async function place() {
     setRefusal(null);
-    const outcome = await placeDraft(staff.tables, draft, amounts.total);
+    const outcome = await placeDraft(staff.tables, draft, amounts);
     if ('orderId' in outcome) {
       storeDraft(tabStorage(), memberId, null);
       queries.setQueryData(payLinkKey(outcome.orderId), {
@@ -152,6 +157,8 @@ export default function NewOrderPage() {
     // Prices, stock and the pause as they are now.
     for (const word of ['products', 'settings']) void queries.invalidateQueries({ queryKey: [word] });
     if (outcome.field) {
+      // Not the draft that is sent next: the total is another one without the code.
+      if (outcome.field === 'discountCode') keep({ ...draft, discount: null }, draft);
       setProblems([{ field: outcome.field, text: outcome.text }]);
       focusOn(`[name=${outcome.field}]`);
     } else if (outcome.productId) focusOn(`[data-line="${outcome.productId}"] button`);
@@ -274,6 +281,14 @@ export default function NewOrderPage() {
               disabled={isRunning}
               onChange={change}
             />
+            <DraftDiscount
+              key={draft.key}
+              terms={draft.discount}
+              cents={amounts.discount}
+              problem={problems.find(({ field }) => field === 'discountCode')?.text}
+              disabled={isRunning}
+              onChange={(discount) => change({ ...draft, discount })}
+            />
           </Section>
         </div>
         <Section title="Delivery">
@@ -342,7 +357,7 @@ export default function NewOrderPage() {
                 : amounts.units === 1
                   ? '1 drink'
                   : `${amounts.units} drinks`}{' '}
-              ·{' '}
+              · {amounts.discount > 0 ? `${formatKes(amounts.discount)} off · ` : ''}
               {draft.isCollected
                 ? 'collected'
                 : amounts.fee === 0

@@ -7,7 +7,7 @@ import { detailsToSend, fieldOfRefusal, type OrderForm } from '../../../lib/orde
 import type { Staff } from '../../../lib/staff.ts';
 import { dataOf, isUnanswered, messageForUser, TableProblem } from '../../data/table-answer.ts';
 import { useMember } from '../../layout/use-member.tsx';
-import { type Draft, type Drink, formToSend } from './draft.ts';
+import { type Amounts, type Draft, type Drink, formToSend } from './draft.ts';
 
 /**
  * Who ordered with a phone before.
@@ -87,7 +87,7 @@ export type Refusal = {
   /** A sentence for staff. */
   text: string;
   /** The field or drink that it is about. */
-  field?: keyof OrderForm;
+  field?: keyof OrderForm | 'discountCode';
   productId?: string;
   /** An order with this draft's key was saved before the draft was changed. */
   isSavedBefore?: boolean;
@@ -103,14 +103,16 @@ interface Answer {
 
 /**
  * Places the order of a draft. The same draft is placed once, however often it is sent.
- * @param total as shown, in cents
+ * @param amounts as shown
  */
 export async function placeDraft(
   tables: Staff['tables'],
   draft: Draft,
-  total: number,
+  { total, discount }: Pick<Amounts, 'total' | 'discount'>,
 ): Promise<PlacedOrder | Refusal> {
   const { key, lines, source, isCollected } = draft;
+  // Below its minimum, the form says that the code does not apply.
+  const code = discount > 0 ? draft.discount?.code : undefined;
   const send = () =>
     tables.rpc('place_order', {
       idempotency_key: key,
@@ -119,6 +121,7 @@ export async function placeDraft(
       expected_total: Math.min(total, 2 ** 31 - 1),
       source,
       is_collected: isCollected,
+      ...(code ? { discount_code: code } : {}),
     });
   let answer = await send();
   // Saved, but the answer was lost: the same key returns the order.

@@ -310,3 +310,39 @@ test('with the keyboard alone: n, the phone, Enter, a drink, and the order is sa
     { order_items: [{ product_name: papaya.name, quantity: 1 }] },
   ]);
 });
+
+test('an order with a discount code costs less, and its details say so', async () => {
+  const number = newNumber();
+  const code = `N-${crypto.randomUUID().slice(0, 8).toUpperCase()}`;
+  await asOwner(shop, '/rest/v1/discount_codes', 'POST', { code, percent: 10 });
+  const ginger = await makeDrink('Ginger with a code');
+  const opened = await openScreen('/admin/orders/new');
+  await type(opened, /^Phone/, number);
+  await screen.findByText(/^New customer/);
+  await type(opened, /^Name/, 'Otieno');
+  await add(opened, ginger.name);
+  await type(opened, /^Delivery location/, 'Kilimani');
+  await press(opened, 'Discount code');
+  await type(opened, /^Discount code/, 'NEVER-MADE');
+  await press(opened, 'Apply');
+  await screen.findByText('This discount code is not valid, or it has ended.');
+  await type(opened, /^Discount code/, code.toLowerCase());
+  await press(opened, 'Apply');
+  await screen.findByText(`Code ${code}: KES 40 off`);
+  await screen.findByText('KES 361');
+
+  // It ends before the order is saved: the sentence is beside the field, and nothing is lost.
+  await asOwner(shop, `/rest/v1/discount_codes?code=eq.${code}`, 'PATCH', { is_active: false });
+  await press(opened, 'Place order');
+  await screen.findByText('This discount code is not valid, or it has ended');
+  await screen.findByText('KES 401');
+  expect(await ordersOf(number)).toEqual([]);
+  await asOwner(shop, `/rest/v1/discount_codes?code=eq.${code}`, 'PATCH', { is_active: true });
+  expect(screen.getByLabelText<HTMLInputElement>(/^Discount code/).value).toBe(code);
+  await press(opened, 'Apply');
+  await screen.findByText('KES 361');
+  await press(opened, 'Place order');
+  const order = await dialog();
+  await order.findByText(`Discount (${code})`);
+  expect(await ordersOf(number)).toMatchObject([{ total_amount: 36_100 }]);
+});
