@@ -40,7 +40,13 @@ export interface MessageFacts {
   discount_cents?: number;
   total_amount: number;
   items: { name: string; quantity: number; unit_price: number }[];
-  payment: { charge_cents: number; receipt: string | null; refund_receipt: string | null } | null;
+  payment: {
+    charge_cents: number;
+    receipt: string | null;
+    refund_receipt: string | null;
+    /** The order was paid from credit: nothing is sent back. Versions before credit do not say it. */
+    is_credit?: boolean | null;
+  } | null;
   /** Why the delivery failed; null where it has not, or nobody said why. */
   failure: DeliveryFailureReason | null;
 }
@@ -292,7 +298,7 @@ function orderValues(
     total: formatKsh(shownAmount(facts.total_amount, payment ? 'paid' : 'unpaid')),
     paid: money,
     receipt: payment?.receipt ?? '',
-    due_back: payment ? money : '',
+    due_back: payment && !payment.is_credit ? money : '',
     refunded: money,
     refund_receipt: payment?.refund_receipt ?? '',
     failure: failure ? (deliveryFailures[failure]?.words ?? '') : '',

@@ -5,7 +5,9 @@ export type Json = string | number | boolean | null | { [key: string]: Json | un
 /** Values of `backups.outcome`. */
 export type BackupOutcome = 'verified' | 'readable' | 'failed' | 'impossible';
 /** Values of `change_notes.kind`. */
-export type ChangeNoteKind = 'credit' | 'to_return' | 'returned';
+export type ChangeNoteKind = 'credit' | 'to_return' | 'returned' | 'used' | 'use_taken_back';
+/** Values of `change_notes.way`. */
+export type ChangeNoteWay = 'mpesa' | 'cash';
 /** Values of `deliveries.delivery_status`. */
 export type DeliveryStatus = 'pending' | 'assigned' | 'picked_up' | 'in_transit' | 'delivered' | 'failed';
 /** Values of `deliveries.failure_reason`. */
@@ -27,11 +29,11 @@ export type NoticeKind = 'paid_order' | 'late_order' | 'failed_delivery' | 'refu
 /** Values of `order_events.actor`. */
 export type OrderEventActor = 'staff' | 'customer' | 'mpesa' | 'shop';
 /** Values of `order_events.kind`. */
-export type OrderEventKind = 'order_placed' | 'pay_link_shown' | 'items_changed' | 'status_changed' | 'payment_status_changed' | 'units_taken' | 'units_returned' | 'cash_agreed' | 'payment_prompted' | 'payment_completed' | 'payment_failed' | 'payment_in_review' | 'payment_unresolved' | 'payment_receipt_known' | 'payment_corrected' | 'payment_taken_back' | 'delivery_made' | 'delivery_assigned' | 'delivery_status_changed' | 'delivery_taken' | 'delivery_ready' | 'delivery_unpacked' | 'refund_requested' | 'refund_approved' | 'refund_withdrawn' | 'refund_sent' | 'refund_unknown' | 'refund_failed' | 'refund_completed' | 'refund_sent_twice' | 'refund_sent_twice_seen';
+export type OrderEventKind = 'order_placed' | 'pay_link_shown' | 'items_changed' | 'status_changed' | 'payment_status_changed' | 'units_taken' | 'units_returned' | 'cash_agreed' | 'change_noted' | 'payment_prompted' | 'payment_completed' | 'payment_failed' | 'payment_in_review' | 'payment_unresolved' | 'payment_receipt_known' | 'payment_corrected' | 'payment_taken_back' | 'delivery_made' | 'delivery_assigned' | 'delivery_status_changed' | 'delivery_taken' | 'delivery_ready' | 'delivery_unpacked' | 'refund_requested' | 'refund_approved' | 'refund_withdrawn' | 'refund_sent' | 'refund_unknown' | 'refund_failed' | 'refund_completed' | 'refund_sent_twice' | 'refund_sent_twice_seen';
 /** Values of `orders.cancel_reason`. */
 export type OrderCancelReason = 'not_paid_in_time' | 'refunded' | 'by_shop';
 /** Values of `orders.payment_method`. */
-export type OrderPaymentMethod = 'pending' | 'mpesa' | 'cash';
+export type OrderPaymentMethod = 'pending' | 'mpesa' | 'cash' | 'credit';
 /** Values of `orders.payment_status`. */
 export type OrderPaymentStatus = 'unpaid' | 'paid' | 'needs_review' | 'refunded';
 /** Values of `orders.source`. */
@@ -49,7 +51,7 @@ export type PaymentMessageSource = 'push' | 'callback' | 'query' | 'till' | 'con
 /** Values of `payments.ended_by`. */
 export type PaymentEndedBy = 'customer' | 'time' | 'owner' | 'unknown';
 /** Values of `payments.method`. */
-export type PaymentMethod = 'prompt' | 'till' | 'cash';
+export type PaymentMethod = 'prompt' | 'till' | 'cash' | 'credit';
 /** Values of `payments.presumption`. */
 export type PaymentPresumption = 'attempt' | 'receipt';
 /** Values of `payments.review_cause`. */
@@ -61,9 +63,9 @@ export type PersonalDataRequestKind = 'export' | 'erasure';
 /** Values of `products.home_section`. */
 export type ProductHomeSection = 'top_picks' | 'drinks_on_offer';
 /** Values of `reconciliation_events.kind`. */
-export type ReconciliationEventKind = 'given' | 'not_an_order' | 'refund' | 'accepted' | 'reopened' | 'taken_back' | 'delivered' | 'change_credit' | 'change_to_return' | 'change_returned';
+export type ReconciliationEventKind = 'given' | 'not_an_order' | 'refund' | 'accepted' | 'reopened' | 'taken_back' | 'delivered' | 'change_credit' | 'change_to_return' | 'change_returned' | 'change_used' | 'change_use_taken_back';
 /** Values of `refunds.method`. */
-export type RefundMethod = 'reversal' | 'by_hand' | 'cash';
+export type RefundMethod = 'reversal' | 'by_hand' | 'cash' | 'credit';
 /** Values of `refunds.status`. */
 export type RefundStatus = 'requested' | 'approved' | 'sending' | 'sent' | 'completed' | 'failed' | 'unknown' | 'withdrawn';
 /** Values of `shop_texts.slug`. */
@@ -106,9 +108,9 @@ export type Database = {
         ];
       };
       change_notes: {
-        Row: { amount_cents: number; id: string; kind: ChangeNoteKind; note: string | null; noted_at: string; noted_by: string | null; noted_by_email: string | null; payment_id: string; receipt: string | null; };
-        Insert: { amount_cents: number; id?: string; kind: ChangeNoteKind; note?: string | null; noted_at?: string; noted_by?: string | null; noted_by_email?: string | null; payment_id: string; receipt?: string | null; };
-        Update: { amount_cents?: number; id?: string; kind?: ChangeNoteKind; note?: string | null; noted_at?: string; noted_by?: string | null; noted_by_email?: string | null; payment_id?: string; receipt?: string | null; };
+        Row: { amount_cents: number; id: string; is_part_refund: boolean; kind: ChangeNoteKind; note: string | null; noted_at: string; noted_by: string | null; noted_by_email: string | null; payment_id: string; receipt: string | null; used_for: string | null; way: ChangeNoteWay | null; };
+        Insert: { amount_cents: number; id?: string; is_part_refund?: boolean; kind: ChangeNoteKind; note?: string | null; noted_at?: string; noted_by?: string | null; noted_by_email?: string | null; payment_id: string; receipt?: string | null; used_for?: string | null; way?: ChangeNoteWay | null; };
+        Update: { amount_cents?: number; id?: string; is_part_refund?: boolean; kind?: ChangeNoteKind; note?: string | null; noted_at?: string; noted_by?: string | null; noted_by_email?: string | null; payment_id?: string; receipt?: string | null; used_for?: string | null; way?: ChangeNoteWay | null; };
         Relationships: [
           { foreignKeyName: "change_notes_payment_id_fkey"; columns: ['payment_id']; isOneToOne: false; referencedRelation: 'payments'; referencedColumns: ['id'] },
         ];
@@ -373,6 +375,7 @@ export type Database = {
       count_payments_since: { Args: { since?: string | null; }; Returns: { count: number; newest: string; }[] };
       count_product_orders: { Args: { product_id: string; }; Returns: { orders: number; unpaid: number; }[] };
       count_work: { Args: Record<PropertyKey, never>; Returns: { to_prepare: number; ready: number; on_the_way: number; failed: number; late: number; unpaid: number; refunds_due: number; to_assign: number; late_deliveries: number; cash_not_received: number; }[] };
+      credit_for_order: { Args: { order_id: string; }; Returns: Database['public']['CompositeTypes']['owed_credit'][] };
       customer_by_phone: { Args: { phone: string; }; Returns: Database['public']['CompositeTypes']['known_customer'] };
       daily_figures: { Args: { days?: number | null; }; Returns: { day: string; page_views: number; orders: number; failed_deliveries: number; }[] };
       dashboard_figures: { Args: Record<PropertyKey, never>; Returns: { products: number; orders: number; inquiries: number; revenue: number; received: number; received_this_week: number; received_today: number; }[] };
@@ -395,6 +398,8 @@ export type Database = {
       home_products: { Args: { newest?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       is_admin: { Args: Record<PropertyKey, never>; Returns: boolean };
       issue_newsletter_tokens: { Args: { subscription_id: string; }; Returns: { confirm: string; unsubscribe: string; }[] };
+      kept_for_customers: { Args: { only_owed?: boolean | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['CompositeTypes']['kept_money'][] };
+      kept_totals: { Args: Record<PropertyKey, never>; Returns: { owed_cents: number; used_cents: number; returned_cents: number; customers: number; }[] };
       lease_daraja_token: { Args: { account: string; stale_token?: string | null; }; Returns: Database['public']['CompositeTypes']['daraja_token_lease'] };
       lease_messages: { Args: { at_most?: number | null; channel?: string | null; }; Returns: Database['public']['CompositeTypes']['leased_message'][] };
       lease_payment_queries: { Args: { at_most?: number | null; per_minute?: number | null; }; Returns: Database['public']['Tables']['payments']['Row'][]; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: false; isSetofReturn: true }; };
@@ -412,7 +417,7 @@ export type Database = {
       message_budgets: { Args: Record<PropertyKey, never>; Returns: { channel: OutboxMessageChannel; sent: number; sent_without_priority: number; per_day: number; over_budget: number; reason: string; }[] };
       money_entries: { Args: { since: string; until: string; after_time?: string | null; after_id?: string | null; page_size?: number | null; }; Returns: Database['public']['CompositeTypes']['money_entry'][] };
       move_on: { Args: { delivery_id: string; expected_step: string; step: string; delivery_person?: string | null; delivery_phone?: string | null; delivery_vehicle?: string | null; }; Returns: Database['public']['CompositeTypes']['status_change'] };
-      note_change: { Args: { payment_id: string; kind: ChangeNoteKind; amount_cents: number; receipt?: string | null; note?: string | null; }; Returns: Database['public']['Tables']['change_notes']['Row']; SetofOptions: { from: '*'; to: 'change_notes'; isOneToOne: true; isSetofReturn: false }; };
+      note_change: { Args: { payment_id: string; kind: ChangeNoteKind; amount_cents: number; receipt?: string | null; note?: string | null; way?: ChangeNoteWay | null; }; Returns: Database['public']['Tables']['change_notes']['Row']; SetofOptions: { from: '*'; to: 'change_notes'; isOneToOne: true; isSetofReturn: false }; };
       note_mpesa_settings: { Args: { digest: string; }; Returns: undefined };
       note_refund_by_hand: { Args: { refund_receipt: string; reason: string; payment_id?: string | null; receipt?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       order_receipt: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
@@ -437,6 +442,7 @@ export type Database = {
       record_push: { Args: { payment_id: string; body: string; merchant_request_id?: string | null; checkout_request_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; refusal_ended_by?: PaymentEndedBy | null; }; Returns: Database['public']['Tables']['payments']['Row']; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: true; isSetofReturn: false }; };
       record_reversal_push: { Args: { refund_id: string; body: string; conversation_id?: string | null; originator_conversation_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       refund_approvers: { Args: Record<PropertyKey, never>; Returns: { email: string; }[] };
+      refund_part: { Args: { payment_id: string; amount_cents: number; way: ChangeNoteWay; reason: string; receipt?: string | null; }; Returns: Database['public']['Tables']['change_notes']['Row']; SetofOptions: { from: '*'; to: 'change_notes'; isOneToOne: true; isSetofReturn: false }; };
       register_storefront: { Args: { token_hash: string; }; Returns: undefined };
       repeat_message: { Args: { message_id: string; }; Returns: Database['public']['Tables']['outbox_messages']['Row']; SetofOptions: { from: '*'; to: 'outbox_messages'; isOneToOne: true; isSetofReturn: false }; };
       report: { Args: { since: string; until: string; }; Returns: Database['public']['CompositeTypes']['report'] };
@@ -474,12 +480,14 @@ export type Database = {
       suggest_orders: { Args: { receipt: string; search?: string | null; }; Returns: Database['public']['CompositeTypes']['suggested_order'][] };
       system_status: { Args: Record<PropertyKey, never>; Returns: { checked_at: string; last_backup_at: string; last_backup_outcome: BackupOutcome; last_attempt_at: string; last_attempt_outcome: BackupOutcome; last_attempt_problem: string; last_payment_answer_at: string; overdue_payments: number; opened_at: string; prompts_paused_since: string; }[] };
       take_back_cash: { Args: { payment_id: string; reason: string; }; Returns: undefined };
+      take_back_credit: { Args: { payment_id: string; reason: string; }; Returns: undefined };
       take_back_payment: { Args: { payment_id: string; note?: string | null; }; Returns: string };
       till_registration: { Args: Record<PropertyKey, never>; Returns: { registered_at: string; api_version: string; }[] };
       track_order: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
       typical_price: { Args: Record<PropertyKey, never>; Returns: number };
       undo_status_change: { Args: { change_id: string; }; Returns: undefined };
       unsubscribe_from_newsletter: { Args: { token: string; }; Returns: boolean };
+      use_credit: { Args: { order_id: string; note?: string | null; }; Returns: Database['public']['Tables']['payments']['Row']; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: true; isSetofReturn: false }; };
       validate_till_payment: { Args: { reference: string; offered_cents: number; }; Returns: string };
       waiting_notices: { Args: Record<PropertyKey, never>; Returns: { id: string; kind: string; event_key: string; order_id: string; created_at: string; facts: Json; }[] };
       withdraw_answer: { Args: { answer_id: string; }; Returns: undefined };
@@ -492,11 +500,11 @@ export type Database = {
       daraja_token_lease: { state: string; token: string; fresh_for_ms: number; lease: string; };
       erased_counts: { orders: number; payments_for_others: number; inquiries: number; newsletter: number; };
       erasure: { identifier: string; erased: Database['public']['CompositeTypes']['erased_counts']; postponed: Database['public']['CompositeTypes']['postponed_order'][]; };
-      handed_over: { person: string; payments: number; cents: number; };
+      kept_money: { id: string; order_id: string; order_number: string; customer_name: string; customer_phone: string; created_at: string; kept_cents: number; used_cents: number; returned_cents: number; owed_cents: number; used_orders: string; };
       known_address: { address: string; notes: string; };
       known_customer: { phone: string; name: string; email: string; orders: number; received_cents: number; addresses: Database['public']['CompositeTypes']['known_address'][]; last_orders: Database['public']['CompositeTypes']['past_order'][]; };
       leased_message: { id: string; lease: string; kind: OutboxMessageKind; channel: OutboxMessageChannel; recipient: string; subject: string; body: string; facts: Json; is_verbatim: boolean; };
-      money_entry: { id: string; happened_at: string; kind: string; order_id: string; order_number: string; tracking_number: string; customer_name: string; customer_phone: string; receipt: string; received_cents: number; refunded_cents: number; kept_cents: number; delivery_fee: number; items: string; member_email: string; received_from: string; note: string; };
+      owed_credit: { payment_id: string; order_id: string; order_number: string; owed_cents: number; noted_at: string; };
       past_item: { product_id: string; product_name: string; quantity: number; unit_price: number; };
       past_order: { id: string; order_number: string; created_at: string; status: string; payment_status: string; total_amount: number; items: Database['public']['CompositeTypes']['past_item'][]; };
       pay_link: { tracking_number: string; access_key: string; };

@@ -39,6 +39,7 @@ export default [
     route('messages', 'admin/messages/messages-page.tsx'),
     route('messages/templates', 'admin/messages/templates-page.tsx'),
     route('reconciliation', 'admin/reconciliation/reconciliation-page.tsx'),
+    route('reconciliation/kept', 'admin/reconciliation/kept/kept-page.tsx'),
     route('reconciliation/days', 'admin/reconciliation/days/days-page.tsx'),
     route('settings', 'admin/settings/settings-page.tsx'),
     route('settings/texts/:slug?', 'admin/settings/texts-page.tsx'),

@@ -155,7 +155,7 @@ from public.orders as o
 where (o.payment_status = 'paid') <> exists (
   select from public.payments as p
   where p.order_id = o.id and p.status = 'completed' and not p.needs_refund
-    and (p.charge_cents = (o.total_amount + 99) / 100 * 100 or p.method = 'cash')
+    and (p.charge_cents = (o.total_amount + 99) / 100 * 100 or p.method in ('cash', 'credit'))
 )
 and o.payment_status not in ('needs_review', 'refunded')
 and not exists (
@@ -172,8 +172,9 @@ group by o.id
 having count(p.id) = 0
   or ((count(p.id) > 1 or sum(p.charge_cents) <> (o.total_amount + 99) / 100 * 100) and (
     bool_or(p.method = 'prompt')
-    -- The staff member who took cash was asked why it differs.
+    -- The staff member who took cash was asked why it differs. Credit pays exactly what is missing.
     or (o.payment_status = 'paid' and bool_or(p.method <> 'cash')
+      and not (bool_or(p.method = 'credit') and sum(p.charge_cents) = (o.total_amount + 99) / 100 * 100)
       and not exists (select from public.change_notes as c where c.payment_id = any (array_agg(p.id))) and not exists (
       select from public.order_events as e
       where e.order_id = o.id and e.kind = 'payment_status_changed' and e.actor = 'staff' and e.details ->> 'from' = 'needs_review'
@@ -207,14 +208,14 @@ where p.purpose = 'order' and p.status in ('initiating', 'processing') group by 
 -- an ended payment by M-PESA has the original message that ended it
 select p.id::text as subject, p.status as found
 from public.payments as p
-where p.status in ('completed', 'failed', 'review') and p.method <> 'cash' and not exists (
+where p.status in ('completed', 'failed', 'review') and p.method not in ('cash', 'credit') and not exists (
   select from public.payment_messages as m where m.payment_id = p.id and m.outcome is not null
 );
 
 -- a completed payment by M-PESA was completed by exactly one message
 select p.id::text as subject, p.receipt as found
 from public.payments as p
-where p.status = 'completed' and p.purpose = 'order' and p.method <> 'cash' and 1 <> (
+where p.status = 'completed' and p.purpose = 'order' and p.method not in ('cash', 'credit') and 1 <> (
   select count(*) from public.payment_messages as m
   where m.payment_id = p.id and m.outcome in ('paid', 'paid_twice', 'paid_needs_review', 'goes_back')
 );
@@ -265,10 +266,11 @@ from (
   select private.nairobi_day(o.created_at), -1, -o.total_amount, 0 from public.orders as o
   union all
   select coalesce(private.nairobi_day(p.completed_at), '-infinity'), 0, 0, -p.charge_cents
-  from public.payments as p where p.status = 'completed' and p.purpose = 'order'
+  from public.payments as p where p.status = 'completed' and p.purpose = 'order' and p.method <> 'credit'
   union all
   select coalesce(private.nairobi_day(r.completed_at), '-infinity'), 0, 0, r.refund_cents
-  from public.refunds as r join public.payments as p on p.id = r.payment_id and p.purpose = 'order' where r.status = 'completed'
+  from public.refunds as r join public.payments as p on p.id = r.payment_id and p.purpose = 'order'
+  where r.status = 'completed' and r.method <> 'credit'
   union all
   select private.nairobi_day(c.noted_at), 0, 0, c.amount_cents from public.change_notes as c where c.kind = 'returned'
 ) as difference
@@ -301,15 +303,43 @@ join public.refunds as r on r.payment_id = p.id and r.status not in ('failed', '
 group by p.id
 having count(*) > 1 or sum(r.refund_cents) > p.charge_cents or p.status <> 'completed' or bool_or(r.receipt <> p.receipt);
 
--- what was refunded, went back as change and is owed never exceeds what came
-select p.id::text as subject, format('%s returned, %s owed', change.returned_cents, change.owed_cents) as found
+-- what was refunded, went back in part, is owed and paid other orders never exceeds what came
+select p.id::text as subject, format('%s returned, %s owed, %s used', change.returned_cents, change.owed_cents, change.used_cents) as found
 from public.payments as p
 cross join lateral private.change_of(p.id) as change
 left join public.mpesa_transactions as t on t.receipt = p.receipt
-where change.returned_cents + change.owed_cents > greatest(p.charge_cents, t.received_cents)
-  or change.returned_cents + (
+where change.returned_cents + change.owed_cents + change.used_cents > greatest(p.charge_cents, t.received_cents)
+  or change.used_cents < 0
+  or change.returned_cents + change.used_cents + (
     select coalesce(sum(r.refund_cents), 0) from public.refunds as r where r.payment_id = p.id and r.status not in ('failed', 'withdrawn')
   ) > greatest(p.charge_cents, t.received_cents);
+
+-- no money is owed, used or given back of a payment that did not come
+select p.id::text as subject, format('%s: %s owed, %s returned, %s used', p.status, change.owed_cents, change.returned_cents, change.used_cents) as found
+from public.payments as p
+cross join lateral private.change_of(p.id) as change
+where p.status <> 'completed' and change.owed_cents + change.returned_cents + change.used_cents <> 0;
+
+-- a payment from credit used as much of it as it paid, of its own phone, and nothing once it was taken back or became credit again
+select p.id::text as subject, format('%s of %s, %s', sum(case c.kind when 'used' then c.amount_cents else -c.amount_cents end), p.charge_cents, p.status) as found
+from public.payments as p
+join public.orders as paid on paid.id = p.order_id
+left join public.change_notes as c on c.used_for = p.id
+left join public.payments as source on source.id = c.payment_id
+left join public.orders as came on came.id = source.order_id
+where p.method = 'credit'
+group by p.id, p.charge_cents, p.status, p.refunded_at
+having coalesce(sum(case c.kind when 'used' then c.amount_cents else -c.amount_cents end), 0)
+    <> case when p.status = 'completed' and p.refunded_at is null then p.charge_cents else 0 end
+  or bool_or(came.id = paid.id or (came.customer_phone <> paid.customer_phone and came.anonymised_at is null and paid.anonymised_at is null));
+
+-- only a payment from credit uses credit, and only it becomes credit again
+select p.id::text as subject, p.method as found
+from public.payments as p
+where p.method <> 'credit' and (
+  exists (select from public.change_notes as c where c.used_for = p.id)
+  or exists (select from public.refunds as r where r.payment_id = p.id and r.method = 'credit')
+);
 
 -- a payment is refunded if and only if its refund is completed
 select p.id::text as subject, format('%s, sent back at %s', p.receipt, p.refunded_at) as found
@@ -342,17 +372,21 @@ where r.method = 'reversal' and (r.tries > 0 or r.sent_at is not null)
   and (r.needs_approval or r.refund_cents > (select s.refund_approval_above from public.store_settings as s))
   and (r.approved_by is null or r.approved_by = r.requested_by);
 
--- the customer of a payment that went back by M-PESA or by hand gets one text and, with an address, one email
-select p.order_id::text as subject, format('%s refunds, %s texts, %s emails', count(*), sent.texts, sent.mails) as found
-from public.refunds as r
-join public.payments as p on p.id = r.payment_id and p.purpose = 'order'
-join public.orders as o on o.id = p.order_id
+-- the customer of money that went back by M-PESA or by hand gets one text and, with an address, one email
+select back.order_id::text as subject, format('%s refunds, %s texts, %s emails', count(*), sent.texts, sent.mails) as found
+from (
+  select p.order_id from public.refunds as r
+  join public.payments as p on p.id = r.payment_id and p.purpose = 'order'
+  where r.status = 'completed' and r.method not in ('cash', 'credit')
+  union all
+  select p.order_id from public.change_notes as c join public.payments as p on p.id = c.payment_id where c.way = 'mpesa'
+) as back
+join public.orders as o on o.id = back.order_id
 cross join lateral (
   select count(*) filter (where m.channel = 'text') as texts, count(*) filter (where m.channel = 'mail') as mails
-  from public.outbox_messages as m where m.order_id = p.order_id and m.kind = 'order_refunded'
+  from public.outbox_messages as m where m.order_id = o.id and m.kind = 'order_refunded'
 ) as sent
-where r.status = 'completed' and r.method <> 'cash'
-group by p.order_id, o.id, sent.texts, sent.mails
+group by back.order_id, o.id, sent.texts, sent.mails
 having sent.texts <> count(*)
   or sent.mails not between
     case when o.customer_email <> '' or (o.anonymised_at is not null and o.source = 'storefront') then count(*) else 0 end
@@ -385,7 +419,7 @@ and not exists (select from unmatched as u where u.receipt = t.receipt);
 -- [ledger] no payment is completed without a transaction of its amount
 select p.id::text as subject, format('%s, receipt %s, %s', p.checkout_request_id, p.receipt, p.charge_cents) as found
 from public.payments as p
-where p.status = 'completed' and not exists (
+where p.status = 'completed' and p.method not in ('cash', 'credit') and not exists (
   select from ledger as t
   where t.cents = p.charge_cents
     and (t.receipt = p.receipt or (p.receipt is null and t.checkout_request_id = p.checkout_request_id))
@@ -450,7 +484,8 @@ select 'all money' as subject, format('%s moved, %s booked, %s waits for staff',
 from (
   select
     (select coalesce(sum(t.cents), 0) from ledger as t) as moved,
-    (select coalesce(sum(p.charge_cents), 0) from public.payments as p where p.status = 'completed') as booked,
+    (select coalesce(sum(p.charge_cents), 0) from public.payments as p
+     where p.status = 'completed' and p.method not in ('cash', 'credit')) as booked,
     (select coalesce(sum(t.cents), 0) from ledger as t
      where not exists (
        select from public.payments as p where p.status = 'completed' and (p.receipt = t.receipt

@@ -39,7 +39,7 @@ create table public.orders (
   constraint "a tracking number is JJ-YYYYMMDD-NNNN" check (tracking_number ~ '^JJ-\d{8}-\d{4,6}$'),
   constraint "an order status is known"
     check (status in ('pending', 'processing', 'shipped', 'out_for_delivery', 'delivered', 'cancelled')),
-  constraint "a payment method of an order is known" check (payment_method in ('pending', 'mpesa', 'cash')),
+  constraint "a payment method of an order is known" check (payment_method in ('pending', 'mpesa', 'cash', 'credit')),
   constraint "a payment status is known"
     check (payment_status in ('unpaid', 'paid', 'needs_review', 'refunded')),
   constraint "amounts are not negative" check (delivery_fee >= 0 and total_amount >= 0),
@@ -54,7 +54,7 @@ create table public.orders (
 );
 comment on table public.orders is 'Customer orders. Amounts in cents. Staff set the status; payment_status follows M-PESA.';
 comment on column public.orders.payment_method is
-  'How the order was paid. cash while it is unpaid: staff agreed with the customer on cash at the door. pending: not known yet.';
+  'How the order was paid; credit: by credit alone. cash while it is unpaid: staff agreed with the customer on cash at the door. pending: not known yet.';
 comment on column public.orders.reserved_until is 'End of the hold on units of an unpaid order. Null: it holds none.';
 comment on column public.orders.units_returned_at is
   'When the units of a paid order returned to stock, because it was cancelled before they left. Null: not returned.';
@@ -87,6 +87,7 @@ grant select (id) on public.orders to anon;
 create policy "staff read and edit every order" on public.orders
   for all to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
 create index orders_newest_first on public.orders (created_at desc, id desc);
+create index orders_by_phone on public.orders (customer_phone, created_at desc, id desc) where customer_phone <> '';
 create index orders_of_a_final_status_newest_first on public.orders (status, created_at desc, id desc) where status in ('delivered', 'cancelled');
 create index orders_to_resolve on public.orders (created_at desc)
   where payment_status = 'needs_review' or (payment_status = 'paid' and status = 'cancelled');

@@ -62,7 +62,12 @@ begin
       select jsonb_agg(
         jsonb_build_object(
           'id', p.id, 'charge_cents', p.charge_cents, 'receipt', p.receipt, 'completed_at', p.completed_at,
-          'method', p.method, 'is_surplus', p.needs_refund, 'refunded_at', p.refunded_at, 'refund_receipt', p.refund_receipt
+          'method', p.method, 'is_surplus', p.needs_refund, 'refunded_at', p.refunded_at, 'refund_receipt', p.refund_receipt,
+          'parts_back', array(
+            select jsonb_build_object('amount_cents', c.amount_cents, 'receipt', c.receipt, 'way', c.way, 'noted_at', c.noted_at)
+            from public.change_notes as c where c.payment_id = p.id and c.kind = 'returned' order by c.noted_at, c.id
+          ),
+          'credit_cents', case when p.refunded_at is null then (select change.owed_cents from private.change_of(p.id) as change) end
         )
         order by p.completed_at, p.id
       )
@@ -307,6 +312,8 @@ begin
   end if;
   if described.payment_method = 'cash' then
     answer := answer || '{"pays_cash": true}';
+  elsif described.payment_method = 'credit' then
+    answer := answer || '{"pays_credit": true}';
   end if;
   if described.status = 'cancelled' then
     answer := answer || jsonb_strip_nulls(jsonb_build_object('cancelled_because', nullif(described.cancel_reason, 'refunded')));
@@ -324,9 +331,14 @@ begin
     select answer || jsonb_strip_nulls(jsonb_build_object(
       'paid_cents', sum(p.charge_cents) filter (where not p.needs_refund),
       'refunded_cents', sum(p.charge_cents) filter (where not p.needs_refund and p.refunded_at is not null),
-      'surplus_cents', sum(p.charge_cents) filter (where p.needs_refund and p.refunded_at is null)
+      -- A second payment that is kept goes nowhere.
+      'surplus_cents', nullif(sum(p.charge_cents - change.owed_cents - change.returned_cents - change.used_cents)
+        filter (where p.needs_refund and p.refunded_at is null), 0),
+      'part_refunded_cents', nullif(sum(change.returned_cents) filter (where p.refunded_at is null), 0),
+      'credit_cents', nullif(sum(change.owed_cents) filter (where p.refunded_at is null), 0)
     )) into answer
     from public.payments as p
+    cross join lateral private.change_of(p.id) as change
     where p.order_id = described.id and p.status = 'completed';
   end if;
   -- Partial payments under the order's number: shown only with proof, because anyone can send one.
@@ -337,7 +349,7 @@ begin
 end
 $$;
 comment on function private.order_facts is
-  'Facts about an order''s state that web/lib/orders/order-meaning.ts reads. With proof (is_open) also reserved_until, expires_at, paid_cents, refunded_cents (the part of it that was sent back), surplus_cents (paid beyond the charge, to be refunded) and part_paid_cents.';
+  'Facts about an order''s state that web/lib/orders/order-meaning.ts reads. With proof (is_open) also reserved_until, expires_at, paid_cents, refunded_cents (the part of it that was sent back), surplus_cents (paid beyond the charge, to be refunded), part_refunded_cents (what went back in part), credit_cents (what is owed for another order) and part_paid_cents.';
 
 create function public.orders_by_access_key(access_keys text[]) returns jsonb
 language plpgsql volatile security definer set search_path = '' as $$

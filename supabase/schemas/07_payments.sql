@@ -37,9 +37,9 @@ create table public.payments (
   constraint "a receipt pays once" unique (receipt),
   constraint "a receipt is in capitals, without blanks" check (receipt = upper(receipt) and receipt !~ '\s'),
   constraint "a cause of a review is known" check (review_cause in ('wrong_amount', 'contradiction')),
-  constraint "a payment method is known" check (method in ('prompt', 'till', 'cash')),
-  constraint "cash has no receipt, and a staff member took it"
-    check (method <> 'cash' or (receipt is null and phone = '' and purpose = 'order' and confirmed_by is not null and status in ('completed', 'failed'))),
+  constraint "a payment method is known" check (method in ('prompt', 'till', 'cash', 'credit')),
+  constraint "cash and credit have no receipt, and a staff member noted them"
+    check (method not in ('cash', 'credit') or (receipt is null and phone = '' and purpose = 'order' and confirmed_by is not null and status in ('completed', 'failed'))),
   constraint "only cash is received from somebody" check (method = 'cash' or received_from is null),
   constraint "a presumption is known" check (presumption in ('attempt', 'receipt')),
   constraint "a payment is for an order or a test" check (
@@ -53,9 +53,9 @@ create table public.payments (
 comment on table public.payments is
   'Payment attempts. charge_cents: the amount of the prompt, or of money that came without one. failed: M-PESA reported a final code. unresolved: M-PESA gave no result.';
 comment on column public.payments.method is
-  'prompt: a prompt for charge_cents was sent. till: money without a prompt, reported by staff or M-PESA; its phone is unknown (''''). cash: a staff member (confirmed_by) took it; failed: it was taken back.';
+  'prompt: a prompt for charge_cents was sent. till: money without a prompt, reported by staff or M-PESA; its phone is unknown (''''). cash: a staff member (confirmed_by) took it. credit: a staff member used what the shop owed to the customer (change_notes.used_for); no money came. cash and credit that failed were taken back.';
 comment on column public.payments.received_from is 'Who handed over the cash: the rider. Null: the customer, and for other methods.';
-comment on column public.payments.note is 'Why cash differs from the charge of its order, or was taken back.';
+comment on column public.payments.note is 'Why cash differs from the charge of its order, or why cash or credit was taken back.';
 comment on column public.payments.confirmed_by is
   'The staff member who confirmed the money by its receipt or assigned it to the order. Null: reported by M-PESA.';
 comment on column public.payments.presumption is

@@ -473,7 +473,7 @@ begin
         update public.payments as p
         set needs_refund = true, updated_at = now()
         where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed' and p.receipt is null
-          and not p.needs_refund and p.charge_cents = attempt.charge_cents and not private.is_being_refunded(p.id);
+          and not p.needs_refund and p.charge_cents = attempt.charge_cents and p.method <> 'credit' and not private.is_being_refunded(p.id);
         if found then
           update public.payments as p set needs_refund = false where p.id = attempt.id;
         end if;

@@ -224,6 +224,10 @@ begin
       needs_refund = attempt.needs_refund or attempt.presumption is distinct from 'attempt',
       completed_at = attempt.completed_at, updated_at = now()
   where p.id = own_id;
+  -- What is owed of the money moves with it.
+  if attempt.presumption = 'attempt' then
+    update public.change_notes as c set payment_id = own_id where c.payment_id = attempt.id;
+  end if;
   perform private.correct_message_outcomes(attempt.id);
   perform private.correct_message_outcomes(own_id);
   return own_id;

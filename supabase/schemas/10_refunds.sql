@@ -51,7 +51,7 @@ create table public.refunds (
   constraint "a refund has a known status" check (status in (
     'requested', 'approved', 'sending', 'sent', 'completed', 'failed', 'unknown', 'withdrawn'
   )),
-  constraint "a refund goes by M-PESA, by hand or in cash" check (method in ('reversal', 'by_hand', 'cash')),
+  constraint "a refund goes by M-PESA, by hand, in cash or as credit" check (method in ('reversal', 'by_hand', 'cash', 'credit')),
   constraint "a refund by M-PESA has a receipt" check (method <> 'reversal' or receipt is not null),
   constraint "a refund by hand is completed" check (method = 'reversal' or status = 'completed'),
   constraint "a refund is of whole shillings" check (refund_cents >= 100 and refund_cents % 100 = 0),
@@ -68,7 +68,7 @@ create table public.refunds (
   )
 );
 comment on table public.refunds is
-  'Refunds of a payment, or of money without an order (transaction_receipt). receipt: M-PESA''s receipt of the incoming money; refund_receipt: of the refund. unknown: M-PESA may have sent it; M-PESA is queried and nothing is sent again.';
+  'Refunds of a payment, or of money without an order (transaction_receipt). receipt: M-PESA''s receipt of the incoming money; refund_receipt: of the refund. unknown: M-PESA may have sent it; M-PESA is queried and nothing is sent again. method credit: what an order was paid from is credit again; no money moved.';
 comment on column public.refunds.sent_twice_at is
   'When M-PESA reported this reversal after the money had been refunded in another way. refund_receipt is the receipt of the second refund.';
 comment on column public.refunds.needs_approval is 'Whether refund_cents was above the limit when the refund was requested.';
@@ -137,12 +137,12 @@ begin
     update public.payments as p
     set refunded_at = now(), updated_at = now()
     where p.order_id = new.id and p.status = 'completed' and not p.needs_refund and p.refunded_at is null
-    returning p.id, p.charge_cents, p.receipt
+    returning p.id, private.left_to_refund(p) as left_cents, p.receipt
   )
   insert into public.refunds (
     payment_id, receipt, refund_cents, reason, method, status, requested_by, requested_by_email, completed_at
   )
-  select s.id, s.receipt, s.charge_cents - (select c.returned_cents from private.change_of(s.id) as c), 'Noted with the order', 'by_hand', 'completed', member, private.email_of(member), now()
+  select s.id, s.receipt, s.left_cents, 'Noted with the order', 'by_hand', 'completed', member, private.email_of(member), now()
   from sent_back as s;
 end
 $$;
@@ -156,7 +156,7 @@ declare
 begin
   select * into strict refunded_order from public.orders as o where o.id = new.order_id for no key update;
   if new.needs_refund or not private.has_money(refunded_order.payment_status) then
-    if new.needs_refund then
+    if new.needs_refund and new.method <> 'credit' then
       perform private.queue_order_messages(new.order_id, 'order_refunded', refund_id::text);
     end if;
     return;
@@ -166,7 +166,9 @@ begin
     where p.order_id = new.order_id and p.status = 'completed' and not p.needs_refund and p.refunded_at is null
   ) then
     -- Paid in parts: the order is refunded with the last part.
-    perform private.queue_order_messages(new.order_id, 'order_refunded', refund_id::text);
+    if new.method <> 'credit' then
+      perform private.queue_order_messages(new.order_id, 'order_refunded', refund_id::text);
+    end if;
     return;
   end if;
   -- M-PESA reversed the payment after refusing to, and the order was not sent: its units return to stock.
@@ -232,6 +234,10 @@ begin
   select o.* into paid_order from public.orders as o
   where o.id = (select p.order_id from public.payments as p where p.id = lock_refundable_payment.payment_id)
   for no key update;
+  -- Credit of this money is not used while its refund begins.
+  if exists (select from public.change_notes as c where c.payment_id = lock_refundable_payment.payment_id) then
+    perform private.lock_credit(paid_order.customer_phone);
+  end if;
   select * into paid from public.payments as p where p.id = lock_refundable_payment.payment_id for update;
   if not found then
     perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
@@ -244,6 +250,9 @@ begin
     or (paid_order.payment_status = 'paid' and paid_order.status = 'cancelled')
   ) then
     perform private.refuse(409, 'nothing_to_send_back', 'There is nothing to send back. Cancel a paid order first to send its money back');
+  end if;
+  if private.left_to_refund(paid) < 100 then
+    perform private.refuse(409, 'nothing_to_send_back', 'All of this money went back already, or paid another order');
   end if;
   return paid;
 end
@@ -327,15 +336,17 @@ begin
     );
   end if;
   paid := private.lock_refundable_payment(request_refund.payment_id);
-  if paid.method = 'cash' then
+  if paid.method = 'credit' then
+    return private.return_to_credit(paid, private.read_reason(request_refund.reason, is_required => true), member);
+  elsif paid.method = 'cash' then
     perform private.refuse(409, 'cash_goes_back_in_cash', 'This was paid in cash, which M-PESA cannot send back. Give it back, and note it');
   elsif paid.receipt is null then
     perform private.refuse(409, 'receipt_unknown',
       'M-PESA has not reported the receipt of this payment yet. Without it the money can only be sent back by hand');
   end if;
-  if exists (select from public.change_notes as c where c.payment_id = paid.id and c.kind = 'returned') then
+  if private.left_to_refund(paid) < paid.charge_cents then
     perform private.refuse(409, 'partly_returned',
-      'Part of this money went back outside the shop, and M-PESA reverses whole payments only. Send the rest back by hand and note it');
+      'Part of this money went back outside the shop, or paid another order as credit, and M-PESA reverses whole payments only. Send the rest back by hand and note it');
   end if;
   -- Staff may have typed the amount: at most the amount that M-PESA reported for the receipt is refunded.
   select * into reported from public.mpesa_transactions as t where t.receipt = paid.receipt;
@@ -347,7 +358,7 @@ begin
 end
 $$;
 comment on function public.request_refund is
-  'Requests the full refund by M-PESA of a payment, or of unassigned money by its receipt. Above the refund limit it waits for a second staff member. Money that may be an order''s, whose prompt lacks a receipt, is refunded only when is_sure.';
+  'Requests the full refund by M-PESA of a payment, or of unassigned money by its receipt. Above the refund limit it waits for a second staff member. Money that may be an order''s, whose prompt lacks a receipt, is refunded only when is_sure. What was paid from credit is credit again at once.';
 
 create function public.approve_refund(refund_id uuid) returns public.refunds
 language plpgsql security definer set search_path = '' as $$

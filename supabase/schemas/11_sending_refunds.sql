@@ -96,8 +96,11 @@ begin
     );
   end if;
   paid := private.lock_refundable_payment(note_refund_by_hand.payment_id);
+  if paid.method = 'credit' then
+    perform private.refuse(409, 'credit_goes_back_as_credit', 'This was paid from credit. Make it credit again, and give that back');
+  end if;
   noted := private.open_refund(
-    paid.id, null, paid.receipt, (paid.charge_cents - (select c.returned_cents from private.change_of(paid.id) as c))::integer,
+    paid.id, null, paid.receipt, private.left_to_refund(paid),
     note_refund_by_hand.reason, member,
     coalesce(note_refund_by_hand.refund_receipt, '')
   );

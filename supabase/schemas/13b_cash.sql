@@ -105,6 +105,17 @@ $$;
 comment on function public.choose_cash is
   'A customer pays in cash at the door, where the settings offer it (store_settings.offers_cash). Proof: the order''s access key. Answers as place_order.';
 
+create function private.take_units_to_pay(ordered public.orders) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if private.is_before_work(ordered.status) and ordered.reserved_until is null and not private.take_units(ordered.id) then
+    perform private.refuse(409, 'units_sold',
+      'The units of this order were sold in the meantime. There is not enough in stock to reopen it');
+  end if;
+end
+$$;
+comment on function private.take_units_to_pay is 'Takes the units of an unpaid order that holds none. Refuses if they are sold.';
+
 create function public.receive_cash(
   order_id uuid, received_cents integer, received_from text default null, difference text default null, note text default null
 ) returns public.payments
@@ -125,18 +136,19 @@ begin
     perform private.refuse(409, 'cash_not_taken', 'The shop takes no cash. Settings, Payments can change that');
   end if;
   ordered := private.lock_order_for_cash(receive_cash.order_id);
-  -- A shortfall is forgiven, with the reason; a surplus is a tip, or owed to the customer.
-  if receive_cash.received_cents < ordered.charge_cents and (receive_cash.difference is distinct from 'forgiven' or reason is null)
+  -- A shortfall is forgiven, with the reason, or paid from credit; a surplus is a tip, or owed to the customer.
+  if receive_cash.received_cents < ordered.charge_cents
+      and not coalesce(receive_cash.difference = 'from_credit' or (receive_cash.difference = 'forgiven' and reason is not null), false)
     or receive_cash.received_cents > ordered.charge_cents and coalesce(receive_cash.difference, '') not in ('tip', 'credit')
     or receive_cash.received_cents = ordered.charge_cents and receive_cash.difference is not null
   then
     perform private.refuse(409, 'cash_differs', 'This is another amount than the order costs. Say why', ordered.charge_cents::text);
   end if;
-  -- An order that waits without a hold takes its units now.
-  if private.is_before_work(ordered.status) and ordered.reserved_until is null and not private.take_units(ordered.id) then
-    perform private.refuse(409, 'units_sold',
-      'The units of this order were sold in the meantime. There is not enough in stock to reopen it');
+  if receive_cash.difference = 'from_credit' then
+    perform private.pay_from_credit(ordered, ordered.charge_cents - receive_cash.received_cents, null, member);
   end if;
+  -- An order that waits without a hold takes its units now.
+  perform private.take_units_to_pay(ordered);
   insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by, received_from, note, completed_at)
   values (ordered.id, '', receive_cash.received_cents, 'completed', 'cash', member, person, reason, now())
   returning * into received;
@@ -148,7 +160,7 @@ begin
 end
 $$;
 comment on function public.receive_cash is
-  'For staff: cash for an unpaid order was received, from its rider (received_from) or the customer, and pays it. Another amount than the charge needs difference: forgiven (with a note), tip, or credit (owed to the customer); its refusal has the charge as hint.';
+  'For staff: cash for an unpaid order was received, from its rider (received_from) or the customer, and pays it. Another amount than the charge needs difference: forgiven (with a note), from_credit (what the shop owes to the customer pays the rest), tip, or credit (owed to the customer); its refusal has the charge as hint.';
 
 create function public.take_back_cash(payment_id uuid, reason text) returns void
 language plpgsql security definer set search_path = '' as $$
@@ -158,8 +170,8 @@ declare
   ordered public.orders;
   taken public.payments;
   minutes interval := private.reservation();
+  member uuid := private.expect_staff_member();
 begin
-  perform private.expect_staff_member();
   select o.* into ordered from public.orders as o
   where o.id = (select p.order_id from public.payments as p where p.id = take_back_cash.payment_id)
   for no key update;
@@ -167,11 +179,20 @@ begin
   if taken.id is null then
     perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
   elsif taken.method <> 'cash' or taken.status <> 'completed' or taken.refunded_at is not null or ordered.payment_status <> 'paid'
-    or ordered.status = 'cancelled' or exists (select from public.change_notes as c where c.payment_id = taken.id)
+    or ordered.status = 'cancelled' or exists (
+      select from public.change_notes as c join public.payments as p on p.id = c.payment_id
+      where p.order_id = ordered.id and (p.id = taken.id or (p.method = 'credit' and p.status = 'completed'))
+    )
   then
     perform private.refuse(409, 'payment_final', 'This payment cannot be corrected any more. Please look at it in Reconciliation');
   end if;
-  update public.payments as p set status = 'failed', note = cause, updated_at = now() where p.id = taken.id;
+  -- Credit paid the rest.
+  perform private.release_credit(p, cause, member)
+  from public.payments as p
+  where p.order_id = ordered.id and p.method = 'credit' and p.status = 'completed' and p.refunded_at is null and not p.needs_refund;
+  update public.payments as p set status = 'failed', note = cause, updated_at = now()
+  where p.id = taken.id
+    or (p.order_id = ordered.id and p.method = 'credit' and p.status = 'completed' and p.refunded_at is null and not p.needs_refund);
   -- The customer has paid by M-PESA, too: that money pays the order instead of going back.
   if exists (select from public.payments as p where p.order_id = ordered.id and private.can_still_pay(p)) then
     update public.orders as o set payment_method = 'mpesa', updated_at = now() where o.id = ordered.id;
@@ -186,7 +207,7 @@ begin
 end
 $$;
 comment on function public.take_back_cash is
-  'For staff: cash was noted by mistake for an order that is not cancelled. Its order is to be paid in cash again, unless it was paid by M-PESA, too; the payment stays in the books as taken back, with the reason.';
+  'For staff: cash was noted by mistake for an order that is not cancelled. Its order is to be paid in cash again, unless it was paid by M-PESA, too; the payment stays in the books as taken back, with the reason. Credit that paid the rest of it is taken back, too.';
 
 create function public.give_back_cash(payment_id uuid, reason text) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
@@ -196,12 +217,14 @@ declare
   paid public.payments := private.lock_refundable_payment(give_back_cash.payment_id);
   given public.refunds;
 begin
-  if paid.method <> 'cash' then
+  if paid.method = 'credit' then
+    perform private.refuse(409, 'credit_goes_back_as_credit', 'This was paid from credit. Make it credit again, and give that back');
+  elsif paid.method <> 'cash' then
     perform private.refuse(409, 'not_cash', 'This payment came by M-PESA. It goes back by M-PESA, or by hand with its receipt');
   end if;
   insert into public.refunds (payment_id, refund_cents, reason, method, status, requested_by, requested_by_email, completed_at)
   values (
-    paid.id, paid.charge_cents - (select c.returned_cents from private.change_of(paid.id) as c),
+    paid.id, private.left_to_refund(paid),
     private.read_reason(give_back_cash.reason, is_required => true), 'cash', 'completed', member, private.email_of(member), now()
   )
   returning * into given;

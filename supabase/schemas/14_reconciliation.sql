@@ -12,12 +12,12 @@ create table public.reconciliation_events (
   happened_at timestamptz not null default clock_timestamp(),
   constraint "a decision is known" check (kind in (
     'given', 'not_an_order', 'refund', 'accepted', 'reopened', 'taken_back', 'delivered',
-    'change_credit', 'change_to_return', 'change_returned'
+    'change_credit', 'change_to_return', 'change_returned', 'change_used', 'change_use_taken_back'
   )),
   constraint "a decision is about something" check (num_nonnulls(receipt, payment_id) >= 1)
 );
 comment on table public.reconciliation_events is
-  'Staff decisions about differences between the books and M-PESA. Append-only, by resolve_difference, resolve_review, take_back_payment and note_change. actor_email: the email address at that time.';
+  'Staff decisions about differences between the books and M-PESA. Append-only, by resolve_difference, resolve_review, take_back_payment, and with notes of change. actor_email: the email address at that time.';
 alter table public.reconciliation_events enable row level security;
 revoke all on public.reconciliation_events from anon, authenticated, service_role;
 grant select on public.reconciliation_events to authenticated, service_role;
@@ -57,7 +57,7 @@ begin
     from (
       select p.id
       from public.payments as p
-      where p.status = 'completed' and p.purpose = 'order' and p.method <> 'cash'
+      where p.status = 'completed' and p.purpose = 'order' and p.method not in ('cash', 'credit')
         and p.completed_at >= reconciliation_rows.since and p.completed_at < reconciliation_rows.until
         and not exists (select from public.mpesa_transactions as t where t.payment_id = p.id)
       union all
@@ -70,7 +70,7 @@ begin
       -- Looked at, and ended by that. Apart, so that each has its index.
       select p.id
       from public.payments as p
-      where p.status = 'failed' and p.purpose = 'order' and p.method <> 'cash'
+      where p.status = 'failed' and p.purpose = 'order' and p.method not in ('cash', 'credit')
         and p.updated_at >= reconciliation_rows.since and p.updated_at < reconciliation_rows.until
         and exists (select from public.reconciliation_events as e where e.payment_id = p.id and e.kind = 'accepted')
         and not exists (select from public.mpesa_transactions as t where t.attempt_id = p.id)

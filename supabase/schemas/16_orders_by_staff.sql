@@ -14,7 +14,7 @@ create table public.order_events (
   constraint "an actor is known" check (actor in ('staff', 'customer', 'mpesa', 'shop')),
   constraint "a kind of event is known" check (kind in (
     'order_placed', 'pay_link_shown', 'items_changed', 'status_changed', 'payment_status_changed', 'units_taken', 'units_returned',
-    'cash_agreed', 'payment_prompted', 'payment_completed', 'payment_failed', 'payment_in_review', 'payment_unresolved',
+    'cash_agreed', 'change_noted', 'payment_prompted', 'payment_completed', 'payment_failed', 'payment_in_review', 'payment_unresolved',
     'payment_receipt_known', 'payment_corrected', 'payment_taken_back',
     'delivery_made', 'delivery_assigned', 'delivery_status_changed', 'delivery_taken', 'delivery_ready', 'delivery_unpacked',
     'refund_requested', 'refund_approved', 'refund_withdrawn', 'refund_sent', 'refund_unknown', 'refund_failed',
@@ -120,7 +120,7 @@ declare
     'result_code', new.result_code, 'result_description', new.result_description, 'receipt', new.receipt
   );
 begin
-  if new.method = 'cash' then
+  if new.method in ('cash', 'credit') then
     perform private.record_order_event(
       new.order_id, 'payment_' || case new.status when 'completed' then 'completed' else 'taken_back' end, 'staff',
       payment || jsonb_build_object('person', new.received_from, 'note', new.note)

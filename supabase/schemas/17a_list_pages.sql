@@ -393,14 +393,11 @@ comment on type public.known_customer is
 create function private.orders_of_phone(phone text) returns setof public.orders
 language plpgsql stable rows 10 set search_path = '' set enable_seqscan = off set jit = off as $$
 begin
-  -- Without the prefix, which every phone has: the index is searched by the rare parts.
   return query
-    select o.* from public.orders as o
-    where private.without_accents(private.order_text(o)) like '%' || right(orders_of_phone.phone, 9) || '%'
-      and o.customer_phone = orders_of_phone.phone and o.anonymised_at is null;
+    select o.* from public.orders as o where o.customer_phone = orders_of_phone.phone and o.customer_phone <> '';
 end
 $$;
-comment on function private.orders_of_phone is 'The orders with this phone (+254…), by the index of the order search.';
+comment on function private.orders_of_phone is 'The orders with this phone (+254…), by its index.';
 
 create function public.customer_by_phone(phone text) returns public.known_customer
 language plpgsql stable security definer set search_path = '' as $$
@@ -423,8 +420,9 @@ begin
   select count(*) filter (where o.status <> 'cancelled'),
     coalesce((array_agg(o.customer_email order by o.created_at desc, o.id desc) filter (where o.customer_email <> ''))[1], ''),
     coalesce(sum((
-      select sum(p.charge_cents) from public.payments as p
-      where p.order_id = o.id and p.status = 'completed' and p.refunded_at is null
+      select sum(p.charge_cents - change.returned_cents) from public.payments as p
+      cross join lateral private.change_of(p.id) as change
+      where p.order_id = o.id and p.status = 'completed' and p.refunded_at is null and p.method <> 'credit'
     )), 0)
   into customer.orders, customer.email, customer.received_cents
   from unnest(own) as o;

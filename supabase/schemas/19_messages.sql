@@ -45,7 +45,7 @@ comment on table public.outbox_messages is
   'Messages to customers and staff. sending: being handed over. unsure: may have been sent, so only staff send it again. over_budget: withheld by a limit or daily budget (problem says which) until the order is paid or staff send it. subject and body: of the last attempt, or those to send (is_verbatim).';
 comment on column public.outbox_messages.order_id is 'Null for newsletter mails, replies to inquiries and messages to staff.';
 comment on column public.outbox_messages.event_key is
-  'Event key: distinguishes messages of one kind and order. Empty, the id of the refund, or the number of payments that were taken back or of failed deliveries; of newsletter mails the subscription''s id; of replies the inquiry''s id; of messages to staff the id of the incident or the refund; of a repeated message of an order its own id.';
+  'Event key: distinguishes messages of one kind and order. Empty, the id of the refund or of the note of change (change_notes), or the number of payments that were taken back or of failed deliveries; of newsletter mails the subscription''s id; of replies the inquiry''s id; of messages to staff the id of the incident or the refund; of a repeated message of an order its own id.';
 comment on column public.outbox_messages.recipient is 'Email address, or phone as +254….';
 comment on column public.outbox_messages.gateway_reference is 'Id from the text message gateway.';
 comment on column public.outbox_messages.resent_by is 'Email address of the staff member who sent it again.';
@@ -177,7 +177,13 @@ begin
       );
     elsif new.payment_status = 'needs_review' then
       perform private.queue_order_messages(new.id, 'order_payment_held', private.payment_event_key(new.id));
-    elsif new.payment_status = 'refunded' and new.payment_method <> 'cash' then
+    -- Not where the last part of it became credit again: nothing was sent.
+    elsif new.payment_status = 'refunded' and new.payment_method <> 'cash' and 'credit' is distinct from (
+      select r.method from public.refunds as r
+      join public.payments as p on p.id = r.payment_id
+      where p.order_id = new.id and not p.needs_refund and r.status = 'completed'
+      order by r.completed_at desc, r.updated_at desc limit 1
+    ) then
       perform private.queue_order_messages(new.id, 'order_refunded');
     end if;
   end if;

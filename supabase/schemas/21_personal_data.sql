@@ -88,6 +88,8 @@ begin
     when exists (
       select from public.payments as p
       where p.order_id = unsettled.id and p.status = 'completed' and p.needs_refund and p.refunded_at is null
+        -- What was kept may have paid other orders.
+        and private.left_to_refund(p) > 0
     ) or exists (
       select from public.payments as p
       join public.refunds as r on r.payment_id = p.id
@@ -102,7 +104,10 @@ begin
       join public.change_notes as c on c.payment_id = p.id
       where p.order_id = unsettled.id and p.refunded_at is null
       group by p.id
-      having sum(c.amount_cents) filter (where c.kind = 'to_return') > coalesce(sum(c.amount_cents) filter (where c.kind = 'returned'), 0)
+      having sum(c.amount_cents) filter (where c.kind = 'to_return') > coalesce(sum(case
+        when c.kind = 'used' or (c.kind = 'returned' and not c.is_part_refund) then c.amount_cents
+        when c.kind = 'use_taken_back' then -c.amount_cents
+      end), 0)
     ) then 'Change is owed to its customer'
     when exists (
       select from public.messages_to_check as m
@@ -230,6 +235,12 @@ begin
     from public.orders as o
     where o.id = retention_reason.order_id and o.payment_status = 'paid' and private.is_open_order(o.status)
   ), (
+    select format('KES %s of credit is owed to its customer. Give it back first', to_char(sum(change.owed_cents) / 100, 'FM999,999,999'))
+    from public.payments as p
+    cross join lateral private.change_of(p.id) as change
+    where p.order_id = retention_reason.order_id and p.status = 'completed' and p.refunded_at is null
+    having sum(change.owed_cents) > 0
+  ), (
     select 'A message to its customer is being sent'
     from public.outbox_messages as m
     where m.order_id = retention_reason.order_id and m.status = 'sending'
@@ -238,7 +249,7 @@ begin
 end
 $$;
 comment on function private.retention_reason is
-  'Why an order cannot be anonymised on request yet, as a sentence. Null: it can. Retention periods ignore deliveries.';
+  'Why an order cannot be anonymised on request yet, as a sentence. Null: it can. Retention periods ignore deliveries and credit.';
 
 create function private.hash_person(identifier text) returns text
 language plpgsql stable set search_path = '' as $$
@@ -280,6 +291,10 @@ return jsonb_build_object(
   'phone', payment.phone, 'charge_cents', payment.charge_cents, 'status', payment.status, 'method', payment.method,
   'receipt', payment.receipt, 'created_at', payment.created_at, 'completed_at', payment.completed_at,
   'refunded_at', payment.refunded_at, 'refund_receipt', payment.refund_receipt,
+  'change', array(
+    select jsonb_build_object('kind', c.kind, 'amount_cents', c.amount_cents, 'receipt', c.receipt, 'way', c.way, 'note', c.note, 'noted_at', c.noted_at)
+    from public.change_notes as c where c.payment_id = payment.id order by c.noted_at, c.id
+  ),
   'payer_name', (select t.payer_name from public.mpesa_transactions as t where t.receipt = payment.receipt),
   'mpesa_messages', array(
     select jsonb_build_object('received_at', m.received_at, 'source', m.source, 'body', m.body)

@@ -88,7 +88,8 @@ end;
 
 create function private.figures_of(counted public.payments) returns private.day_figures
 language sql immutable
-return case when counted.status = 'completed' and counted.purpose = 'order' then
+-- No money came with credit.
+return case when counted.status = 'completed' and counted.purpose = 'order' and counted.method <> 'credit' then
   (coalesce(private.nairobi_day(counted.completed_at), '-infinity'), 0, 0, counted.charge_cents, 0)::private.day_figures
 end;
 
@@ -96,7 +97,7 @@ create function private.figures_of(counted public.refunds) returns private.day_f
 language sql stable
 return case
   -- A refund may move to a payment that is just being added.
-  when counted.status = 'completed' and counted.payment_id is not null
+  when counted.status = 'completed' and counted.payment_id is not null and counted.method <> 'credit'
     and not exists (select from public.payments as p where p.id = counted.payment_id and p.purpose = 'test')
   then (coalesce(private.nairobi_day(counted.completed_at), '-infinity'), 0, 0, -counted.refund_cents, 0)::private.day_figures
 end;

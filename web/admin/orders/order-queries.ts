@@ -65,7 +65,7 @@ const searchOrders = (
 export const listedColumns =
   'id, order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, payment_method, source, is_collected, anonymised_at, delivery_notes, order_items(quantity, product_name, product:products(brand)), payments(status), delivery:deliveries(id, created_at, updated_at, delivery_status, delivery_person, taken_by, ready_at)';
 const exported =
-  '*, order_items(quantity, product_name, unit_price), payments(receipt, charge_cents, status, needs_refund, completed_at, refunds(refund_cents, status, completed_at, refund_receipt)), delivery:deliveries(delivery_person)';
+  '*, order_items(quantity, product_name, unit_price), payments(receipt, charge_cents, status, method, needs_refund, refunded_at, completed_at, refunds(refund_cents, status, method, completed_at, refund_receipt), change_notes(kind, amount_cents, receipt, noted_at, is_part_refund)), delivery:deliveries(delivery_person)';
 
 /** @param sort newest first if empty */
 export function readOrders(tables: Staff['tables'], filters: OrderFilters, sort = '') {

@@ -3,8 +3,10 @@ import type { ReactNode } from 'react';
 import { useRouteLoaderData } from 'react-router';
 import { formatKes, shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
+import type { PaymentMethod } from '../../../supabase/types.ts';
 import { AssignedRider } from '../deliveries/assigned-rider.tsx';
 import type { WholeOrder } from '../orders/order-queries.ts';
+import { changeOf } from '../orders/payments/change-of.ts';
 import { moneyOf } from '../orders/refunds/refund-queries.ts';
 import { formatDateTime } from '../ui/dates.ts';
 import { describeMissingPayment, describeMoneyToCollect, describeTrouble } from './money-to-collect.ts';
@@ -140,13 +142,27 @@ function Receipt({ order }: { order: WholeOrder }) {
       ) : (
         paid.map((payment) => (
           <div key={payment.id}>
-            <Line name={payment.method === 'cash' ? 'Paid in cash' : 'Paid by M-PESA'}>
-              {formatKes(payment.charge_cents)}
-            </Line>
+            <Line name={paidBy[payment.method]}>{formatKes(payment.charge_cents)}</Line>
             {payment.receipt ? <Line name="M-PESA receipt">{payment.receipt}</Line> : null}
             {payment.completed_at ? <p>{formatDateTime(payment.completed_at)}</p> : null}
             {payment.refunded_at ? (
-              <p className="font-bold">Sent back {formatDateTime(payment.refunded_at)}</p>
+              <p className="font-bold">
+                {payment.method === 'credit' ? 'Credit again' : 'Sent back'}{' '}
+                {formatDateTime(payment.refunded_at)}
+              </p>
+            ) : null}
+            {payment.change_notes
+              .filter(({ kind }) => kind === 'returned')
+              .map(({ id, amount_cents, way, receipt }) => (
+                <Line
+                  key={id}
+                  name={way === 'cash' ? 'Went back in cash' : `Went back${receipt ? ` ${receipt}` : ''}`}
+                >
+                  {formatKes(amount_cents)}
+                </Line>
+              ))}
+            {payment.refunded_at === null && changeOf(payment.change_notes).owed > 0 ? (
+              <Line name="Kept for the customer">{formatKes(changeOf(payment.change_notes).owed)}</Line>
             ) : null}
           </div>
         ))
@@ -155,6 +171,13 @@ function Receipt({ order }: { order: WholeOrder }) {
     </article>
   );
 }
+
+const paidBy: Record<PaymentMethod, string> = {
+  prompt: 'Paid by M-PESA',
+  till: 'Paid by M-PESA',
+  cash: 'Paid in cash',
+  credit: 'Paid from credit',
+};
 
 const Rule = () => <hr className="border-t border-dashed border-black" />;
 

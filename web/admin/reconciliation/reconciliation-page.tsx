@@ -71,9 +71,14 @@ export default function ReconciliationPage() {
         heading="Reconciliation"
         subtitle="Our payments beside M-PESA's"
         actions={
-          <Link to="/admin/reconciliation/days" className={buttonStyle('dusk')}>
-            All days
-          </Link>
+          <>
+            <Link to="/admin/reconciliation/kept" className={buttonStyle('dusk')}>
+              Kept for customers
+            </Link>
+            <Link to="/admin/reconciliation/days" className={buttonStyle('dusk')}>
+              All days
+            </Link>
+          </>
         }
         card={nameDay(day)}
         toolbar={

@@ -26,8 +26,13 @@ export interface OrderFacts {
   partPaid: number | null;
   /** Received cents beyond the charge, which are refunded. Null without proof and when there are none. */
   surplus: number | null;
+  /** Cents of it that went back in part, while the order stays. Null without proof and when there are none. */
+  partRefunded: number | null;
+  /** Cents that are kept for the customer's next order. Null without proof and when there are none. */
+  credit: number | null;
   /** Paid in cash, or to be paid in cash at the door. */
   paysCash: boolean;
+  paysCredit: boolean;
   /** ISO date-times, both null without proof. Null when no stock is reserved. */
   reservedUntil: string | null;
   expiresAt: string | null;
@@ -94,7 +99,10 @@ export const cancelledFacts: OrderFacts = {
   refunded: null,
   partPaid: null,
   surplus: null,
+  partRefunded: null,
+  credit: null,
   paysCash: false,
+  paysCredit: false,
   reservedUntil: null,
   expiresAt: null,
 };
@@ -229,12 +237,16 @@ const describeSurplus = ({ surplus }: OrderFacts): string =>
     ? ''
     : ` Another ${formatKsh(surplus)} came for this order: it goes back to the phone that paid.`;
 
+const describeKept = ({ partRefunded, credit }: OrderFacts): string =>
+  (partRefunded === null ? '' : ` ${formatKsh(partRefunded)} of it went back to you.`) +
+  (credit === null ? '' : ` ${formatKsh(credit)} is kept for your next order: ask us for it.`);
+
 const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 const paid = (summary: string, facts: OrderFacts): Words => ({
   summary,
-  title: facts.paysCash ? 'Paid in cash' : 'Paid with M-PESA',
-  text: `We received ${paidAmount(facts)}. Asante!${describeSurplus(facts)}`,
+  title: facts.paysCredit ? 'Paid with your credit' : facts.paysCash ? 'Paid in cash' : 'Paid with M-PESA',
+  text: `${facts.paysCredit ? `Your credit paid ${paidAmount(facts)}` : `We received ${paidAmount(facts)}`}. Asante!${describeSurplus(facts)}${describeKept(facts)}`,
   announcement: 'Your payment was received.',
 });
 

@@ -15,7 +15,10 @@ const facts: OrderFacts = {
   refunded: null,
   partPaid: null,
   surplus: null,
+  partRefunded: null,
+  credit: null,
   paysCash: false,
+  paysCredit: false,
   reservedUntil: null,
   expiresAt: null,
 };

@@ -33,6 +33,11 @@ export interface ReceiptPayment {
   /** An overpayment, to be refunded. */
   isSurplus: boolean;
   isCash: boolean;
+  isCredit: boolean;
+  /** What of it went back in part. */
+  partsBack: { cents: number; receipt: string | null; isCash: boolean; at: string | null }[];
+  /** Cents of it that are kept for the customer. */
+  credit: number;
 }
 
 export interface OrderReceipt
@@ -119,6 +124,20 @@ export function readReceipt(answer: unknown): OrderReceipt | null {
               refundReceipt: text(payment.refund_receipt),
               isSurplus: payment.is_surplus === true,
               isCash: payment.method === 'cash',
+              isCredit: payment.method === 'credit',
+              partsBack: records(payment.parts_back).flatMap(({ amount_cents, receipt, way, noted_at }) =>
+                typeof amount_cents === 'number'
+                  ? [
+                      {
+                        cents: amount_cents,
+                        receipt: text(receipt),
+                        isCash: way === 'cash',
+                        at: text(noted_at),
+                      },
+                    ]
+                  : [],
+              ),
+              credit: typeof payment.credit_cents === 'number' ? payment.credit_cents : 0,
             },
           ]
         : [],

@@ -316,13 +316,16 @@ function Payment({ payment, isRefunded }: { payment: ReceiptPayment; isRefunded:
     refundReceipt,
     isSurplus,
     isCash,
+    isCredit,
+    partsBack,
+    credit,
   } = payment;
   const wasSentBack = refundedAt !== null || (isRefunded && !isSurplus);
   return (
     <li className="grid grid-cols-1 gap-1 rounded-lg bg-paper px-4 py-3.5">
       <p className="flex flex-wrap items-baseline justify-between gap-x-4">
         <span className="font-bold tabular-nums">
-          {formatKsh(paidCents)} {isCash ? 'in cash' : 'by M-PESA'}
+          {formatKsh(paidCents)} {isCredit ? 'from your credit' : isCash ? 'in cash' : 'by M-PESA'}
         </span>
         {completedAt ? (
           <time dateTime={completedAt} className="text-sm text-ink-soft">
@@ -330,7 +333,7 @@ function Payment({ payment, isRefunded }: { payment: ReceiptPayment; isRefunded:
           </time>
         ) : null}
       </p>
-      {isCash ? null : (
+      {isCash || isCredit ? null : (
         <p className="text-sm">
           M-PESA receipt:{' '}
           {receipt ? (
@@ -342,7 +345,7 @@ function Payment({ payment, isRefunded }: { payment: ReceiptPayment; isRefunded:
       )}
       {wasSentBack ? (
         <p className="text-sm font-semibold">
-          {isCash ? 'Given back in cash' : 'Sent back by M-PESA'}
+          {isCredit ? 'Your credit again' : isCash ? 'Given back in cash' : 'Sent back by M-PESA'}
           {refundedAt ? (
             <>
               {' '}
@@ -351,10 +354,25 @@ function Payment({ payment, isRefunded }: { payment: ReceiptPayment; isRefunded:
           ) : null}
           {refundReceipt ? <>, receipt {refundReceipt}</> : null}
         </p>
-      ) : isSurplus ? (
+      ) : isSurplus && credit < paidCents ? (
         <p className="text-sm font-semibold">
           Paid beyond what was due: this money goes back to the phone that paid.
         </p>
+      ) : null}
+      {partsBack.map(({ cents, receipt: backReceipt, isCash: inCash, at }) => (
+        <p key={`${at} ${cents} ${backReceipt}`} className="text-sm font-semibold">
+          {formatKsh(cents)} went back to you{inCash ? ' in cash' : ''}
+          {at ? (
+            <>
+              {' '}
+              on <time dateTime={at}>{formatOrderDate(at)}</time>
+            </>
+          ) : null}
+          {backReceipt ? <>, receipt {backReceipt}</> : null}
+        </p>
+      ))}
+      {credit > 0 ? (
+        <p className="text-sm font-semibold">{formatKsh(credit)} of it is kept for your next order.</p>
       ) : null}
     </li>
   );

@@ -137,7 +137,10 @@ export function readOrderFacts(answer: unknown): OrderFacts | null {
     refunded: cents(answer.refunded_cents),
     partPaid: cents(answer.part_paid_cents),
     surplus: cents(answer.surplus_cents),
+    partRefunded: cents(answer.part_refunded_cents),
+    credit: cents(answer.credit_cents),
     paysCash: answer.pays_cash === true,
+    paysCredit: answer.pays_credit === true,
     reservedUntil: text(answer.reserved_until),
     expiresAt: text(answer.expires_at),
   };

@@ -10,7 +10,10 @@ const payment = (receipt: string, completed_at: string, rest: Partial<Payment> =
   status: 'completed',
   needs_refund: false,
   charge_cents: 50_000,
+  method: 'till',
+  refunded_at: null,
   refunds: [],
+  change_notes: [],
   ...rest,
 });
 
@@ -58,6 +61,7 @@ test('the file has every receipt with the money received, and what went back', (
   const refund = (refund_cents: number, status: RefundStatus) => ({
     refund_cents,
     status,
+    method: 'by_hand' as const,
     completed_at: status === 'completed' ? '2026-11-25T09:00:00Z' : null,
     refund_receipt: status === 'completed' ? 'UKN3AB12CF' : null,
   });
@@ -84,4 +88,28 @@ test('the file has every receipt with the money received, and what went back', (
     'UKN3AB12CF',
   ]);
   expect(cells.map((title) => cell(title, {}))).toEqual([null, '', null, null, '']);
+});
+
+test('the file tells money from credit, and has what went back in part and what is owed', () => {
+  const note = (kind: 'credit' | 'returned' | 'used', amount_cents: number, is_part_refund = false) => ({
+    kind,
+    amount_cents,
+    is_part_refund,
+    noted_at: '2026-11-25T09:00:00Z',
+    receipt: is_part_refund ? 'UKN3AB12CG' : null,
+  });
+  const payments = [
+    payment('UKL3AB12CE', '2026-11-24T08:00:00Z', {
+      change_notes: [note('credit', 30_000), note('used', 10_000), note('returned', 5000, true)],
+    }),
+    payment('', '2026-11-24T08:00:00Z', { receipt: null, method: 'credit', charge_cents: 19_000 }),
+  ];
+  const cells = [
+    'Received (KES)',
+    'Paid from credit (KES)',
+    'Owed to the customer (KES)',
+    'Refunded (KES)',
+    'Receipt of the refund',
+  ];
+  expect(cells.map((title) => cell(title, { payments }))).toEqual([500, 190, 200, 50, 'UKN3AB12CG']);
 });

@@ -8,24 +8,37 @@ import { describePaymentOfOrder, sourceLabels } from '../../status/staff-labels.
 import { statusLabel } from '../../status/status-badge.tsx';
 import { formatForFile } from '../../ui/dates.ts';
 import type { ExportedOrder, ListedOrder } from '../order-queries.ts';
+import { changeOf } from '../payments/change-of.ts';
 import { areaOf, drinksOf } from '../place.ts';
 
 const amountOf = ({ total_amount, payment_status }: ListedOrder | ExportedOrder): number =>
   shownAmount(total_amount, payment_status) / 100;
 
 /** The payments that arrived for the order, the first one first. */
-const receivedFor = ({ payments }: ExportedOrder) =>
+const completedFor = ({ payments }: ExportedOrder) =>
   payments
     .filter(({ status }) => status === 'completed')
     .toSorted((one, other) => (one.completed_at ?? '').localeCompare(other.completed_at ?? ''));
+/** No money came with credit. */
+const receivedFor = (order: ExportedOrder) => completedFor(order).filter(({ method }) => method !== 'credit');
 /** Those that count for it, without duplicates. */
-const paymentsOf = (order: ExportedOrder) => receivedFor(order).filter(({ needs_refund }) => !needs_refund);
-/** What was sent back of them. */
+const paymentsOf = (order: ExportedOrder) => completedFor(order).filter(({ needs_refund }) => !needs_refund);
+/** What went back of them: in full, or in part outside the shop. */
 const refundsOf = (order: ExportedOrder) =>
-  receivedFor(order)
-    .flatMap(({ refunds }) => refunds)
-    .filter(({ status }) => status === 'completed')
-    .toSorted((one, other) => (one.completed_at ?? '').localeCompare(other.completed_at ?? ''));
+  completedFor(order)
+    .flatMap(({ refunds, change_notes }) => [
+      ...refunds
+        .filter(({ status, method }) => status === 'completed' && method !== 'credit')
+        .map(({ refund_cents, completed_at, refund_receipt }) => ({
+          cents: refund_cents,
+          at: completed_at,
+          receipt: refund_receipt,
+        })),
+      ...change_notes
+        .filter(({ kind }) => kind === 'returned')
+        .map(({ amount_cents, noted_at, receipt }) => ({ cents: amount_cents, at: noted_at, receipt })),
+    ])
+    .toSorted((one, other) => (one.at ?? '').localeCompare(other.at ?? ''));
 
 /** Null where nothing was paid or sent back. */
 const sum = (cents: number[]): number | null =>
@@ -78,18 +91,37 @@ export const exportColumns: CsvColumn<ExportedOrder>[] = [
     value: (order) => sum(receivedFor(order).map(({ charge_cents }) => charge_cents)),
   },
   {
+    title: 'Paid from credit (KES)',
+    value: (order) =>
+      sum(
+        paymentsOf(order)
+          .filter(({ method, refunded_at }) => method === 'credit' && refunded_at === null)
+          .map(({ charge_cents }) => charge_cents),
+      ),
+  },
+  {
+    title: 'Owed to the customer (KES)',
+    value: (order) =>
+      sum(
+        completedFor(order)
+          .filter(({ refunded_at }) => refunded_at === null)
+          .map(({ change_notes }) => changeOf(change_notes).owed)
+          .filter((cents) => cents > 0),
+      ),
+  },
+  {
     title: 'Refunded (KES)',
-    value: (order) => sum(refundsOf(order).map(({ refund_cents }) => refund_cents)),
+    value: (order) => sum(refundsOf(order).map(({ cents }) => cents)),
   },
   {
     title: 'Refunded (Nairobi time)',
-    value: (order) => formatForFile(refundsOf(order).at(-1)?.completed_at ?? null),
+    value: (order) => formatForFile(refundsOf(order).at(-1)?.at ?? null),
   },
   {
     title: 'Receipt of the refund',
     value: (order) =>
       refundsOf(order)
-        .flatMap(({ refund_receipt }) => refund_receipt ?? [])
+        .flatMap(({ receipt }) => receipt ?? [])
         .join('; '),
   },
   { title: 'Delivery person', value: ({ delivery }) => delivery?.delivery_person ?? null },

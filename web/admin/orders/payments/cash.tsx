@@ -10,22 +10,16 @@ import { Discard } from '../../dialogs/discard.tsx';
 import { useUnsaved } from '../../dialogs/use-unsaved.ts';
 import { useMember } from '../../layout/use-member.tsx';
 import { useSettings } from '../../settings/settings-queries.ts';
-import { needsReview } from '../../status/states.ts';
 import { Choices } from '../../ui/choices.tsx';
 import type { WholeOrder } from '../order-queries.ts';
 import { reasonProblem } from '../refunds/refund-problems.ts';
 import { isRefundable, type PaymentOfOrder } from '../refunds/refund-queries.ts';
 import { isSettling, useResolvedByOther } from '../use-resolved-by-other.ts';
+import { canBePaidInCash } from './can-be-paid.ts';
+import { useCreditFor } from './credit.tsx';
 import { readAmount } from './read-amount.ts';
 
-const touchedByCash = ['orders', 'deliveries', 'products', 'dashboard'];
-
-/** Whether cash can pay the order, as far as it shows; the database decides. */
-export const canBePaidInCash = (order: WholeOrder): boolean =>
-  order.payment_status === 'unpaid' &&
-  order.status !== 'cancelled' &&
-  !needsReview(order) &&
-  order.payments.every(({ status }) => status !== 'initiating' && status !== 'processing');
+const touchedByCash = ['orders', 'deliveries', 'products', 'dashboard', 'kept', 'customers'];
 
 /** For an unpaid order: agree on cash at the door, and note that it came. */
 export function CashOfOrder({ order }: { order: WholeOrder }) {
@@ -67,9 +61,12 @@ function ReceiveCash({ order, onClose }: { order: WholeOrder; onClose(): void })
   const [person, setPerson] = useState(rider);
   const [note, setNote] = useState('');
   const [kept, setKept] = useState<(typeof surplus)[number]['value']>();
+  const [shortfall, setShortfall] = useState<'from_credit' | 'forgiven'>('from_credit');
   const [problems, setProblems] = useState<{ amount?: string; note?: string; kept?: string }>({});
   const cents = readAmount(shillings);
   const difference = cents === null ? 0 : cents - charge;
+  const credit = useCreditFor(order).cents;
+  const isFromCredit = difference < 0 && credit >= -difference && shortfall === 'from_credit';
   const unsaved = useUnsaved(shillings !== String(charge / 100) || person !== rider || note !== '');
   const save = useSave<void>({
     write: async () =>
@@ -78,7 +75,13 @@ function ReceiveCash({ order, onClose }: { order: WholeOrder; onClose(): void })
           order_id: order.id,
           received_cents: cents ?? 0,
           received_from: person.trim() || null,
-          difference: difference < 0 ? 'forgiven' : difference > 0 ? (kept ?? null) : null,
+          difference: isFromCredit
+            ? 'from_credit'
+            : difference < 0
+              ? 'forgiven'
+              : difference > 0
+                ? (kept ?? null)
+                : null,
           note: note.trim() || null,
         }),
       ),
@@ -98,7 +101,9 @@ function ReceiveCash({ order, onClose }: { order: WholeOrder; onClose(): void })
     if (save.isPending) return;
     const found = {
       ...(cents === null ? { amount: 'Enter whole shillings, such as 711' } : {}),
-      ...(difference < 0 && reasonProblem(note) ? { note: reasonProblem(note) as string } : {}),
+      ...(difference < 0 && !isFromCredit && reasonProblem(note)
+        ? { note: reasonProblem(note) as string }
+        : {}),
       ...(difference > 0 && !kept ? { kept: 'Choose what happens with the rest' } : {}),
     };
     setProblems(found);
@@ -126,7 +131,18 @@ function ReceiveCash({ order, onClose }: { order: WholeOrder; onClose(): void })
         problem={problems.amount}
         hint={`The order costs ${formatKes(charge)}.`}
       />
-      {difference < 0 ? (
+      {difference < 0 && credit >= -difference ? (
+        <Choices
+          label={`The other ${formatKes(-difference)}`}
+          options={[
+            { value: 'from_credit', label: 'From their credit' },
+            { value: 'forgiven', label: 'Forgiven' },
+          ]}
+          value={shortfall}
+          onChoose={(value) => setShortfall(value)}
+        />
+      ) : null}
+      {isFromCredit ? null : difference < 0 ? (
         <TextField
           label={`Why ${formatKes(-difference)} less is enough`}
           name="note"
@@ -232,7 +248,7 @@ function EndCash({ order, payment, way, onClose }: EndCashProps) {
       <p className="text-sm text-ink-soft">
         {isGift
           ? `Only once the customer has the ${money}: the order is then refunded.`
-          : `The ${money} did not come, or came for another order. This one is to be paid in cash again.`}
+          : `The ${money} did not come, or came for another order. This one is to be paid in cash again${order.payments.some(({ method, status }) => method === 'credit' && status === 'completed') ? ', and the credit that paid the rest is owed again' : ''}.`}
       </p>
       <TextField
         label="Reason"

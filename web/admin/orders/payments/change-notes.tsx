@@ -1,8 +1,8 @@
-// Change of a payment: owed to the customer, or sent back in part outside the shop. Shows the notes and adds one.
+// What of a payment is owed to its customer, went back in part outside the shop, or paid another order. Shows the notes and adds one.
 
 import { type FormEvent, useState } from 'react';
 import { formatKes } from '../../../../domain/money.ts';
-import type { ChangeNoteKind } from '../../../../supabase/types.ts';
+import type { ChangeNoteKind, ChangeNoteWay } from '../../../../supabase/types.ts';
 import { Button } from '../../../ui/button.tsx';
 import { SelectField, TextField } from '../../../ui/field.tsx';
 import { keysOf } from '../../data/keys-of.ts';
@@ -11,38 +11,46 @@ import { useSave } from '../../data/use-save.ts';
 import { useMember } from '../../layout/use-member.tsx';
 import { labelOf } from '../../status/label-of.ts';
 import { isOpenRefund } from '../../status/states.ts';
+import { Choices } from '../../ui/choices.tsx';
 import { formatDateTime } from '../../ui/dates.ts';
+import type { WholeOrder } from '../order-queries.ts';
 import { reasonProblem, receiptProblem, receiptRefusal } from '../refunds/refund-problems.ts';
 import type { PaymentOfOrder } from '../refunds/refund-queries.ts';
+import { changeOf } from './change-of.ts';
 import { readAmount } from './read-amount.ts';
 
 const kinds: Record<ChangeNoteKind, string> = {
   returned: 'Sent back to the customer',
   to_return: 'To send back to the customer',
   credit: 'Credit owed to the customer',
+  used: 'Paid another order',
+  use_taken_back: 'Credit again: it paid no other order after all',
 };
+const ways: readonly { value: ChangeNoteWay; label: string }[] = [
+  { value: 'mpesa', label: 'By M-PESA, by hand' },
+  { value: 'cash', label: 'In cash' },
+];
 
-type Note = Pick<PaymentOfOrder['change_notes'][number], 'kind' | 'amount_cents'>;
+/** What a member notes: `part` of the price went back, or what was owed; or something is owed from now on. */
+const acts = {
+  part: 'Part of the price went back',
+  returned: 'What we owed went back',
+  credit: 'We owe it as credit',
+  to_return: 'We will send it back',
+} as const;
+type Act = keyof typeof acts;
 
-/**
- * Sums of a payment's notes of change, in cents, as `private.change_of` has them.
- * @returns `owed`: what the shop still owes; `returned`: what went back
- */
-export function changeOf(notes: readonly Note[]): { owed: number; returned: number } {
-  const sum = (isReturned: boolean) =>
-    notes
-      .filter(({ kind }) => (kind === 'returned') === isReturned)
-      .reduce((cents, { amount_cents }) => cents + amount_cents, 0);
-  const returned = sum(true);
-  return { owed: Math.max(sum(false) - returned, 0), returned };
+interface ChangeNotesProps {
+  order: Pick<WholeOrder, 'status' | 'payment_status'>;
+  payment: PaymentOfOrder;
 }
 
-export function ChangeNotes({ payment }: { payment: PaymentOfOrder }) {
+export function ChangeNotes({ order, payment }: ChangeNotesProps) {
   const [isOpen, setOpen] = useState(false);
   const isGoingBack =
     payment.refunded_at !== null || payment.refunds.some(({ status }) => isOpenRefund(status));
   const { change_notes: notes } = payment;
-  const { owed, returned } = changeOf(notes);
+  const { owed, returned, used } = changeOf(notes);
   if (payment.status !== 'completed' || (notes.length === 0 && isGoingBack)) return null;
   return (
     <div className="mt-2 grid justify-items-start gap-2">
@@ -51,7 +59,8 @@ export function ChangeNotes({ payment }: { payment: PaymentOfOrder }) {
           <p className="font-semibold">
             {[
               owed > 0 && !isGoingBack ? `${formatKes(owed)} owed to the customer` : '',
-              returned > 0 ? `${formatKes(returned)} sent back as change` : '',
+              used > 0 ? `${formatKes(used)} paid another order` : '',
+              returned > 0 ? `${formatKes(returned)} went back` : '',
             ]
               .filter(Boolean)
               .join(', ') || 'No change is owed'}
@@ -59,88 +68,138 @@ export function ChangeNotes({ payment }: { payment: PaymentOfOrder }) {
           <ul className="grid gap-1">
             {notes
               .toSorted((one, other) => one.noted_at.localeCompare(other.noted_at))
-              .map(({ id, kind, amount_cents, receipt, note, noted_by_email, noted_at }) => (
-                <li key={id} className="text-ink-soft wrap-anywhere">
-                  {labelOf(kinds, kind)}: {formatKes(amount_cents)}
-                  {receipt ? `, receipt ${receipt}` : ''}
-                  {note ? `, “${note}”` : ''} · {noted_by_email ?? 'Staff'} · {formatDateTime(noted_at)}
-                </li>
-              ))}
+              .map(
+                ({
+                  id,
+                  kind,
+                  amount_cents,
+                  receipt,
+                  note,
+                  noted_by_email,
+                  noted_at,
+                  way,
+                  is_part_refund,
+                }) => (
+                  <li key={id} className="text-ink-soft wrap-anywhere">
+                    {is_part_refund ? 'Part refund' : labelOf(kinds, kind)}: {formatKes(amount_cents)}
+                    {receipt ? `, receipt ${receipt}` : way === 'cash' ? ', in cash' : ''}
+                    {note ? `, “${note}”` : ''} · {noted_by_email ?? 'Staff'} · {formatDateTime(noted_at)}
+                  </li>
+                ),
+              )}
           </ul>
         </div>
       ) : null}
       {isGoingBack ? null : isOpen ? (
-        <ChangeForm payment={payment} owed={owed} onClose={() => setOpen(false)} />
+        <ChangeForm
+          payment={payment}
+          acts={actsFor(order, payment, owed)}
+          owed={owed}
+          onClose={() => setOpen(false)}
+        />
       ) : (
         <Button tone="quiet" onClick={() => setOpen(true)}>
-          Note change
+          Part refund or change
         </Button>
       )}
     </div>
   );
 }
 
+/** What is owed goes back first; only of a payment that pays its order a part can go back. */
+const actsFor = (order: ChangeNotesProps['order'], payment: PaymentOfOrder, owed: number): Act[] =>
+  keysOf(acts).filter((act) =>
+    act === 'part'
+      ? order.payment_status === 'paid' && order.status !== 'cancelled' && !payment.needs_refund
+      : act !== 'returned' || owed > 0,
+  );
+
 interface ChangeFormProps {
   payment: PaymentOfOrder;
+  /** What can be noted now. */
+  acts: readonly Act[];
   owed: number;
   onClose(): void;
 }
 
-function ChangeForm({ payment, owed, onClose }: ChangeFormProps) {
+interface Problems {
+  shillings?: string;
+  receipt?: string;
+  note?: string;
+  way?: string;
+}
+
+function ChangeForm({ payment, acts: possible, owed, onClose }: ChangeFormProps) {
   const { tables } = useMember().staff;
-  const [kind, setKind] = useState<ChangeNoteKind>('returned');
+  const [chosen, setAct] = useState<Act>(owed > 0 ? 'returned' : (possible[0] ?? 'credit'));
+  const act = possible.includes(chosen) ? chosen : (possible[0] ?? 'credit');
   const [shillings, setShillings] = useState(owed > 0 ? String(owed / 100) : '');
+  const [way, setWay] = useState<ChangeNoteWay>();
   const [receipt, setReceipt] = useState('');
   const [note, setNote] = useState('');
-  const [problems, setProblems] = useState<{ shillings?: string; receipt?: string; note?: string }>({});
+  const [problems, setProblems] = useState<Problems>({});
+  const wentBack = act === 'part' || act === 'returned';
   const save = useSave({
-    write: async (amount_cents: number) =>
-      dataOf(
-        await tables.rpc('note_change', {
-          payment_id: payment.id,
-          kind,
-          amount_cents,
-          receipt: kind === 'returned' && receipt.trim() ? receipt : null,
-          note: note.trim() || null,
-        }),
-      ),
-    success: 'The change is noted',
-    failure: 'Failed to note the change',
+    write: async (amount_cents: number) => {
+      const given = { payment_id: payment.id, amount_cents, receipt: way === 'mpesa' ? receipt : null };
+      return dataOf(
+        act === 'part'
+          ? await tables.rpc('refund_part', { ...given, way: way ?? 'mpesa', reason: note })
+          : await tables.rpc('note_change', {
+              ...given,
+              kind: act,
+              note: note.trim() || null,
+              ...(act === 'returned' ? { way: way ?? 'mpesa' } : { receipt: null }),
+            }),
+      );
+    },
+    success: (_, cents) =>
+      wentBack ? `${formatKes(cents)} sent back is noted` : `${formatKes(cents)} owed is noted`,
+    failure: 'Failed to note it',
     isUnsafeToRepeat: true,
-    refresh: ['orders', 'reconciliation', 'dashboard'],
+    refresh: ['orders', 'reconciliation', 'dashboard', 'kept', 'customers'],
     onSuccess: onClose,
     isShownElsewhere: (error) => problemOf(error) !== null,
   });
   function submit(event: FormEvent) {
     event.preventDefault();
+    if (save.isPending) return;
     const cents = readAmount(shillings);
-    const found: typeof problems = {};
-    if (cents === null) found.shillings = 'Please enter the amount in whole shillings';
-    const wrongReceipt = kind === 'returned' && receipt.trim() ? receiptProblem(receipt) : undefined;
-    if (wrongReceipt) found.receipt = wrongReceipt;
-    const wrongNote = note.trim() ? reasonProblem(note) : undefined;
-    if (wrongNote) found.note = wrongNote;
-    setProblems(found);
-    if (cents === null || wrongReceipt || wrongNote) return;
+    const wrongReceipt = wentBack && way === 'mpesa' ? receiptProblem(receipt) : undefined;
+    const wrongNote = act === 'part' || note.trim() ? reasonProblem(note) : undefined;
+    setProblems({
+      ...(cents === null ? { shillings: 'Please enter the amount in whole shillings' } : {}),
+      ...(wentBack && !way ? { way: 'Choose how it went back' } : {}),
+      ...(wrongReceipt ? { receipt: wrongReceipt } : {}),
+      ...(wrongNote ? { note: wrongNote } : {}),
+    });
+    if (cents === null || wrongReceipt || wrongNote || (wentBack && !way)) return;
     save.mutate(cents, { onError: (error) => setProblems(problemOf(error) ?? {}) });
   }
   return (
     <form
       onSubmit={submit}
       noValidate
-      aria-label="Note change"
+      aria-label="Part refund or change"
       className="grid w-full gap-3 border-t border-line pt-3"
     >
-      <p className="text-ink-soft">The shop moves no money: note what you sent, or what you owe.</p>
+      <p className="text-ink-soft">
+        The shop moves no money here: M-PESA sends whole payments back only. Send a part in M-PESA's own
+        portal or give it in cash, then note it.
+      </p>
       <SelectField
-        label="Change"
-        value={kind}
+        label="What happened"
+        value={act}
         disabled={save.isPending}
-        onChange={(event) => setKind(keysOf(kinds).find((each) => each === event.target.value) ?? kind)}
+        onChange={({ target }) => {
+          const next = possible.find((each) => each === target.value) ?? act;
+          setAct(next);
+          setProblems({});
+        }}
       >
-        {Object.entries(kinds).map(([value, words]) => (
-          <option key={value} value={value}>
-            {words}
+        {possible.map((each) => (
+          <option key={each} value={each}>
+            {acts[each]}
           </option>
         ))}
       </SelectField>
@@ -154,11 +213,21 @@ function ChangeForm({ payment, owed, onClose }: ChangeFormProps) {
         disabled={save.isPending}
         onChange={(event) => setShillings(event.target.value)}
         problem={problems.shillings}
+        {...(owed > 0 ? { hint: `${formatKes(owed)} is owed.` } : {})}
       />
-      {kind === 'returned' ? (
+      {wentBack ? (
+        <Choices
+          label="How it went back"
+          options={ways}
+          value={way}
+          onChoose={(value) => setWay(value)}
+          problem={problems.way}
+        />
+      ) : null}
+      {wentBack && way === 'mpesa' ? (
         <TextField
           label="M-PESA receipt of sending it back"
-          hint="If there is one"
+          required
           autoComplete="off"
           autoCapitalize="characters"
           spellCheck={false}
@@ -167,11 +236,15 @@ function ChangeForm({ payment, owed, onClose }: ChangeFormProps) {
           disabled={save.isPending}
           onChange={(event) => setReceipt(event.target.value)}
           problem={problems.receipt}
+          hint="The customer gets a message with it."
         />
       ) : null}
       <TextField
-        label="Note"
-        hint="Optional, 3 to 200 characters"
+        label={act === 'part' ? 'Reason' : 'Note'}
+        required={act === 'part'}
+        hint={
+          act === 'part' ? 'For your books, such as: a drink was missing' : 'Optional, 3 to 200 characters'
+        }
         maxLength={200}
         autoComplete="off"
         value={note}
@@ -181,7 +254,7 @@ function ChangeForm({ payment, owed, onClose }: ChangeFormProps) {
       />
       <div className="flex flex-wrap gap-3">
         <Button type="submit" isBusy={save.isPending}>
-          Note change
+          {wentBack ? 'It went back' : 'Note it'}
         </Button>
         <Button tone="quiet" disabled={save.isPending} onClick={onClose}>
           Cancel
@@ -192,10 +265,11 @@ function ChangeForm({ payment, owed, onClose }: ChangeFormProps) {
 }
 
 /** The database's refusal, beside its field; null for an error of another kind. */
-function problemOf(error: Error): { shillings?: string; receipt?: string } | null {
+function problemOf(error: Error): Problems | null {
   const wrongReceipt = receiptRefusal(error);
   if (wrongReceipt) return { receipt: wrongReceipt };
-  return error instanceof TableProblem && error.details === 'change_exceeds_payment'
+  return error instanceof TableProblem &&
+    ['change_exceeds_payment', 'change_exceeds_owed'].includes(error.details)
     ? { shillings: error.message }
     : null;
 }

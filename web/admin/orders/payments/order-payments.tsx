@@ -20,6 +20,7 @@ import { describeReview, plainFailure } from '../timeline/order-event-texts.ts';
 import { CashDecisions, CashOfOrder } from './cash.tsx';
 import { ChangeNotes } from './change-notes.tsx';
 import { ConfirmTillPayment } from './confirm-till-payment.tsx';
+import { CreditDecisions, CreditOfCustomer } from './credit.tsx';
 import { describePaymentLine, needsLook } from './payment-line.ts';
 import { TakeBack } from './take-back.tsx';
 import { WaysToPay } from './ways-to-pay.tsx';
@@ -43,6 +44,7 @@ export function Payments({ order }: { order: WholeOrder }) {
     <Part title="Payments">
       <Parts order={order} />
       <InReview order={order} />
+      <CreditOfCustomer order={order} />
       {order.payments.length === 0 ? (
         <p className="flex items-center gap-1.5">{line}</p>
       ) : (
@@ -90,7 +92,7 @@ function PaymentDetails({ order, payment }: { order: WholeOrder; payment: Paymen
             <Badge tone="red">To be sent back</Badge>
           ) : null}
           <Badge tone={state.tone}>
-            {payment.method === 'cash' && payment.status === 'failed' ? 'Taken back' : state.text}
+            {isByHand(payment) && payment.status === 'failed' ? 'Taken back' : state.text}
           </Badge>
         </span>
       </p>
@@ -102,7 +104,7 @@ function PaymentDetails({ order, payment }: { order: WholeOrder; payment: Paymen
         ) : null}
         {payment.status === 'review' || (payment.status === 'failed' && payment.result_code === '0')
           ? `${describeReview(payment.result_description)} · `
-          : payment.status === 'failed' && payment.method !== 'cash'
+          : payment.status === 'failed' && !isByHand(payment)
             ? `${plainFailure(payment.result_code)} ${payment.result_code ? `(code ${payment.result_code}) ` : ''}· `
             : null}
         {formatDateTime(payment.completed_at ?? payment.created_at)}
@@ -110,13 +112,18 @@ function PaymentDetails({ order, payment }: { order: WholeOrder; payment: Paymen
       {payment.note ? <p className="mt-1 wrap-anywhere">“{payment.note}”</p> : null}
       <RefundOf order={order} payment={payment} />
       <CashDecisions order={order} payment={payment} />
+      <CreditDecisions order={order} payment={payment} />
       <TakeBack order={order} payment={payment} />
-      <ChangeNotes payment={payment} />
+      <ChangeNotes order={order} payment={payment} />
     </>
   );
 }
 
+/** Noted by staff, without M-PESA. */
+const isByHand = ({ method }: PaymentOfOrder): boolean => method === 'cash' || method === 'credit';
+
 function describeWay({ method, phone, received_from }: PaymentOfOrder): string {
+  if (method === 'credit') return 'from credit';
   if (method === 'cash') return received_from ? `in cash, from ${received_from}` : 'in cash';
   return `by M-PESA, ${method === 'till' ? 'to the till' : formatPhone(phone)}`;
 }
@@ -175,7 +182,7 @@ function RefundOf({ order, payment }: { order: WholeOrder; payment: PaymentOfOrd
   return (
     <div className="mt-2 grid gap-2">
       {refund ? <RefundState refund={refund} order={order} /> : null}
-      {isRefundable(order, payment) && payment.method !== 'cash' ? (
+      {isRefundable(order, payment) && !isByHand(payment) ? (
         <RefundForm order={order} payment={payment} />
       ) : null}
     </div>

@@ -17,6 +17,7 @@ import { RefundForm } from '../refunds/refund-form.tsx';
 import { isRefundable, lastRefund, moneyOf } from '../refunds/refund-queries.ts';
 import { RefundState } from '../refunds/refund-state.tsx';
 import { CashDecisions } from './cash.tsx';
+import { CreditDecisions } from './credit.tsx';
 import { whyDecide } from './why-decide.ts';
 
 export function useOrderDecision(order: { id: string }) {
@@ -111,6 +112,8 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
             ) : null}
             {!isRefundable(order, paid) ? null : paid.method === 'cash' ? (
               <CashDecisions order={order} payment={paid} />
+            ) : paid.method === 'credit' ? (
+              <CreditDecisions order={order} payment={paid} />
             ) : (
               <RefundForm order={order} payment={paid} />
             )}

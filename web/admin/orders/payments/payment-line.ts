@@ -5,7 +5,7 @@ import { describePaymentOfOrder, type StaffLabel } from '../../status/staff-labe
 import { formatClock } from '../../ui/dates.ts';
 import type { WholeOrder } from '../order-queries.ts';
 import { lastRefund, moneyOf, type PaymentOfOrder } from '../refunds/refund-queries.ts';
-import { changeOf } from './change-notes.tsx';
+import { changeOf } from './change-of.ts';
 
 export type OrderWithMoney = Pick<WholeOrder, 'status' | 'payment_status' | 'total_amount'> & {
   payments: readonly Pick<

@@ -2,15 +2,25 @@
 import { useState } from 'react';
 import { formatKes } from '../../../../domain/money.ts';
 import { adviseOnRefund } from '../../../../domain/result-advice.ts';
+import type { RefundMethod } from '../../../../supabase/types.ts';
 import { Button } from '../../../ui/button.tsx';
 import { TextField } from '../../../ui/field.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { ConfirmDialog } from '../../dialogs/confirm-dialog.tsx';
 import { useMember } from '../../layout/use-member.tsx';
+import { labelOf } from '../../status/label-of.ts';
 import { formatDateTime } from '../../ui/dates.ts';
 import { reasonProblem, receiptProblem, receiptRefusal } from './refund-problems.ts';
 import { describeApprovers, type Refund, touchedByRefunds, useRefundApprovers } from './refund-queries.ts';
+
+/** How the money of a completed refund went. */
+export const refundWays: Record<RefundMethod, string> = {
+  reversal: 'Sent back by M-PESA',
+  by_hand: 'Sent back by hand',
+  cash: 'Given back in cash',
+  credit: 'Credit of the customer again',
+};
 
 /** @param order of the refunded payment; null for a test */
 export function RefundState({ refund, order }: { refund: Refund; order: RefundedOrder | null }) {
@@ -70,7 +80,7 @@ export function RefundState({ refund, order }: { refund: Refund; order: Refunded
     case 'completed':
       return (
         <p className="text-sm text-ink-soft">
-          Sent back {refund.method === 'by_hand' ? 'by hand' : 'by M-PESA'}
+          {labelOf(refundWays, refund.method)}
           {refund.completed_at ? ` ${formatDateTime(refund.completed_at)}` : ''}
           {refund.refund_receipt ? (
             <>

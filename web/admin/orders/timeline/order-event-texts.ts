@@ -4,6 +4,8 @@ import { describePaymentFailure } from '../../../../domain/payment-result.ts';
 import { formatPhone } from '../../../../domain/phone.ts';
 import { adviseOnRefund } from '../../../../domain/result-advice.ts';
 import type {
+  ChangeNoteKind,
+  ChangeNoteWay,
   Database,
   DeliveryFailureReason,
   OrderEventActor,
@@ -50,7 +52,19 @@ interface Details {
   receipt_before?: string;
   note?: string;
   failure?: DeliveryFailureReason;
+  change?: ChangeNoteKind;
+  way?: ChangeNoteWay;
+  is_part_refund?: boolean;
+  order_number?: string;
 }
+
+const changeTexts: Record<ChangeNoteKind, string> = {
+  credit: 'Credit owed to the customer',
+  to_return: 'Change to send back',
+  returned: 'What was owed went back',
+  used: 'Its credit paid another order',
+  use_taken_back: 'Its credit is owed again',
+};
 
 const reasons: Record<string, string> = {
   paid: 'Because it was paid',
@@ -129,6 +143,20 @@ export function describeEvent({
       return { what: 'Its units were taken out of stock', tone: 'plain' };
     case 'cash_agreed':
       return { what: 'Cash at the door agreed', more: money ?? '', tone: 'plain' };
+    case 'change_noted':
+      return {
+        what: facts.is_part_refund
+          ? 'Part of the price went back'
+          : entryOf<ChangeNoteKind, string>(changeTexts, facts.change ?? 'credit', (words) => words),
+        more: between(
+          money,
+          facts.way === 'cash' && 'In cash',
+          facts.receipt && `Receipt ${facts.receipt}`,
+          facts.order_number,
+          facts.note && `“${facts.note}”`,
+        ),
+        tone: 'plain',
+      };
     case 'payment_prompted':
       return { what: 'Payment prompt sent', more: between(money, payer), tone: 'plain' };
     case 'payment_completed':
@@ -136,7 +164,13 @@ export function describeEvent({
         what: facts.needs_refund ? 'Paid twice: refund the second payment' : 'Payment received',
         more: between(
           money,
-          facts.method === 'till' ? 'By till' : facts.method === 'cash' ? 'In cash' : payer,
+          facts.method === 'till'
+            ? 'By till'
+            : facts.method === 'cash'
+              ? 'In cash'
+              : facts.method === 'credit'
+                ? 'From credit'
+                : payer,
           facts.method === 'cash' && facts.person && `From ${facts.person}`,
           facts.receipt && `Receipt ${facts.receipt}`,
           facts.note && `“${facts.note}”`,
@@ -159,7 +193,9 @@ export function describeEvent({
         what:
           facts.method === 'cash'
             ? 'Cash taken back: noted by mistake'
-            : 'Payment taken back: it was not for this order',
+            : facts.method === 'credit'
+              ? 'Credit taken back: used by mistake'
+              : 'Payment taken back: it was not for this order',
         more: between(money, facts.receipt && `Receipt ${facts.receipt}`, facts.note && `“${facts.note}”`),
         tone: 'bad',
       };
@@ -215,7 +251,14 @@ export function describeEvent({
     }
     case 'refund_completed':
       return {
-        what: facts.method === 'by_hand' ? 'Sent back by hand' : 'Sent back by M-PESA',
+        what:
+          facts.method === 'by_hand'
+            ? 'Sent back by hand'
+            : facts.method === 'cash'
+              ? 'Given back in cash'
+              : facts.method === 'credit'
+                ? 'Credit of the customer again'
+                : 'Sent back by M-PESA',
         more: between(money, facts.receipt && `Receipt ${facts.receipt}`),
         tone: 'good',
       };

@@ -140,6 +140,8 @@ const resolutionLabels: Record<ReconciliationEventKind, string> = {
   change_credit: '',
   change_to_return: '',
   change_returned: '',
+  change_used: '',
+  change_use_taken_back: '',
 };
 
 /**
@@ -308,6 +310,8 @@ const eventLabels: Record<ReconciliationEventKind, string> = {
   change_credit: 'Credit owed to the customer',
   change_to_return: 'Change to send back',
   change_returned: 'Change sent back',
+  change_used: 'Credit paid another order',
+  change_use_taken_back: 'Credit owed again',
 };
 
 /** A decision in the history, as text. */

@@ -1,0 +1,265 @@
+-- Credits: what the shop owes to customers, by their phone, pays their orders (docs/decisions/kept-for-customers.md).
+
+create function private.lock_credit(phone text) returns void
+language sql volatile set search_path = '' as $$
+  select pg_advisory_xact_lock(hashtextextended('credit of ' || lock_credit.phone, 0));
+$$;
+comment on function private.lock_credit is
+  'Only one transaction at a time reduces what is owed to a phone. Taken after the order, and before receipts, payments and products.';
+
+create function private.has_usable_credit(money public.payments) returns boolean
+language sql stable set search_path = '' as $$
+  select money.status = 'completed' and money.refunded_at is null and not exists (
+    select from public.refunds as r
+    where (r.payment_id = money.id or r.receipt = money.receipt) and (r.tries > 0 or not private.is_dropped_refund(r.status))
+  );
+$$;
+comment on function private.has_usable_credit is
+  'Whether what is owed of a payment can pay an order: it is not refunded in full, and M-PESA was never asked to.';
+
+create type public.owed_credit as (payment_id uuid, order_id uuid, order_number text, owed_cents integer, noted_at timestamptz);
+comment on type public.owed_credit is 'What is owed of one payment, in cents, and the order that it came for.';
+
+create function private.credit_of_phone(phone text) returns setof public.owed_credit
+language plpgsql stable rows 2 set search_path = '' as $$
+begin
+  return query
+    select p.id, o.id, o.order_number, change.owed_cents::integer, noted.at
+    from private.orders_of_phone(credit_of_phone.phone) as o
+    join public.payments as p on p.order_id = o.id and private.has_usable_credit(p)
+    cross join lateral (
+      select min(c.noted_at) as at from public.change_notes as c where c.payment_id = p.id and c.kind in ('credit', 'to_return')
+    ) as noted
+    cross join lateral private.change_of(p.id) as change
+    where noted.at is not null and change.owed_cents > 0
+    order by noted.at, p.id;
+end
+$$;
+comment on function private.credit_of_phone is 'What is owed to a phone (+254…) and can pay its orders, the oldest first.';
+
+create function public.credit_for_order(order_id uuid) returns setof public.owed_credit
+language plpgsql stable security definer rows 2 set search_path = '' as $$
+begin
+  perform private.expect_staff();
+  return query
+    select c.* from public.orders as o
+    cross join lateral private.credit_of_phone(o.customer_phone) as c
+    where o.id = credit_for_order.order_id and o.customer_phone <> '' and c.order_id <> o.id;
+end
+$$;
+comment on function public.credit_for_order is
+  'For staff: what is owed to the phone of an order from its other orders, and can pay it, the oldest first.';
+
+create function private.pay_from_credit(ordered public.orders, amount_cents integer, note text, member uuid) returns public.payments
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  missing integer := pay_from_credit.amount_cents;
+  source record;
+  part integer;
+  added public.payments;
+begin
+  perform private.lock_credit(ordered.customer_phone);
+  insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by, note, completed_at)
+  values (ordered.id, '', missing, 'completed', 'credit', member, pay_from_credit.note, now())
+  returning * into added;
+  for source in
+    select c.* from private.credit_of_phone(ordered.customer_phone) as c where c.order_id <> ordered.id order by c.noted_at, c.payment_id
+  loop
+    exit when missing = 0;
+    part := least(source.owed_cents, missing);
+    perform private.add_change_note(p, 'used', part, null, null, member, used_for => added.id)
+    -- Another transaction may be joining it to the prompt of the same money.
+    from (select * from public.payments as p where p.id = source.payment_id for key share) as p;
+    continue when not found;
+    missing := missing - part;
+  end loop;
+  if missing > 0 then
+    perform private.refuse(409, 'credit_too_low', format(
+      'KES %s of credit is left for this phone, less than what this order needs',
+      to_char((pay_from_credit.amount_cents - missing) / 100, 'FM999,999,990')
+    ), (pay_from_credit.amount_cents - missing)::text);
+  end if;
+  return added;
+end
+$$;
+comment on function private.pay_from_credit is
+  'Adds a payment of an order from what is owed to its phone, the oldest first; refuses if that is less. The caller has locked the order, and no product.';
+
+create function public.use_credit(order_id uuid, note text default null) returns public.payments
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_staff_member();
+  reason text := private.read_reason(use_credit.note);
+  ordered public.orders;
+  received bigint;
+  used public.payments;
+begin
+  select * into ordered from public.orders as o where o.id = use_credit.order_id for no key update;
+  if ordered.payment_status = 'needs_review' then
+    select sum(p.charge_cents) into received from public.payments as p
+    where p.order_id = ordered.id and p.status = 'completed' and not p.needs_refund;
+    if received >= ordered.charge_cents or exists (
+      select from public.payments as p
+      where p.order_id = ordered.id and p.status = 'completed' and not p.needs_refund
+        and (p.refunded_at is not null or private.is_being_refunded(p.id, p.receipt))
+    ) then
+      perform private.refuse(409, 'decide_order', 'Decide what happens to the order of this money');
+    end if;
+    used := private.pay_from_credit(ordered, (ordered.charge_cents - coalesce(received, 0))::integer, reason, member);
+    perform private.deliver_reviewed_order(ordered.id);
+    return used;
+  end if;
+  ordered := private.lock_order_for_cash(use_credit.order_id);
+  if ordered.charge_cents < 100 then
+    perform private.refuse(409, 'nothing_to_pay', 'There is nothing to pay for this order');
+  end if;
+  used := private.pay_from_credit(ordered, ordered.charge_cents, reason, member);
+  perform private.take_units_to_pay(ordered);
+  perform private.set_order_paid(ordered, 'credit');
+  return used;
+end
+$$;
+comment on function public.use_credit is
+  'For staff: what is owed to the phone of an order pays what is missing of it: all of an unpaid order, or the rest of one that needs review for less than its charge. Refuses if less is owed (the hint is that, in cents). With cash for the rest: receive_cash.';
+
+create function private.release_credit(used public.payments, note text, member uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.add_change_note(source, 'use_taken_back', use.amount_cents, null, release_credit.note, member, used_for => used.id)
+  from public.change_notes as use
+  join public.payments as source on source.id = use.payment_id
+  where use.used_for = used.id and use.kind = 'used';
+end
+$$;
+comment on function private.release_credit is 'What a payment from credit used is owed again. Once; the caller has locked the payment and ends it.';
+
+create function private.return_to_credit(paid public.payments, reason text, member uuid) returns public.refunds
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
+declare
+  returned public.refunds;
+begin
+  if exists (select from public.change_notes as c where c.payment_id = paid.id) then
+    perform private.refuse(409, 'partly_returned',
+      'Part of this credit went back as money, or is owed again. Give the rest back, and note it as change');
+  end if;
+  insert into public.refunds (payment_id, refund_cents, reason, method, status, requested_by, requested_by_email, completed_at)
+  values (paid.id, paid.charge_cents, return_to_credit.reason, 'credit', 'completed', member, private.email_of(member), now())
+  returning * into returned;
+  perform private.release_credit(paid, return_to_credit.reason, member);
+  return private.complete_refund(returned.id, null);
+end
+$$;
+comment on function private.return_to_credit is
+  'Refunds what an order was paid from credit: it is owed again, and no money moves. The caller has locked the order and the payment.';
+
+create function public.take_back_credit(payment_id uuid, reason text) returns void
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_staff_member();
+  cause text := private.read_reason(take_back_credit.reason, is_required => true);
+  ordered public.orders;
+  taken public.payments;
+begin
+  select o.* into ordered from public.orders as o
+  where o.id = (select p.order_id from public.payments as p where p.id = take_back_credit.payment_id)
+  for no key update;
+  select * into taken from public.payments as p where p.id = take_back_credit.payment_id for update;
+  if taken.id is null then
+    perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
+  elsif taken.method <> 'credit' or taken.status <> 'completed' or taken.refunded_at is not null or taken.needs_refund
+    or ordered.payment_status not in ('paid', 'needs_review') or ordered.status = 'cancelled'
+    or exists (select from public.change_notes as c where c.payment_id = taken.id)
+  then
+    perform private.refuse(409, 'payment_final', 'This payment cannot be corrected any more. Please look at it in Reconciliation');
+  elsif private.was_handed_over(ordered) then
+    perform private.refuse(409, 'order_left', 'This order has left the shop. Its money cannot be taken back any more');
+  elsif exists (
+    select from public.payments as p
+    where p.order_id = ordered.id and p.method = 'cash' and p.status = 'completed' and p.refunded_at is null
+  ) then
+    perform private.refuse(409, 'paid_in_cash_too', 'Cash paid the rest of this order. Take the cash back: the credit goes with it');
+  end if;
+  perform private.release_credit(taken, cause, member);
+  update public.payments as p set status = 'failed', note = cause, updated_at = now() where p.id = taken.id;
+  perform private.settle_order_again(ordered.id);
+  perform private.postpone_messages(ordered.id);
+  perform private.withdraw_messages(ordered.id);
+end
+$$;
+comment on function public.take_back_credit is
+  'For staff: credit was used by mistake for an order that has not left the shop. It is owed again, and the order is what it was: unpaid with a new time for payment, or under review with the money that came; the payment stays in the books as taken back, with the reason.';
+
+-- Kept for customers
+
+create type public.kept_money as (
+  id uuid, order_id uuid, order_number text, customer_name text, customer_phone text, created_at timestamptz,
+  kept_cents bigint, used_cents bigint, returned_cents bigint, owed_cents bigint, used_orders text
+);
+comment on type public.kept_money is
+  'What was kept of one payment (id) for its customer since created_at, in cents: kept_cents = used_cents + returned_cents + owed_cents. returned_cents: also what went back with a refund of the whole payment. used_orders: numbers of the orders that it paid.';
+
+create function public.kept_for_customers(
+  only_owed boolean default true, before_created_at timestamptz default null, before_id uuid default null, page_size integer default 50
+) returns setof public.kept_money
+language plpgsql stable security definer rows 50 set search_path = '' as $$
+#variable_conflict use_column
+begin
+  perform private.expect_staff();
+  return query
+    select p.id, o.id, o.order_number, o.customer_name, o.customer_phone, first.noted_at,
+      change.owed_cents + change.used_cents + settled.cents,
+      change.used_cents,
+      case when p.refunded_at is null then settled.cents else settled.cents + change.owed_cents end,
+      case when p.refunded_at is null then change.owed_cents else 0 end,
+      (
+        select string_agg(distinct of_use.order_number, ', ')
+        from public.change_notes as use
+        join public.payments as used on used.id = use.used_for and used.status = 'completed' and used.refunded_at is null
+        join public.orders as of_use on of_use.id = used.order_id
+        where use.payment_id = p.id and use.kind = 'used'
+      )
+    -- The first note of each payment, by the index of what owes; the rest of each row by keys.
+    from public.change_notes as first
+    cross join lateral (select * from public.payments as p where p.id = first.payment_id offset 0) as p
+    cross join lateral (select * from public.orders as o where o.id = p.order_id offset 0) as o
+    cross join lateral private.change_of(p.id) as change
+    cross join lateral (
+      select coalesce(sum(c.amount_cents), 0)::bigint as cents from public.change_notes as c
+      where c.payment_id = p.id and c.kind = 'returned' and not c.is_part_refund
+    ) as settled
+    where first.kind in ('credit', 'to_return')
+      and not exists (
+        select from public.change_notes as earlier
+        where earlier.payment_id = first.payment_id and earlier.kind in ('credit', 'to_return')
+          and (earlier.noted_at, earlier.id) < (first.noted_at, first.id)
+      )
+      and (kept_for_customers.before_created_at is null
+        or (first.noted_at, p.id) < (kept_for_customers.before_created_at, kept_for_customers.before_id))
+      and (not kept_for_customers.only_owed or (p.refunded_at is null and change.owed_cents > 0))
+    order by first.noted_at desc, p.id desc
+    limit least(greatest(coalesce(kept_for_customers.page_size, 50), 1), 1000);
+end
+$$;
+comment on function public.kept_for_customers is
+  'For staff: payments of which something was kept for the customer, the newest first, after the one named by before_created_at and before_id. only_owed: those of which some is still owed.';
+
+create function public.kept_totals() returns table (owed_cents bigint, used_cents bigint, returned_cents bigint, customers integer)
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.expect_staff();
+  return query
+    select coalesce(sum(k.owed_cents), 0)::bigint, coalesce(sum(k.used_cents), 0)::bigint, coalesce(sum(k.returned_cents), 0)::bigint,
+      (count(distinct nullif(k.customer_phone, '')) filter (where k.owed_cents > 0))::integer
+    from public.kept_for_customers(false, page_size => 1000) as k;
+end
+$$;
+comment on function public.kept_totals is
+  'For staff: what is owed, was used and went back of what was kept for customers, in cents, and to how many phones something is owed. Of the newest 1,000 such payments.';
+
+-- Execution rights
+grant execute on function public.credit_for_order, public.use_credit, public.take_back_credit, public.kept_for_customers, public.kept_totals
+  to authenticated, service_role;

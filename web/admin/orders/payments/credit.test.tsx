@@ -1,0 +1,146 @@
+// Credit of a customer and part refunds, in the dialog of an order and in "Kept for customers".
+import { screen, waitFor, within } from '@testing-library/dom';
+import { expect, test } from 'vitest';
+import { changeOrder, type Order, placeOrder, readOrder } from '../../../../e2e/placed-orders.ts';
+import { openScreen, shop } from '../../../testing/staff-screens.tsx';
+
+const newReceipt = () => `UKL${Math.random().toString(36).slice(2, 9).toUpperCase().padEnd(7, '2')}`;
+const newPhone = () => `+2547${String(Math.floor(Math.random() * 1e8)).padStart(8, '0')}`;
+
+async function openPayments(order: Order) {
+  const opened = await openScreen(`/admin/orders/${order.id}`, { on: 'phone' });
+  const dialog = within(
+    await screen.findByRole('dialog', { name: new RegExp(`^Order ${order.order_number}`) }),
+  );
+  const payments = within(dialog.getByRole('region', { name: 'Payments' }));
+  const press = async (name: string | RegExp) => opened.press(await payments.findByRole('button', { name }));
+  /** Replaces the text of a field. */
+  const fill = async (label: RegExp, text: string) => {
+    const field = await payments.findByLabelText(label);
+    await opened.user.clear(field);
+    await opened.user.type(field, text);
+  };
+  const choose = async (name: string) => opened.user.click(await payments.findByRole('radio', { name }));
+  return { ...opened, dialog, payments, press, fill, choose };
+}
+const paymentStatusOf = async ({ id }: Order) => (await readOrder(shop, id)).payment_status;
+
+/** An order of KES 951 that was paid in cash; what came beyond is owed to its phone. */
+async function owe(name: string, phone: string, shillings: number): Promise<Order> {
+  const order = await placeOrder(shop, name);
+  await changeOrder(shop, order.id, { customer_phone: phone, total_amount: 95_100 });
+  const { press, fill, choose, payments } = await openPayments(order);
+  await press('Receive cash');
+  await fill(/^Cash received/, String(951 + shillings));
+  await choose('Owed to the customer');
+  await press(/^Received KES/);
+  await payments.findByText(new RegExp(`KES ${shillings.toLocaleString('en-KE')} owed to the customer`));
+  return order;
+}
+async function placeFor(name: string, phone: string): Promise<Order> {
+  const order = await placeOrder(shop, name);
+  await changeOrder(shop, order.id, { customer_phone: phone, total_amount: 95_100 });
+  return order;
+}
+
+test('credit pays the next order of the phone, and is taken back when it was used by mistake', async () => {
+  const phone = newPhone();
+  const first = await owe('Credit Whole', phone, 1200);
+  const order = await placeFor('Credit Whole', phone);
+  const { payments, press, fill, user } = await openPayments(order);
+  await payments.findByText(`Credit of KES 1,200 from ${first.order_number}`);
+  await press('Use KES 951 of it');
+  const question = within(await screen.findByRole('dialog', { name: /from credit/ }));
+  await user.click(question.getByRole('button', { name: 'Use the credit' }));
+  await waitFor(async () => expect(await paymentStatusOf(order)).toBe('paid'));
+  await payments.findByText(/from credit/);
+  expect(payments.queryByRole('region', { name: 'Credit' })).toBeNull();
+  await press('Used by mistake');
+  await press('Make it credit again');
+  await payments.findByText('Please say why, in 3 to 200 characters');
+  await fill(/^Reason/, 'Another customer');
+  await press('Make it credit again');
+  await waitFor(async () => expect(await paymentStatusOf(order)).toBe('unpaid'));
+  await payments.findByText(`Credit of KES 1,200 from ${first.order_number}`);
+});
+
+test('credit that is too low pays the rest of cash', async () => {
+  const phone = newPhone();
+  await owe('Credit Rest', phone, 190);
+  const order = await placeFor('Credit Rest', phone);
+  const { payments, press, fill } = await openPayments(order);
+  await payments.findByText(/It pays the last KES 190, once KES 761 came/);
+  await press('Receive cash');
+  await fill(/^Cash received/, '761');
+  await payments.findByRole('radio', { name: 'From their credit', checked: true });
+  await press(/^Received KES 761/);
+  await waitFor(async () => expect(await paymentStatusOf(order)).toBe('paid'));
+  expect((await payments.findAllByText(/from credit|in cash/)).length).toBeGreaterThan(1);
+});
+
+test('the credit of a cancelled order is credit again, and is not sent', async () => {
+  const phone = newPhone();
+  await owe('Credit Cancelled', phone, 951);
+  const order = await placeFor('Credit Cancelled', phone);
+  const { dialog, payments, press, user } = await openPayments(order);
+  await press('Use KES 951 of it');
+  await user.click(
+    within(await screen.findByRole('dialog', { name: /from credit/ })).getByRole('button', {
+      name: 'Use the credit',
+    }),
+  );
+  await payments.findByText(/from credit/);
+  await changeOrder(shop, order.id, { status: 'cancelled' });
+  const decision = within(await dialog.findByRole('region', { name: 'Decision' }));
+  await user.click(await decision.findByRole('button', { name: 'Make KES 951 credit again' }));
+  expect(decision.queryByRole('button', { name: /by M-PESA/ })).toBeNull();
+  await user.type(decision.getByLabelText(/^Reason/), 'Not in stock');
+  await user.click(decision.getByRole('button', { name: 'Make it credit again' }));
+  await waitFor(async () => expect(await paymentStatusOf(order)).toBe('refunded'));
+});
+
+test('a missing drink is refunded in part: with the receipt and the reason, and the order stays', async () => {
+  const order = await placeFor('Part Refund', newPhone());
+  const { dialog, payments, press, fill, choose, user } = await openPayments(order);
+  await press('Receive cash');
+  await press(/^Received KES 951/);
+  await user.click(await payments.findByText(/: details/));
+  await press('Part refund or change');
+  payments.getByText(/M-PESA sends whole payments back only/);
+  await press('It went back');
+  payments.getByText('Please enter the amount in whole shillings');
+  payments.getByText('Choose how it went back');
+  payments.getByText('Please say why, in 3 to 200 characters');
+  await fill(/^Amount/, '100');
+  await choose('By M-PESA, by hand');
+  await fill(/^M-PESA receipt/, '123');
+  await fill(/^Reason/, 'One drink was missing');
+  await press('It went back');
+  payments.getByText(/An M-PESA receipt has ten letters and digits/);
+  const receipt = newReceipt();
+  await fill(/^M-PESA receipt/, receipt);
+  await press('It went back');
+  await payments.findByText('KES 100 went back');
+  await payments.findByText(new RegExp(`Part refund: KES 100, receipt ${receipt}, “One drink was missing”`));
+  within(dialog.getByRole('region', { name: 'Timeline' })).getByText('Part of the price went back');
+  expect(await paymentStatusOf(order)).toBe('paid');
+});
+
+test('what is owed is listed with its customer until it is given back', async () => {
+  const phone = newPhone();
+  const order = await owe('Kept Listed', phone, 300);
+  const list = await openScreen('/admin/reconciliation/kept');
+  const row = within(await screen.findByRole('row', { name: new RegExp(order.order_number) }));
+  row.getByText('KES 300 owed');
+  await list.press(row.getByRole('link', { name: order.order_number }));
+  const dialog = within(
+    await screen.findByRole('dialog', { name: new RegExp(`^Order ${order.order_number}`) }),
+  );
+  await list.press(await dialog.findByRole('button', { name: 'Part refund or change' }));
+  await list.user.click(dialog.getByRole('radio', { name: 'In cash' }));
+  await list.press(dialog.getByRole('button', { name: 'It went back' }));
+  await dialog.findByText('KES 300 went back');
+  await openScreen('/admin/reconciliation/kept?show=all');
+  const settled = within(await screen.findByRole('row', { name: new RegExp(order.order_number) }));
+  settled.getByText('Settled');
+});

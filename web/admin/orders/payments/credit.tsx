@@ -1,0 +1,192 @@
+// What the shop owes to an order's customer: it pays the order, is taken back, or becomes credit again.
+import { useQuery } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { chargeCents, formatKes } from '../../../../domain/money.ts';
+import { Button } from '../../../ui/button.tsx';
+import { TextField } from '../../../ui/field.tsx';
+import { dataOf } from '../../data/table-answer.ts';
+import { useSave } from '../../data/use-save.ts';
+import { ConfirmDialog } from '../../dialogs/confirm-dialog.tsx';
+import { useMember } from '../../layout/use-member.tsx';
+import { hasLeftShop } from '../../status/states.ts';
+import type { WholeOrder } from '../order-queries.ts';
+import { reasonProblem } from '../refunds/refund-problems.ts';
+import { isRefundable, moneyOf, type PaymentOfOrder } from '../refunds/refund-queries.ts';
+import { isSettling, useResolvedByOther } from '../use-resolved-by-other.ts';
+import { canBePaidInCash } from './can-be-paid.ts';
+
+const touchedByCredit = [
+  'orders',
+  'deliveries',
+  'products',
+  'dashboard',
+  'reconciliation',
+  'kept',
+  'customers',
+];
+
+/** What is missing of an order, in cents; null where credit cannot pay it. The database decides. */
+function missingOf(order: WholeOrder): number | null {
+  if (order.anonymised_at !== null) return null;
+  if (canBePaidInCash(order)) return chargeCents(order.total_amount);
+  const { came, left } = moneyOf(order);
+  const missing = chargeCents(order.total_amount) - came;
+  return order.payment_status === 'needs_review' && came === left && came > 0 && missing > 0 ? missing : null;
+}
+
+/** What is owed to the phone of the order from other orders; empty until loaded. */
+export function useCreditFor(order: WholeOrder) {
+  const { tables } = useMember().staff;
+  const isNeeded = missingOf(order) !== null;
+  const { data } = useQuery({
+    queryKey: ['kept', 'for order', order.id],
+    queryFn: async ({ signal }) =>
+      dataOf(await tables.rpc('credit_for_order', { order_id: order.id }).abortSignal(signal)),
+    enabled: isNeeded,
+  });
+  const credits = isNeeded ? (data ?? []) : [];
+  return { credits, cents: credits.reduce((sum, { owed_cents }) => sum + owed_cents, 0) };
+}
+
+export function CreditOfCustomer({ order }: { order: WholeOrder }) {
+  const { tables } = useMember().staff;
+  const { credits, cents } = useCreditFor(order);
+  const [isAsking, setAsking] = useState(false);
+  const missing = missingOf(order);
+  const save = useSave<void>({
+    write: async () => dataOf(await tables.rpc('use_credit', { order_id: order.id })),
+    success: `${order.order_number} is paid from credit`,
+    failure: 'Failed to use the credit',
+    isUnsafeToRepeat: true,
+    refresh: touchedByCredit,
+    onSuccess: () => setAsking(false),
+  });
+  useResolvedByOther({
+    orderId: order.id,
+    isOpen: isAsking && !isSettling(save),
+    isOffered: (now) => missingOf(now) !== null,
+  });
+  if (missing === null || credits.length === 0) return null;
+  const from = credits.map(({ order_number }) => order_number).join(', ');
+  return (
+    <section
+      aria-label="Credit"
+      className="mb-3 grid justify-items-start gap-2 rounded-md border border-leaf-300 bg-success-soft px-3 py-2.5 text-sm"
+    >
+      <p className="font-semibold">
+        Credit of {formatKes(cents)} from {from}
+      </p>
+      {cents >= missing ? (
+        <Button onClick={() => setAsking(true)} aria-haspopup="dialog">
+          Use {formatKes(missing)} of it
+        </Button>
+      ) : (
+        <p>
+          It pays the last {formatKes(cents)}, once {formatKes(missing - cents)} came. With cash: press
+          Receive cash, enter {formatKes(missing - cents)} and choose From their credit. With the till: give
+          that money to this order in Reconciliation, then use the credit here. A prompt asks for all of it.
+        </p>
+      )}
+      <ConfirmDialog
+        open={isAsking}
+        title={`Pay ${formatKes(missing)} of ${order.order_number} from credit?`}
+        text={`${order.customer_name} then has ${formatKes(Math.max(cents - missing, 0))} of credit left. No money moves.`}
+        confirm="Use the credit"
+        tone="leaf"
+        isBusy={save.isPending}
+        onConfirm={() => save.mutate()}
+        onCancel={() => setAsking(false)}
+      />
+    </section>
+  );
+}
+
+/** What staff can do about credit that paid an order: it was used by mistake, or the order does not need it any more. */
+export function CreditDecisions({ order, payment }: { order: WholeOrder; payment: PaymentOfOrder }) {
+  const [isOpen, setOpen] = useState(false);
+  if (payment.method !== 'credit' || payment.status !== 'completed' || payment.refunded_at !== null)
+    return null;
+  const isToReturn = isRefundable(order, payment);
+  if (
+    !isToReturn &&
+    (order.status === 'cancelled' || hasLeftShop(order.status) || payment.change_notes.length > 0)
+  )
+    return null;
+  if (isOpen) {
+    return (
+      <EndCredit order={order} payment={payment} isToReturn={isToReturn} onClose={() => setOpen(false)} />
+    );
+  }
+  return (
+    <Button tone="quiet" className="mt-2" onClick={() => setOpen(true)}>
+      {isToReturn ? `Make ${formatKes(payment.charge_cents)} credit again` : 'Used by mistake'}
+    </Button>
+  );
+}
+
+interface EndCreditProps {
+  order: WholeOrder;
+  payment: PaymentOfOrder;
+  /** The order does not need it any more. Otherwise it was used by mistake. */
+  isToReturn: boolean;
+  onClose(): void;
+}
+
+function EndCredit({ order, payment, isToReturn, onClose }: EndCreditProps) {
+  const { tables } = useMember().staff;
+  const [reason, setReason] = useState('');
+  const [problem, setProblem] = useState<string>();
+  const money = formatKes(payment.charge_cents);
+  const save = useSave<void>({
+    write: async () => {
+      const given = { payment_id: payment.id, reason };
+      dataOf(
+        isToReturn ? await tables.rpc('request_refund', given) : await tables.rpc('take_back_credit', given),
+      );
+    },
+    success: `${money} is credit of ${order.customer_name} again`,
+    failure: 'Failed to save it',
+    isUnsafeToRepeat: true,
+    refresh: [...touchedByCredit, 'refunds'],
+    onSuccess: onClose,
+  });
+  function submit(event: FormEvent) {
+    event.preventDefault();
+    const found = reasonProblem(reason);
+    setProblem(found);
+    if (!found && !save.isPending) save.mutate();
+  }
+  return (
+    <form
+      noValidate
+      aria-label={isToReturn ? 'Credit again' : 'Used by mistake'}
+      className="mt-2 grid gap-3"
+      onSubmit={submit}
+    >
+      <p className="text-sm text-ink-soft">
+        {isToReturn
+          ? `The ${money} is owed to ${order.customer_name} again, for another order or to give back. No money moves.`
+          : `The ${money} is owed again, and this order waits for its payment.`}
+      </p>
+      <TextField
+        label="Reason"
+        required
+        autoFocus
+        maxLength={200}
+        autoComplete="off"
+        value={reason}
+        onChange={(event) => setReason(event.target.value)}
+        disabled={save.isPending}
+        problem={problem}
+      />
+      <div className="flex flex-wrap gap-3">
+        <Button type="submit" isBusy={save.isPending}>
+          Make it credit again
+        </Button>
+        <Button tone="quiet" disabled={save.isPending} onClick={onClose}>
+          Cancel
+        </Button>
+      </div>
+    </form>
+  );
+}
