@@ -92,12 +92,11 @@ export type Database = {
         Relationships: [
         ];
       };
-      cash_counts: {
-        Row: { counted_cents: number; day: string; expected_cents: number; given_back_cents: number; member: string; member_email: string | null; reason: string | null; taken_cents: number; };
-        Insert: { counted_cents: number; day: string; expected_cents?: never; given_back_cents: number; member: string; member_email?: string | null; reason?: string | null; taken_cents: number; };
-        Update: { counted_cents?: number; day?: string; expected_cents?: never; given_back_cents?: number; member?: string; member_email?: string | null; reason?: string | null; taken_cents?: number; };
+      blocked_phones: {
+        Row: { blocked_at: string; blocked_by: string | null; blocked_by_email: string | null; person_hash: string; phone: string | null; reason: string | null; };
+        Insert: { blocked_at?: string; blocked_by?: string | null; blocked_by_email?: string | null; person_hash: string; phone?: string | null; reason?: string | null; };
+        Update: { blocked_at?: string; blocked_by?: string | null; blocked_by_email?: string | null; person_hash?: string; phone?: string | null; reason?: string | null; };
         Relationships: [
-          { foreignKeyName: "cash_counts_day_fkey"; columns: ['day']; isOneToOne: false; referencedRelation: 'day_closes'; referencedColumns: ['day'] },
         ];
       };
       categories: {
@@ -115,10 +114,10 @@ export type Database = {
           { foreignKeyName: "change_notes_payment_id_fkey"; columns: ['payment_id']; isOneToOne: false; referencedRelation: 'payments'; referencedColumns: ['id'] },
         ];
       };
-      day_closes: {
-        Row: { closed_at: string; closed_by: string; closed_by_email: string | null; day: string; note: string | null; totals: Json; };
-        Insert: { closed_at?: string; closed_by: string; closed_by_email?: string | null; day: string; note?: string | null; totals: Json; };
-        Update: { closed_at?: string; closed_by?: string; closed_by_email?: string | null; day?: string; note?: string | null; totals?: Json; };
+      customer_notes: {
+        Row: { noted_by: string | null; noted_by_email: string | null; notes: string; phone: string; updated_at: string; };
+        Insert: { noted_by?: string | null; noted_by_email?: string | null; notes: string; phone: string; updated_at?: string; };
+        Update: { noted_by?: string | null; noted_by_email?: string | null; notes?: string; phone?: string; updated_at?: string; };
         Relationships: [
         ];
       };
@@ -217,9 +216,9 @@ export type Database = {
         ];
       };
       orders: {
-        Row: { accepted_terms: Json | null; anonymised_at: string | null; cancel_reason: OrderCancelReason | null; charge_cents: number; city: string; created_at: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes: string | null; discount_cents: number; discount_code: string | null; erasure_requested_at: string | null; expires_at: string | null; expiry_limit: string | null; extended_at: string | null; id: string; is_collected: boolean; live_handle: string; order_number: string; payment_method: OrderPaymentMethod; payment_status: OrderPaymentStatus; reserved_until: string | null; shipping_address: string; source: OrderSource; status: OrderStatus; terms_accepted_at: string | null; total_amount: number; tracking_number: string; units_returned_at: string | null; updated_at: string; };
-        Insert: { accepted_terms?: Json | null; anonymised_at?: string | null; cancel_reason?: OrderCancelReason | null; charge_cents?: never; city?: string; created_at?: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes?: string | null; discount_cents?: number; discount_code?: string | null; erasure_requested_at?: string | null; expires_at?: string | null; expiry_limit?: string | null; extended_at?: string | null; id?: string; is_collected?: boolean; live_handle?: string; order_number?: string; payment_method?: OrderPaymentMethod; payment_status?: OrderPaymentStatus; reserved_until?: string | null; shipping_address: string; source?: OrderSource; status?: OrderStatus; terms_accepted_at?: string | null; total_amount: number; tracking_number: string; units_returned_at?: string | null; updated_at?: string; };
-        Update: { accepted_terms?: Json | null; anonymised_at?: string | null; cancel_reason?: OrderCancelReason | null; charge_cents?: never; city?: string; created_at?: string; customer_email?: string; customer_name?: string; customer_phone?: string; delivery_fee?: number; delivery_notes?: string | null; discount_cents?: number; discount_code?: string | null; erasure_requested_at?: string | null; expires_at?: string | null; expiry_limit?: string | null; extended_at?: string | null; id?: string; is_collected?: boolean; live_handle?: string; order_number?: string; payment_method?: OrderPaymentMethod; payment_status?: OrderPaymentStatus; reserved_until?: string | null; shipping_address?: string; source?: OrderSource; status?: OrderStatus; terms_accepted_at?: string | null; total_amount?: number; tracking_number?: string; units_returned_at?: string | null; updated_at?: string; };
+        Row: { accepted_terms: Json | null; anonymised_at: string | null; cancel_reason: OrderCancelReason | null; charge_cents: number; city: string; created_at: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes: string | null; erasure_requested_at: string | null; expires_at: string | null; expiry_limit: string | null; extended_at: string | null; id: string; is_collected: boolean; live_handle: string; order_number: string; payment_method: OrderPaymentMethod; payment_status: OrderPaymentStatus; reserved_until: string | null; shipping_address: string; source: OrderSource; status: OrderStatus; terms_accepted_at: string | null; total_amount: number; tracking_number: string; units_returned_at: string | null; updated_at: string; nth_order: number; };
+        Insert: { accepted_terms?: Json | null; anonymised_at?: string | null; cancel_reason?: OrderCancelReason | null; charge_cents?: never; city?: string; created_at?: string; customer_email: string; customer_name: string; customer_phone: string; delivery_fee: number; delivery_notes?: string | null; erasure_requested_at?: string | null; expires_at?: string | null; expiry_limit?: string | null; extended_at?: string | null; id?: string; is_collected?: boolean; live_handle?: string; order_number?: string; payment_method?: OrderPaymentMethod; payment_status?: OrderPaymentStatus; reserved_until?: string | null; shipping_address: string; source?: OrderSource; status?: OrderStatus; terms_accepted_at?: string | null; total_amount: number; tracking_number: string; units_returned_at?: string | null; updated_at?: string; };
+        Update: { accepted_terms?: Json | null; anonymised_at?: string | null; cancel_reason?: OrderCancelReason | null; charge_cents?: never; city?: string; created_at?: string; customer_email?: string; customer_name?: string; customer_phone?: string; delivery_fee?: number; delivery_notes?: string | null; erasure_requested_at?: string | null; expires_at?: string | null; expiry_limit?: string | null; extended_at?: string | null; id?: string; is_collected?: boolean; live_handle?: string; order_number?: string; payment_method?: OrderPaymentMethod; payment_status?: OrderPaymentStatus; reserved_until?: string | null; shipping_address?: string; source?: OrderSource; status?: OrderStatus; terms_accepted_at?: string | null; total_amount?: number; tracking_number?: string; units_returned_at?: string | null; updated_at?: string; };
         Relationships: [
         ];
       };
@@ -355,7 +354,7 @@ export type Database = {
       begin_message: { Args: { message_id: string; lease: string; body: string; subject?: string | null; }; Returns: number };
       begin_payment: { Args: { order_id: string; tracking_number: string; phone: string; callback_secret: string; expected_cents?: number | null; same_amount_seconds?: number | null; requested_by?: string | null; }; Returns: Json };
       begin_payment_test: { Args: { phone: string; callback_secret: string; requested_by: string; }; Returns: Database['public']['Tables']['payments']['Row']; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: true; isSetofReturn: false }; };
-      cash_of_day: { Args: { day: string; }; Returns: { member: string; email: string; taken_cents: number; given_back_cents: number; expected_cents: number; handed_over: Database['public']['CompositeTypes']['handed_over'][]; }[] };
+      block_phone: { Args: { phone: string; reason: string; }; Returns: undefined };
       change_order_items: { Args: { order_id: string; access_key: string; items: Json; expected_total: number; }; Returns: Json };
       change_stock: { Args: { product_id: string; by: number; }; Returns: number };
       check_discount_code: { Args: { code: string; }; Returns: Json };
@@ -377,6 +376,7 @@ export type Database = {
       count_work: { Args: Record<PropertyKey, never>; Returns: { to_prepare: number; ready: number; on_the_way: number; failed: number; late: number; unpaid: number; refunds_due: number; to_assign: number; late_deliveries: number; cash_not_received: number; }[] };
       credit_for_order: { Args: { order_id: string; }; Returns: Database['public']['CompositeTypes']['owed_credit'][] };
       customer_by_phone: { Args: { phone: string; }; Returns: Database['public']['CompositeTypes']['known_customer'] };
+      customer_page: { Args: { phone: string; }; Returns: Database['public']['CompositeTypes']['shown_customer'] };
       daily_figures: { Args: { days?: number | null; }; Returns: { day: string; page_views: number; orders: number; failed_deliveries: number; }[] };
       dashboard_figures: { Args: Record<PropertyKey, never>; Returns: { products: number; orders: number; inquiries: number; revenue: number; received: number; received_this_week: number; received_today: number; }[] };
       day_totals: { Args: { day: string; }; Returns: { placed: number; rounding: number; not_paid: number; paid_otherwise: number; other_amounts: number; received_for_orders: number; paid_other_days: number; placed_other_days: number; received: number; refunded: number; net_received: number; other_clock: number; booked: number; delivery_fees: number; in_review: number; by_prompt: number; by_till: number; in_cash: number; refunded_by_mpesa: number; refunded_by_hand: number; refunded_in_cash: number; kept: number; paid_with_credit: number; missing_at_mpesa: number; not_compared: number; amounts_differ: number; not_matched: number; not_ours: number; returned_unmatched: number; at_mpesa: number; discounts: number; }[] };
@@ -408,7 +408,7 @@ export type Database = {
       lease_statement_pull: { Args: { every?: string | null; }; Returns: Database['public']['Tables']['statement_pulls']['Row'][]; SetofOptions: { from: '*'; to: 'statement_pulls'; isOneToOne: false; isSetofReturn: true }; };
       list_brands: { Args: Record<PropertyKey, never>; Returns: string[] };
       list_categories: { Args: Record<PropertyKey, never>; Returns: { id: string; name: string; is_active: boolean; products: number; }[] };
-      list_discount_codes: { Args: Record<PropertyKey, never>; Returns: { id: string; code: string; percent: number; amount_cents: number; minimum_cents: number; starts_at: string; ends_at: string; max_uses: number; max_uses_per_phone: number; is_active: boolean; created_at: string; updated_at: string; uses: number; waiting: number; cost_cents: number; sold_cents: number; has_orders: boolean; }[] };
+      list_customers: { Args: { search?: string | null; kind?: string | null; sort?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['CompositeTypes']['listed_customer'][] };
       list_own_sessions: { Args: Record<PropertyKey, never>; Returns: { id: string; created_at: string; last_seen_at: string; user_agent: string; address: string; is_current: boolean; }[] };
       list_unprocessed_confirmations: { Args: { at_most?: number | null; }; Returns: { id: number; body: string; }[] };
       list_unsettled_callbacks: { Args: { at_most?: number | null; }; Returns: { id: number; payment_id: string; body: string; }[] };
@@ -418,6 +418,7 @@ export type Database = {
       money_entries: { Args: { since: string; until: string; after_time?: string | null; after_id?: string | null; page_size?: number | null; }; Returns: Database['public']['CompositeTypes']['money_entry'][] };
       move_on: { Args: { delivery_id: string; expected_step: string; step: string; delivery_person?: string | null; delivery_phone?: string | null; delivery_vehicle?: string | null; }; Returns: Database['public']['CompositeTypes']['status_change'] };
       note_change: { Args: { payment_id: string; kind: ChangeNoteKind; amount_cents: number; receipt?: string | null; note?: string | null; way?: ChangeNoteWay | null; }; Returns: Database['public']['Tables']['change_notes']['Row']; SetofOptions: { from: '*'; to: 'change_notes'; isOneToOne: true; isSetofReturn: false }; };
+      note_customer: { Args: { phone: string; notes: string; seen_at?: string | null; }; Returns: undefined };
       note_mpesa_settings: { Args: { digest: string; }; Returns: undefined };
       note_refund_by_hand: { Args: { refund_receipt: string; reason: string; payment_id?: string | null; receipt?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       order_receipt: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
@@ -485,6 +486,7 @@ export type Database = {
       till_registration: { Args: Record<PropertyKey, never>; Returns: { registered_at: string; api_version: string; }[] };
       track_order: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
       typical_price: { Args: Record<PropertyKey, never>; Returns: number };
+      unblock_phone: { Args: { phone: string; }; Returns: undefined };
       undo_status_change: { Args: { change_id: string; }; Returns: undefined };
       unsubscribe_from_newsletter: { Args: { token: string; }; Returns: boolean };
       use_credit: { Args: { order_id: string; note?: string | null; }; Returns: Database['public']['Tables']['payments']['Row']; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: true; isSetofReturn: false }; };
@@ -504,6 +506,7 @@ export type Database = {
       known_address: { address: string; notes: string; };
       known_customer: { phone: string; name: string; email: string; orders: number; received_cents: number; addresses: Database['public']['CompositeTypes']['known_address'][]; last_orders: Database['public']['CompositeTypes']['past_order'][]; };
       leased_message: { id: string; lease: string; kind: OutboxMessageKind; channel: OutboxMessageChannel; recipient: string; subject: string; body: string; facts: Json; is_verbatim: boolean; };
+      listed_customer: { id: string; created_at: string; phone: string; name: string; orders: number; spent_cents: number; credit_cents: number; is_blocked: boolean; };
       owed_credit: { payment_id: string; order_id: string; order_number: string; owed_cents: number; noted_at: string; };
       past_item: { product_id: string; product_name: string; quantity: number; unit_price: number; };
       past_order: { id: string; order_number: string; created_at: string; status: string; payment_status: string; total_amount: number; items: Database['public']['CompositeTypes']['past_item'][]; };
@@ -526,6 +529,7 @@ export type Database = {
       resolved_difference: { decision: string; outcome: string; payment_id: string; };
       settled_payment: { outcome: string; payment: Database['public']['Tables']['payments']['Row']; };
       settled_refund: { outcome: string; refund: Database['public']['Tables']['refunds']['Row']; };
+      shown_customer: { phone: string; name: string; email: string; orders: number; cancelled: number; spent_cents: number; credit_cents: number; first_order_at: string; notes: string; notes_by: string; notes_at: string; is_blocked: boolean; block_reason: string; blocked_by: string; blocked_at: string; };
       statement_status: { checked_at: string; till_registered_at: string; statement_registered_at: string; last_confirmation_at: string; last_complete_at: string; covered_until: string; problem: string; missed: Database['public']['CompositeTypes']['period'][]; unsettled_messages: number; unmatched: number; to_check: number; };
       status_change: { change_id: string; undo_seconds: number; notifies_customer: boolean; };
       suggested_order: { id: string; order_number: string; tracking_number: string; customer_name: string; customer_phone: string; items: string; total_amount: number; charge_cents: number; payment_status: OrderPaymentStatus; status: OrderStatus; created_at: string; lacks_receipt: boolean; is_named: boolean; fits_amount: boolean; phone_match: string; shares_name: boolean; is_certain: boolean; };

@@ -35,6 +35,7 @@ export default [
     route('orders/new', 'admin/orders/new/new-order-page.tsx'),
     route('orders/:orderId?', 'admin/orders/orders-page.tsx'),
     route('deliveries', 'admin/deliveries/deliveries-page.tsx'),
+    route('customers/:phone?', 'admin/customers/customers-page.tsx'),
     route('inquiries', 'admin/inquiries/inquiries-page.tsx'),
     route('messages', 'admin/messages/messages-page.tsx'),
     route('messages/templates', 'admin/messages/templates-page.tsx'),

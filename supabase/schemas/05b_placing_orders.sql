@@ -282,6 +282,8 @@ begin
   perform private.refuse_while_paused(settings);
   if settings.requires_terms_tick and place_order.accepts_terms is not true and not is_by_shop then
     perform private.refuse(400, 'terms_not_accepted', 'Please confirm that you are 18 or older and accept our terms and privacy notice');
+  elsif not is_by_shop then
+    perform private.refuse_blocked_phone(customer.phone);
   end if;
   perform private.refuse_too_many_unpaid_orders(networks, customer.phone, settings);
 

@@ -405,6 +405,13 @@ begin
       select private.describe_message(m)
       from public.outbox_messages as m where m.order_id is null and m.kind <> 'inquiry_reply' and lower(m.recipient) = person.email order by m.created_at
     ),
+    'notes_of_staff', (
+      select jsonb_build_object('notes', n.notes, 'updated_at', n.updated_at) from public.customer_notes as n where n.phone = person.phone
+    ),
+    'blocked', (
+      select jsonb_build_object('reason', b.reason, 'blocked_at', b.blocked_at)
+      from public.blocked_phones as b where b.person_hash = private.hash_person(person.phone)
+    ),
     -- Other phones and email addresses of the same customer, for separate requests.
     'also_used', array(
       select distinct other.identifier
@@ -494,6 +501,10 @@ begin
   delete from public.newsletter_subscriptions as n where lower(n.email) = person.email;
   get diagnostics erased.newsletter = row_count;
 
+  delete from public.customer_notes as n where n.phone = person.phone;
+  -- The phone stays blocked, without being stored.
+  update public.blocked_phones as b set phone = null, reason = null where b.person_hash = private.hash_person(person.phone);
+
   postponed := array(
     select (
       o.id, o.order_number, private.retention_reason(o.id),
@@ -510,7 +521,7 @@ begin
 end
 $$;
 comment on function public.erase_person is
-  'For staff: anonymises the orders of a phone or email address, removes the phone from payments of other orders, deletes inquiries and the newsletter subscription. Open orders are listed with the reason: own ones (is_own) are anonymised once they are closed, others need another request. Logged. M-PESA''s messages stay for store_settings.payment_messages_months.';
+  'For staff: anonymises the orders of a phone or email address, removes the phone from payments of other orders, deletes inquiries, notes of staff and the newsletter subscription; a blocked phone stays blocked as a hash. Open orders are listed with the reason: own ones (is_own) are anonymised once they are closed, others need another request. Logged. M-PESA''s messages stay for store_settings.payment_messages_months.';
 
 create trigger personal_data_requests_before_change before update or delete on public.personal_data_requests
   for each row execute function private.refuse_change('The log of requests is only added to');

@@ -286,11 +286,33 @@ const matrix: MatrixRow[] = [
     deletes: 'no one',
   },
   {
+    table: 'customer_notes',
+    row: 'any',
+    where: `phone = '+254712000001'`,
+    set: `notes = 'x'`,
+    insert: `(phone, notes) values ('+254712000002', 'Another')`,
+    select: staff,
+    inserts: 'no one',
+    updates: 'no one',
+    deletes: 'no one',
+  },
+  {
     table: 'cash_counts',
     row: 'any',
     where: `day = '2026-11-21'`,
     set: 'counted_cents = 1',
     insert: `(day, member, taken_cents, given_back_cents, counted_cents) values ('2026-11-21', '${id(2)}', 0, 0, 0)`,
+    select: staff,
+    inserts: 'no one',
+    updates: 'no one',
+    deletes: 'no one',
+  },
+  {
+    table: 'blocked_phones',
+    row: 'any',
+    where: `person_hash = 'hash'`,
+    set: `reason = 'another'`,
+    insert: `(person_hash, phone, reason) values ('other', '+254712000002', 'Another')`,
     select: staff,
     inserts: 'no one',
     updates: 'no one',
@@ -547,6 +569,12 @@ const procedures: Record<string, Person[]> = {
   undo_status_change: signedIn,
   show_pay_link: signedIn,
   customer_by_phone: signedIn,
+  list_customers: signedIn,
+  customer_page: signedIn,
+  note_customer: signedIn,
+  block_phone: signedIn,
+  unblock_phone: signedIn,
+  nth_order: signedIn,
   drinks_to_order: signedIn,
   search_deliveries: signedIn,
   count_deliveries: signedIn,
@@ -791,6 +819,8 @@ describe.each(testDatabases())('on %s', (kind) => {
         values ('${id(4)}', 'test', '+254712345678', 100, '${personIds.staff}');
       insert into public.refunds (id, payment_id, receipt, refund_cents, reason, method, status)
         values ('${id(1)}', '${id(1)}', 'UKL1111111', 200, 'a reason', 'reversal', 'requested');
+      insert into public.customer_notes (phone, notes) values ('+254712000001', 'Rings twice');
+      insert into public.blocked_phones (person_hash, phone, reason) values ('hash', '+254712000001', 'Never there');
       insert into public.change_notes (id, payment_id, kind, amount_cents) values ('${id(1)}', '${id(1)}', 'credit', 100);
       insert into public.day_closes (day, totals, closed_by) values ('2026-11-21', '{}', '${personIds.staff}');
       insert into public.cash_counts (day, member, taken_cents, given_back_cents, counted_cents) values ('2026-11-21', '${id(1)}', 0, 0, 0);

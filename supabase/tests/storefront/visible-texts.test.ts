@@ -30,6 +30,8 @@ const storedArguments = {
   'move_on.delivery_phone': 'required',
   'move_on.delivery_vehicle': 'required',
   'note_change.note': 'reason',
+  'note_customer.notes': 'optional',
+  'block_phone.reason': 'reason',
   'note_refund_by_hand.reason': 'reason',
   'give_back_cash.reason': 'reason',
   'receive_cash.note': 'reason',

@@ -1,7 +1,7 @@
 // Personal data of one customer: found by phone or e-mail, exported or erased, and logged.
 
 import { type FormEvent, useRef, useState } from 'react';
-import { Link } from 'react-router';
+import { Link, useSearchParams } from 'react-router';
 import type { PersonalDataRequestKind } from '../../../supabase/types.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -21,7 +21,8 @@ export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(match
 
 export default function CustomerDataPage() {
   const find = useFind();
-  const [typed, setTyped] = useState('');
+  const [parameters] = useSearchParams();
+  const [typed, setTyped] = useState(parameters.get('person') ?? '');
   const [problem, setProblem] = useState<string>();
   const [isConfirming, setConfirming] = useState(false);
   const [outcome, setOutcome] = useState<ErasedData | null>(null);

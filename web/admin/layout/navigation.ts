@@ -35,6 +35,7 @@ export const screens: readonly Entry[] = [
     icon: 'inbox',
     waiting: [{ count: 'inquiries', words: 'unread' }],
   },
+  { label: 'Customers', to: '/admin/customers', icon: 'people' },
   {
     label: 'Messages',
     to: '/admin/messages',

@@ -8,8 +8,8 @@ import { useMember } from '../layout/use-member.tsx';
 
 /** Queries, by the first part of their key, that show data of a table. */
 const shownIn = {
-  orders: ['orders', 'deliveries', 'dashboard', 'reconciliation', 'notices'],
-  payments: ['orders', 'dashboard', 'reconciliation', 'payment-tests', 'payment-health'],
+  orders: ['orders', 'deliveries', 'dashboard', 'reconciliation', 'notices', 'customers'],
+  payments: ['orders', 'dashboard', 'reconciliation', 'customers', 'kept', 'payment-tests', 'payment-health'],
   deliveries: ['deliveries', 'orders', 'notices'],
   inquiries: ['inquiries', 'dashboard', 'notices'],
   products: ['products', 'categories', 'dashboard'],

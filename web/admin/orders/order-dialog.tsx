@@ -19,6 +19,7 @@ import { Icon } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
+import { ordinal } from '../customers/ordinal.ts';
 import { AssignedRider } from '../deliveries/assigned-rider.tsx';
 import { MapLink } from '../deliveries/map-link.tsx';
 import { useFailure } from '../deliveries/use-failure.tsx';
@@ -333,7 +334,11 @@ function Customer({ order }: { order: WholeOrder }) {
         {order.customer_name}{' '}
         <span className="font-normal whitespace-nowrap text-ink-soft">
           {formatPhone(order.customer_phone)}
-        </span>
+        </span>{' '}
+        <Link to={`/admin/customers/${order.customer_phone}`} className="tap whitespace-nowrap underline">
+          {order.nth_order > 1 ? `${ordinal(order.nth_order)} order` : 'First order'}
+          <span className="sr-only">: the customer</span>
+        </Link>
       </p>
       <div className="mt-3 grid grid-cols-2 gap-2">
         <ContactLink

@@ -63,7 +63,7 @@ const searchOrders = (
 
 /** The columns of an order in the list. */
 export const listedColumns =
-  'id, order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, payment_method, source, is_collected, anonymised_at, delivery_notes, order_items(quantity, product_name, product:products(brand)), payments(status), delivery:deliveries(id, created_at, updated_at, delivery_status, delivery_person, taken_by, ready_at)';
+  'id, order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, payment_method, source, is_collected, anonymised_at, delivery_notes, nth_order, order_items(quantity, product_name, product:products(brand)), payments(status), delivery:deliveries(id, created_at, updated_at, delivery_status, delivery_person, taken_by, ready_at)';
 const exported =
   '*, order_items(quantity, product_name, unit_price), payments(receipt, charge_cents, status, method, needs_refund, refunded_at, completed_at, refunds(refund_cents, status, method, completed_at, refund_receipt), change_notes(kind, amount_cents, receipt, noted_at, is_part_refund)), delivery:deliveries(delivery_person)';
 
@@ -179,7 +179,7 @@ export async function readWholeOrder(staff: Staff, idOrNumber: string, signal: A
     tables
       .from('orders')
       .select(
-        '*, order_items(id, product_name, quantity, unit_price, product:products(slug, image_url, brand)), payments(*, refunds(*), change_notes(*)), parts:mpesa_transactions(receipt, received_cents, transacted_at, payment_id, resolution), delivery:deliveries(*)',
+        '*, nth_order, order_items(id, product_name, quantity, unit_price, product:products(slug, image_url, brand)), payments(*, refunds(*), change_notes(*)), parts:mpesa_transactions(receipt, received_cents, transacted_at, payment_id, resolution), delivery:deliveries(*)',
       )
       .eq('id', id)
       .order('position', { referencedTable: 'order_items' })

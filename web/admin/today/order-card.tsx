@@ -4,6 +4,7 @@ import { isCashDue, minutesLeft, type WorkStep } from '../../../domain/delivery-
 import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
+import { ordinal } from '../customers/ordinal.ts';
 import type { ListedDelivery } from '../deliveries/delivery-queries.ts';
 import type { Rider } from '../deliveries/rider-queries.ts';
 import { useFailure } from '../deliveries/use-failure.tsx';
@@ -91,6 +92,7 @@ export function OrderCard({
         </Link>
         {'\u00a0'}· {areaOf(order)}
         {'\u00a0'}· <bdi>{order.customer_name.split(/\s/)[0]}</bdi>
+        {order.nth_order > 1 ? `, ${ordinal(order.nth_order)} order` : ''}
         <Who delivery={delivery} step={step} />
       </p>
       {isCashDue(order) ? (

@@ -124,6 +124,7 @@ export const fieldOfRefusal: Readonly<Partial<Record<string, OrderFormProblem['f
   email_invalid: 'email',
   email_too_long: 'email',
   phone_invalid: 'phone',
+  phone_blocked: 'phone',
   location_invalid: 'location',
   address_too_long: 'location',
   notes_too_long: 'notes',

@@ -3,6 +3,7 @@ import { Link, useSearchParams } from 'react-router';
 import { isWaiting, workStep } from '../../../../domain/delivery-status.ts';
 import { formatKes, shownAmount } from '../../../../domain/money.ts';
 import { formatPhone } from '../../../../domain/phone.ts';
+import { ordinal } from '../../customers/ordinal.ts';
 import type { Column } from '../../list/row-list.tsx';
 import { RowMenu } from '../../list/row-menu.tsx';
 import type { RowAction } from '../../list/row-menu-items.tsx';
@@ -52,6 +53,7 @@ export function orderColumns({ status, steps }: RowControls): Column<ListedOrder
             {order.customer_name}
           </span>
           <span className="flex gap-1.5 text-xs leading-5 text-ink-soft">
+            <NthOrder order={order} />
             <PhoneLink order={order} className="underline" />
             <span className="truncate" title={order.customer_email}>
               {order.customer_email}
@@ -90,6 +92,18 @@ export function orderColumns({ status, steps }: RowControls): Column<ListedOrder
   ];
 }
 
+/** Of a repeat customer. */
+const NthOrder = ({ order: { nth_order } }: { order: ListedOrder }) =>
+  nth_order > 1 ? (
+    <span
+      className="shrink-0 font-semibold whitespace-nowrap text-leaf-700"
+      title={`${ordinal(nth_order)} order`}
+    >
+      {ordinal(nth_order)}
+      <span className="sr-only"> order</span>
+    </span>
+  ) : null;
+
 /** On phones: four short lines next to the controls; the rest of the row opens the order. */
 export function OrderRow({ order, status, steps }: RowControls & { order: ListedOrder }) {
   return (
@@ -101,6 +115,7 @@ export function OrderRow({ order, status, steps }: RowControls & { order: Listed
         </p>
         <p className="flex gap-1">
           <bdi className="max-w-3/4 shrink-0 truncate font-semibold">{order.customer_name}</bdi>
+          <NthOrder order={order} />
           <span className="truncate text-ink-soft">· {areaOf(order)}</span>
         </p>
         <div className="min-w-0">

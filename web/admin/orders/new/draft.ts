@@ -1,5 +1,6 @@
 // An order that a member of staff is entering: what is typed and chosen, and what it comes to. Stored in the tab until it is placed.
 import { type DiscountTerms, discountOn } from '../../../../domain/discount.ts';
+import { formatPhone, normalisePhone } from '../../../../domain/phone.ts';
 import type { OrderSource } from '../../../../supabase/types.ts';
 import type { DeviceStorage } from '../../../lib/browser/browser-storage.ts';
 import { emptyForm, maxDrinks, orderTotal, subtotalOf } from '../../../lib/orders/order-contents.ts';
@@ -60,6 +61,12 @@ const emptyDraft = (): Draft => ({
 /** Whether there is something that would be lost. */
 export const isBegun = ({ form, lines }: Draft): boolean =>
   lines.length > 0 || Object.values(form).some((text) => text.trim() !== '');
+
+/** A draft that nothing was entered in begins with the phone of the customer from whose page it was opened. */
+export const withPhone = (draft: Draft, phone: string): Draft =>
+  isBegun(draft) || normalisePhone(phone) === null
+    ? draft
+    : { ...draft, form: { ...draft.form, phone: formatPhone(phone) } };
 
 /** A customer in the shop usually takes the order along; a caller has it delivered. */
 export const withSource = (draft: Draft, source: EnteredSource): Draft => ({

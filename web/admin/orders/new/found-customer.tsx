@@ -2,6 +2,8 @@
 import { formatKes } from '../../../../domain/money.ts';
 import { Button } from '../../../ui/button.tsx';
 import { Icon } from '../../../ui/icons.tsx';
+import { Notice } from '../../../ui/notice.tsx';
+import { useCustomer } from '../../customers/customer-queries.ts';
 import { useNow } from '../../ui/age.tsx';
 import { formatClock } from '../../ui/dates.ts';
 import { type Draft, type Drink, hasAddress, withAddress, withSameAgain } from './draft.ts';
@@ -20,27 +22,59 @@ interface FoundCustomerProps {
 export function FoundCustomer({ found, ...props }: FoundCustomerProps) {
   const { data: customer, error, isFetching, refetch, isEnabled } = found;
   if (!isEnabled) return null;
-  if (customer) return <Known customer={customer} {...props} />;
+  if (customer) {
+    return (
+      <>
+        <Known customer={customer} {...props} />
+        <AboutCustomer phone={props.draft.form.phone} />
+      </>
+    );
+  }
   return (
-    <p role="status" className="flex flex-wrap items-center gap-x-3 text-sm text-ink-soft">
-      {customer === null ? (
-        'New customer: no order has this phone.'
-      ) : error ? (
-        <>
-          Earlier orders could not be looked up. You can enter the details yourself.
-          <button
-            type="button"
-            onClick={() => void refetch()}
-            disabled={isFetching}
-            className="tap font-semibold text-ink underline"
-          >
-            Look again
-          </button>
-        </>
-      ) : (
-        'Looking for earlier orders...'
-      )}
-    </p>
+    <>
+      <AboutCustomer phone={props.draft.form.phone} />
+      <p role="status" className="flex flex-wrap items-center gap-x-3 text-sm text-ink-soft">
+        {customer === null ? (
+          'New customer: no order has this phone.'
+        ) : error ? (
+          <>
+            Earlier orders could not be looked up. You can enter the details yourself.
+            <button
+              type="button"
+              onClick={() => void refetch()}
+              disabled={isFetching}
+              className="tap font-semibold text-ink underline"
+            >
+              Look again
+            </button>
+          </>
+        ) : (
+          'Looking for earlier orders...'
+        )}
+      </p>
+    </>
+  );
+}
+
+/** Credit, notes of colleagues, and whether the storefront takes no orders for this phone. */
+function AboutCustomer({ phone }: { phone: string }) {
+  const { data: customer } = useCustomer(phone);
+  if (!customer || !(customer.is_blocked || customer.credit_cents > 0 || customer.notes)) return null;
+  const { is_blocked, block_reason, credit_cents, notes } = customer;
+  return (
+    <div className="grid gap-1.5 text-sm">
+      {is_blocked ? (
+        <Notice tone="danger" title="This phone is blocked on the storefront">
+          {block_reason ? `“${block_reason}” ` : ''}You can enter the order all the same.
+        </Notice>
+      ) : null}
+      {credit_cents > 0 ? (
+        <p className="font-semibold">
+          {formatKes(credit_cents)} of credit: the order offers to use it once it is entered.
+        </p>
+      ) : null}
+      {notes ? <p className="wrap-anywhere whitespace-pre-line text-ink-soft">Notes: {notes}</p> : null}
+    </div>
   );
 }
 

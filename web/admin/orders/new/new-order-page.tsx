@@ -1,7 +1,7 @@
 // A new order for a caller, a chat or a customer in the shop (docs/product.md#orders-entered-by-staff).
 import { useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useCallback, useEffect, useRef, useState } from 'react';
-import { Link, useNavigate } from 'react-router';
+import { Link, useNavigate, useSearchParams } from 'react-router';
 import { suggestEmail } from '../../../../domain/email.ts';
 import { chargeCents, formatKes } from '../../../../domain/money.ts';
 import { normalisePhone } from '../../../../domain/phone.ts';
@@ -37,6 +37,7 @@ import {
   readDraft,
   storeDraft,
   withCustomer,
+  withPhone,
   withSource,
 } from './draft.ts';
 import { DraftDiscount } from './draft-discount.tsx';
@@ -55,7 +56,10 @@ export default function NewOrderPage() {
   const navigate = useNavigate();
   const queries = useQueryClient();
   const isOnline = useIsOnline();
-  const [draft, setDraft] = useState(() => readDraft(tabStorage(), memberId));
+  const [parameters] = useSearchParams();
+  const [draft, setDraft] = useState(() =>
+    withPhone(readDraft(tabStorage(), memberId), parameters.get('phone') ?? ''),
+  );
   const [problems, setProblems] = useState<readonly Pick<OrderFormProblem, 'field' | 'text'>[]>([]);
   const [refusal, setRefusal] = useState<Refusal | null>(null);
   const [isChecked, setChecked] = useState(false);

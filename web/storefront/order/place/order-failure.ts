@@ -9,6 +9,7 @@ const orderCodes = new Set([
   'email_invalid',
   'email_too_long',
   'phone_invalid',
+  'phone_blocked',
   'location_invalid',
   'address_too_long',
   'notes_too_long',

@@ -13,9 +13,24 @@ create type public.kept_money as (
 comment on type public.kept_money is
   'What was kept of one payment (id) for its customer since created_at, in cents: kept_cents = used_cents + returned_cents + owed_cents. returned_cents: also what went back with a refund of the whole payment. used_orders: numbers of the orders that it paid.';
 
+create type public.listed_customer as (
+  id uuid, created_at timestamptz, phone text, name text, orders integer, spent_cents bigint, credit_cents bigint, is_blocked boolean
+);
+
+comment on type public.listed_customer is
+  'A customer in the list. id, created_at: of the last order. orders: without cancelled ones. spent_cents: what came for the orders, less what went back and what is owed. credit_cents: what is owed.';
+
 create type public.owed_credit as (payment_id uuid, order_id uuid, order_number text, owed_cents integer, noted_at timestamptz);
 
 comment on type public.owed_credit is 'What is owed of one payment, in cents, and the order that it came for.';
+
+create type public.shown_customer as (
+  phone text, name text, email text, orders integer, cancelled integer, spent_cents bigint, credit_cents bigint, first_order_at timestamptz,
+  notes text, notes_by text, notes_at timestamptz, is_blocked boolean, block_reason text, blocked_by text, blocked_at timestamptz
+);
+
+comment on type public.shown_customer is
+  'A customer as staff see them: sums as in listed_customer. name: of the last order; null: no order has the phone. block_reason: null although is_blocked: an erasure removed it.';
 
 comment on column public.orders.payment_method is
   'How the order was paid; credit: by credit alone. cash while it is unpaid: staff agreed with the customer on cash at the door. pending: not known yet.';
@@ -79,6 +94,188 @@ alter table public.payments add constraint "cash and credit have no receipt, and
 alter table public.refunds add constraint "a refund goes by M-PESA, by hand, in cash or as credit" CHECK ((method = ANY (ARRAY['reversal'::text, 'by_hand'::text, 'cash'::text, 'credit'::text])));
 
 create index orders_by_phone on public.orders (customer_phone, created_at desc, id desc) where customer_phone <> '';
+
+create or replace function public.place_order(
+  idempotency_key uuid,
+  product_id uuid default null,
+  quantity integer default null,
+  customer_name text default null,
+  customer_email text default null,
+  customer_phone text default null,
+  delivery_location text default null,
+  expected_total integer default null,
+  building text default null,
+  unit text default null,
+  delivery_notes text default null,
+  accepts_terms boolean default null,
+  items jsonb default null,
+  source text default 'storefront',
+  is_collected boolean default false
+) returns jsonb
+language plpgsql security definer
+set search_path = ''
+-- A cached plan made for few orders must not scan many.
+-- The functions it calls inherit this: one with an array as parameter would be planned again at each call.
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  callers text[] := private.caller_networks();
+  -- Staff and the shop itself: their orders are not limited, may be of any source, and need neither an email address nor a tick.
+  is_by_shop boolean := coalesce(auth.role(), '') = 'service_role' or public.is_admin();
+  -- Counted before the subtransaction of the block below, so that a refusal does not roll it back.
+  is_within_limit boolean := case when is_by_shop then true else private.count_call_from(callers, 'place_order') end;
+  customer private.order_details;
+  fingerprint text;
+  earlier private.order_keys;
+  settings public.store_settings;
+  lines private.order_line[];
+  offer private.offered_line[];
+  total integer;
+  refusal jsonb;
+  new_order public.orders;
+  number text;
+  new_id uuid := gen_random_uuid();
+  access_key text;
+  networks text[] := case when is_by_shop then '{}' else callers end;
+  holds_units boolean;
+  expires_at timestamptz;
+  refusal_details text;
+  refusal_hint text;
+begin
+  -- A repeated call returns its order even over the limit: its client may have lost the first response. Customers who paid before are
+  -- served even while a stranger uses up the limit of their common network.
+  if not is_within_limit
+    and not exists (select from private.order_keys as k where k.idempotency_key = place_order.idempotency_key)
+    and not private.has_paid(private.normalised_phone(left(place_order.customer_phone, 40)))
+  then
+    perform private.refuse(429, 'too_many_orders', format(
+      'Too many orders from your network. Please try again in %s, or call or WhatsApp us on %s', private.time_left('place_order'), private.contact_numbers()
+    ));
+  elsif place_order.idempotency_key is null then
+    perform private.refuse(400, 'idempotency_key_missing', 'The order has no idempotency key');
+  elsif not is_by_shop and (place_order.source, place_order.is_collected) is distinct from ('storefront', false) then
+    perform private.refuse(403, 'staff_only', 'Only staff may do this');
+  elsif place_order.is_collected is null or place_order.source is null
+    or place_order.source not in ('storefront', 'call', 'whatsapp', 'walk_in')
+  then
+    perform private.refuse(400, 'source_unknown', 'An order comes from the storefront, a call, a chat on WhatsApp or a customer in the shop');
+  end if;
+
+  customer := private.read_order_details(
+    place_order.customer_name, place_order.customer_email, place_order.customer_phone,
+    case
+      when place_order.is_collected and coalesce(private.visible_length(left(place_order.delivery_location, 1000)), 0) = 0
+        then 'Collected at the shop'
+      else place_order.delivery_location
+    end,
+    place_order.building, place_order.unit, place_order.delivery_notes, is_email_optional => is_by_shop
+  );
+  lines := private.read_order_lines(place_order.product_id, place_order.quantity, place_order.items);
+  fingerprint := encode(sha256(convert_to(
+    jsonb_build_array(place_order.product_id, coalesce(to_jsonb(place_order.quantity), place_order.items), customer.name, customer.email,
+      customer.phone, customer.address, customer.notes, place_order.expected_total)::text
+      || case when place_order.source <> 'storefront' or place_order.is_collected
+        then concat_ws(' ', place_order.source, place_order.is_collected) else '' end,
+    'UTF8'
+  )), 'hex');
+
+  -- The first request with a key places the order; concurrent ones with the same key wait here.
+  insert into private.order_keys as k (idempotency_key, request_hash, order_id)
+  values (place_order.idempotency_key, fingerprint, new_id)
+  on conflict do nothing
+  returning k.access_key into access_key;
+  if not found then
+    select * into strict earlier from private.order_keys as k where k.idempotency_key = place_order.idempotency_key;
+    if earlier.request_hash <> fingerprint then
+      perform private.refuse(409, 'idempotency_key_reused', 'This idempotency key belongs to another order');
+    end if;
+    select * into new_order from public.orders as o where o.id = earlier.order_id;
+    return private.placed_order(new_order, earlier.access_key);
+  end if;
+
+  select * into strict settings from public.store_settings;
+  perform private.refuse_while_paused(settings);
+  if settings.requires_terms_tick and place_order.accepts_terms is not true and not is_by_shop then
+    perform private.refuse(400, 'terms_not_accepted', 'Please confirm that you are 18 or older and accept our terms and privacy notice');
+  elsif not is_by_shop then
+    perform private.refuse_blocked_phone(customer.phone);
+  end if;
+  perform private.refuse_too_many_unpaid_orders(networks, customer.phone, settings);
+
+  if place_order.is_collected then
+    settings.delivery_fee := 0;
+  end if;
+  offer := private.offer_of(lines);
+  total := private.total_of_offer(offer, settings, place_order.expected_total);
+  holds_units := private.may_hold_from_placing(networks, offer, settings);
+  expires_at := now() + make_interval(mins => settings.reservation_minutes);
+  for attempt in 1 .. 10 loop
+    number := coalesce(number, private.draw_tracking_number());
+    insert into public.orders (
+      id, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_notes,
+      delivery_fee, total_amount, reserved_until, expires_at, expiry_limit, terms_accepted_at, accepted_terms,
+      source, is_collected
+    ) values (
+      new_id, number, customer.name, customer.email, customer.phone, customer.address, customer.notes,
+      settings.delivery_fee, total, case when holds_units then expires_at end, expires_at,
+      now() + private.longest_reservation(make_interval(mins => settings.reservation_minutes)),
+      case when place_order.accepts_terms then now() end,
+      case when place_order.accepts_terms then (
+        select coalesce(jsonb_object_agg(t.slug, t.updated_at), '{}') || jsonb_build_object('is_ticked', settings.requires_terms_tick)
+        from public.shop_texts as t
+        where t.slug in ('terms', 'privacy')
+      ) end,
+      place_order.source, place_order.is_collected
+    )
+    on conflict (tracking_number) do nothing
+    returning * into new_order;
+    if not found then
+      number := null;
+      continue;
+    end if;
+    -- Orders of one product wait for each other from here to their end, so that the costly part comes before. Another order may have
+    -- changed what is left. Products are locked by id, so that two orders of the same products cannot deadlock.
+    perform from public.products as p
+    where p.id = any (array(select line.product_id from unnest(lines) as line)) order by p.id for no key update;
+    offer := private.offer_of(lines);
+    total := private.total_of_offer(offer, settings, place_order.expected_total);
+    exit when not holds_units;
+    holds_units := private.may_hold_from_placing(networks, offer, settings);
+    exit when holds_units;
+    -- Placed again without a hold, under another id: the key would be deleted with its order. It keeps its number: a
+    -- new one could wait for an order that waits for this product.
+    new_id := gen_random_uuid();
+    update private.order_keys as k set order_id = new_id where k.idempotency_key = place_order.idempotency_key;
+    delete from public.orders as o where o.id = new_order.id;
+    new_order := null;
+  end loop;
+  if new_order.id is null then
+    perform private.refuse(503, 'no_tracking_number', 'No tracking number could be drawn. Please try again');
+  end if;
+
+  perform private.add_order_items(new_order.id, offer);
+  if cardinality(networks) > 0 then
+    insert into private.order_networks (order_id, network, phone)
+    select new_order.id, caller.network, customer.phone
+    from unnest(networks) as caller (network);
+  end if;
+  if holds_units then
+    perform private.hold_units(new_order.id, networks, expires_at, false);
+  end if;
+  return private.placed_order(new_order, access_key);
+exception when sqlstate 'PT000' then
+  get stacked diagnostics refusal_details = pg_exception_detail, refusal_hint = pg_exception_hint;
+  refusal := private.refusal_answer(sqlstate, sqlerrm, refusal_details, refusal_hint);
+  return case when offer is null then refusal else private.with_quote(refusal, offer, settings) end;
+end
+$$;
+
+comment on function public.place_order is
+  'Places an order of up to ten drinks in one transaction: of product_id and quantity, or of items (private.read_order_lines). Prices and fee come from the database; the order gets a new tracking number, and holds its units (reserved_until) unless unpaid orders hold too many. The same key again returns the same order. A refusal includes the current amounts (private.with_quote). Staff also say where it came from (source) and whether it is collected; their orders need no email address and no terms.';
+
+-- Execution rights
+grant execute on function public.place_order, public.change_order_items to anon, authenticated, service_role;
 
 create or replace function public.order_receipt(tracking_number text, access_key text default null, phone_last_four text default null)
 returns jsonb
@@ -834,6 +1031,10 @@ $$;
 comment on function public.resolve_review is
   'For staff: decides in one step about an order that needs review and the money that came for it (seen_cents: its sum as seen). deliver: a shortfall is forgiven. deliver_with_credit, deliver_and_return: the surplus is owed as credit, or to be sent back. cancel_and_refund: all of it goes back, by the rules of refunds. receipt: unassigned money that is assigned to the order first.';
 
+-- Execution rights
+grant execute on function public.suggest_orders, public.take_back_payment, public.resolve_review,
+  public.check_typed_receipt to authenticated, service_role;
+
 comment on table public.change_notes is
   'Change of a payment (docs/decisions/kept-for-customers.md). credit, to_return: owed to the customer. returned: sent back outside the shop. used: it paid another order (used_for); use_taken_back: it did not after all. Append-only.';
 
@@ -1081,8 +1282,7 @@ end
 $$;
 
 -- Execution rights
-grant execute on function public.suggest_orders, public.take_back_payment, public.resolve_review, public.note_change,
-  public.refund_part, public.check_typed_receipt to authenticated, service_role;
+grant execute on function public.note_change, public.refund_part to authenticated, service_role;
 
 -- Credits: what the shop owes to customers, by their phone, pays their orders (docs/decisions/kept-for-customers.md).
 
@@ -1457,6 +1657,365 @@ comment on function public.customer_by_phone is
 grant execute on function public.search_orders, public.count_orders, public.search_deliveries, public.count_deliveries,
   public.count_work, public.customer_by_phone, public.drinks_to_order to authenticated, service_role;
 
+-- Customers by their phone: list, page, notes of staff, and blocked phones (docs/decisions/customers.md).
+
+create table public.customer_notes (
+  phone text primary key,
+  notes text not null,
+  noted_by uuid,
+  noted_by_email text,
+  updated_at timestamptz not null default now(),
+  constraint "notes are of a Kenyan phone" check (phone ~ '^\+254\d{9}$'),
+  constraint "notes have words" check (char_length(trim(notes)) between 1 and 1000)
+);
+
+comment on table public.customer_notes is 'What staff note about a customer for each other. Erased with the customer''s data.';
+
+alter table public.customer_notes enable row level security;
+
+revoke all on public.customer_notes from anon, authenticated, service_role;
+
+grant select on public.customer_notes to authenticated, service_role;
+
+create policy "staff read every note about customers" on public.customer_notes
+  for select to authenticated using ((select public.is_admin()));
+
+create table public.blocked_phones (
+  person_hash text primary key,
+  phone text,
+  reason text,
+  blocked_by uuid,
+  blocked_by_email text,
+  blocked_at timestamptz not null default now(),
+  constraint "a blocked phone has a reason, until both are erased" check ((phone is null) = (reason is null)),
+  constraint "a reason for blocking has words" check (char_length(trim(reason)) between 3 and 200)
+);
+
+comment on table public.blocked_phones is
+  'Phones that cannot place orders on the storefront. After an erasure only the keyed hash of the phone is left (private.hash_person).';
+
+alter table public.blocked_phones enable row level security;
+
+revoke all on public.blocked_phones from anon, authenticated, service_role;
+
+grant select on public.blocked_phones to authenticated, service_role;
+
+create policy "staff read every blocked phone" on public.blocked_phones for select to authenticated using ((select public.is_admin()));
+
+create or replace function private.is_blocked(phone text) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (select from public.blocked_phones as b where b.person_hash = private.hash_person(is_blocked.phone));
+end
+$$;
+
+create or replace function private.refuse_blocked_phone(phone text) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if private.is_blocked(refuse_blocked_phone.phone) then
+    perform private.refuse(403, 'phone_blocked', format(
+      'We cannot take an online order for this phone number. Please call or WhatsApp us on %s, and we will help you',
+      private.contact_numbers()
+    ));
+  end if;
+end
+$$;
+
+comment on function private.refuse_blocked_phone is 'Refuses an order of a visitor with a blocked phone, and says how to reach the shop.';
+
+create or replace function private.sums_of_phones(phones text[])
+returns table (phone text, orders integer, spent_cents bigint, credit_cents bigint)
+language plpgsql stable rows 50 set search_path = '' set enable_seqscan = off set jit = off as $$
+begin
+  return query
+    select wanted.phone, (count(*) filter (where o.status <> 'cancelled'))::integer,
+      coalesce(sum(money.came_cents - money.back_cents), 0)::bigint, coalesce(sum(money.owed_cents), 0)::bigint
+    from unnest(sums_of_phones.phones) as wanted (phone)
+    cross join lateral (
+      select o.id, o.status from public.orders as o where o.customer_phone = wanted.phone and o.customer_phone <> '' offset 0
+    ) as o
+    left join lateral (
+      select sum(case when p.needs_refund then 0 else p.charge_cents end) as came_cents,
+        sum(case when p.needs_refund then 0 else coalesce(notes.back_cents, 0) end) as back_cents,
+        sum(coalesce(notes.owed_cents, 0)) as owed_cents
+      from (
+        select * from public.payments as p where p.order_id = o.id and p.status = 'completed' and p.refunded_at is null offset 0
+      ) as p
+      -- Without notes nothing is owed, and few payments have any.
+      left join lateral (
+        select change.owed_cents, change.owed_cents + change.returned_cents + change.used_cents as back_cents
+        from private.change_of(p.id) as change
+        where exists (select from public.change_notes as c where c.payment_id = p.id)
+      ) as notes on true
+    ) as money on true
+    group by wanted.phone;
+end
+$$;
+
+comment on function private.sums_of_phones is
+  'Orders and money of phones (+254…). Credit that an order was paid from counts there, not where it came from.';
+
+create or replace function private.newest_of_phones(
+  until_created_at timestamptz, until_id uuid, most integer, only_repeat boolean
+) returns table (id uuid, created_at timestamptz, phone text, name text)
+language plpgsql stable rows 50 set search_path = '' set enable_seqscan = off set enable_sort = off set jit = off as $$
+begin
+  -- Walks the newest orders, and keeps those that are the last of their phone: one step in the index of phones for each.
+  return query
+    select o.id, o.created_at, o.customer_phone, o.customer_name
+    from public.orders as o
+    cross join lateral (
+      select newest.id from public.orders as newest
+      where newest.customer_phone = o.customer_phone and newest.customer_phone <> ''
+      order by newest.created_at desc, newest.id desc limit 1
+    ) as last
+    where last.id = o.id
+      and (newest_of_phones.until_created_at is null
+        or (o.created_at, o.id) < (newest_of_phones.until_created_at, newest_of_phones.until_id))
+      and (not newest_of_phones.only_repeat or exists (
+        select from public.orders as earlier
+        where earlier.customer_phone = o.customer_phone and earlier.customer_phone <> ''
+          and (earlier.created_at, earlier.id) < (o.created_at, o.id)
+      ))
+    order by o.created_at desc, o.id desc
+    limit newest_of_phones.most;
+end
+$$;
+
+comment on function private.newest_of_phones is 'The last order of each phone, the newest first, after the one named by until_created_at and until_id.';
+
+create or replace function private.last_of_phones(phones text[])
+returns table (id uuid, created_at timestamptz, phone text, name text)
+language plpgsql stable rows 50 set search_path = '' set enable_seqscan = off set jit = off as $$
+begin
+  return query
+    select last.id, last.created_at, last.customer_phone, last.customer_name
+    from (select distinct p.phone from unnest(last_of_phones.phones) as p (phone)) as wanted
+    cross join lateral (
+      select o.* from public.orders as o
+      where o.customer_phone = wanted.phone and o.customer_phone <> ''
+      order by o.created_at desc, o.id desc limit 1
+    ) as last;
+end
+$$;
+
+create or replace function public.list_customers(
+  search text default '', kind text default null, sort text default null,
+  before_created_at timestamptz default null, before_id uuid default null, page_size integer default 25
+) returns setof public.listed_customer
+language plpgsql stable security definer rows 25 set search_path = '' as $$
+#variable_conflict use_column
+declare
+  most constant integer := least(greatest(coalesce(list_customers.page_size, 25), 1), 1000);
+  words constant text[] := array(
+    select '%' || regexp_replace(w.word, '([\\%_])', '\\\1', 'g') || '%'
+    from regexp_split_to_table(trim(left(private.without_accents(list_customers.search), 100)), '\s+') as w (word)
+    where w.word <> ''
+  );
+  digits constant text := regexp_replace(left(list_customers.search, 100), '\D', '', 'g');
+  phones text[];
+begin
+  perform private.expect_staff();
+  if list_customers.kind not in ('repeat', 'credit', 'blocked') then
+    perform private.refuse(400, 'filter_unknown', 'Customers are listed with repeat orders, with credit, or blocked');
+  elsif coalesce(list_customers.sort, '') not in ('', 'name', '-name', 'orders', '-orders', 'spent', '-spent') then
+    perform private.refuse(400, 'sort_unknown', 'Customers are sorted by name, orders or spending');
+  end if;
+  if cardinality(words) = 0 and coalesce(list_customers.sort, '') = '' and coalesce(list_customers.kind, 'repeat') = 'repeat' then
+    return query
+      with page as (
+        select n.* from private.newest_of_phones(
+          list_customers.before_created_at, list_customers.before_id, most, list_customers.kind is not null
+        ) as n
+      ), sums as (
+        select s.* from private.sums_of_phones((select array_agg(p.phone) from page as p)) as s
+      )
+      select p.id, p.created_at, p.phone, p.name, s.orders, s.spent_cents, s.credit_cents, private.is_blocked(p.phone)
+      from page as p join sums as s on s.phone = p.phone
+      order by p.created_at desc, p.id desc;
+    return;
+  end if;
+  -- A search, a rare kind of customer, or another order than the date: all of a bounded set of phones, as in the lists of orders.
+  phones := case
+    when cardinality(words) > 0 then array(
+      select distinct o.customer_phone from public.search_orders(search => list_customers.search, page_size => 500) as o
+      where o.customer_phone <> '' and (
+        private.without_accents(o.customer_name) like all (words)
+        or (char_length(digits) >= 3 and o.customer_phone like '%' || ltrim(digits, '0') || '%')
+        or o.customer_phone = private.normalised_phone(left(list_customers.search, 40))
+      )
+    )
+    when list_customers.kind = 'credit' then array(
+      select distinct k.customer_phone from public.kept_for_customers(page_size => 1000) as k where k.customer_phone <> ''
+    )
+    when list_customers.kind = 'blocked' then array(
+      select b.phone from public.blocked_phones as b where b.phone is not null order by b.blocked_at desc limit 1000
+    )
+    else array(
+      select distinct newest.customer_phone
+      from (select o.customer_phone from public.orders as o order by o.created_at desc, o.id desc limit 5000) as newest
+      where newest.customer_phone <> ''
+    )
+  end;
+  return query
+    with found as (
+      select l.id, l.created_at, l.phone, l.name, s.orders, s.spent_cents, s.credit_cents, private.is_blocked(l.phone) as is_blocked
+      from private.last_of_phones(phones) as l
+      join private.sums_of_phones(phones) as s on s.phone = l.phone
+      where case list_customers.kind
+        when 'repeat' then s.orders > 1
+        when 'credit' then s.credit_cents > 0
+        else true
+      end
+    ), placed as (
+      select f.*, row_number() over (
+        order by
+          case list_customers.sort when 'name' then lower(f.name) end, case list_customers.sort when '-name' then lower(f.name) end desc,
+          case list_customers.sort when 'orders' then f.orders when '-orders' then -f.orders end,
+          case list_customers.sort when 'spent' then f.spent_cents when '-spent' then -f.spent_cents end,
+          f.created_at desc, f.id desc
+      ) as place
+      from found as f
+      where list_customers.kind is distinct from 'blocked' or f.is_blocked
+    )
+    select p.id, p.created_at, p.phone, p.name, p.orders, p.spent_cents, p.credit_cents, p.is_blocked
+    from placed as p
+    where p.place > coalesce((select before.place from placed as before where before.id = list_customers.before_id), 0)
+    order by p.place
+    limit most;
+end
+$$;
+
+comment on function public.list_customers is
+  'For staff: a page of customers, those with the newest orders first, after the one named by before_created_at and before_id. search: words of the name, or digits of the phone, of the newest 500 orders that it finds. kind: repeat, credit or blocked. sort: name, orders, spent, with - before it for the opposite; by these only the customers of the newest 5,000 orders.';
+
+create or replace function public.customer_page(phone text) returns public.shown_customer
+language plpgsql stable security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  wanted constant text := private.normalised_phone(customer_page.phone);
+  shown public.shown_customer;
+begin
+  perform private.expect_staff();
+  if wanted is null then
+    perform private.refuse(400, 'phone_invalid', 'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)');
+  end if;
+  shown.phone := wanted;
+  select (array_agg(o.customer_name order by o.created_at desc, o.id desc))[1],
+    (array_agg(o.customer_email order by o.created_at desc, o.id desc) filter (where o.customer_email <> ''))[1],
+    count(*) filter (where o.status = 'cancelled'), min(o.created_at)
+  into shown.name, shown.email, shown.cancelled, shown.first_order_at
+  from private.orders_of_phone(wanted) as o;
+  select s.orders, s.spent_cents, s.credit_cents into shown.orders, shown.spent_cents, shown.credit_cents
+  from private.sums_of_phones(array[wanted]) as s;
+  shown.orders := coalesce(shown.orders, 0);
+  shown.spent_cents := coalesce(shown.spent_cents, 0);
+  shown.credit_cents := coalesce(shown.credit_cents, 0);
+  select n.notes, n.noted_by_email, n.updated_at into shown.notes, shown.notes_by, shown.notes_at
+  from public.customer_notes as n where n.phone = wanted;
+  select true, b.reason, b.blocked_by_email, b.blocked_at
+  into shown.is_blocked, shown.block_reason, shown.blocked_by, shown.blocked_at
+  from public.blocked_phones as b where b.person_hash = private.hash_person(wanted);
+  shown.is_blocked := coalesce(shown.is_blocked, false);
+  return shown;
+end
+$$;
+
+comment on function public.customer_page is 'For staff: what is known of a phone, in any Kenyan format.';
+
+create or replace function private.read_customer_phone(phone text) returns text
+language plpgsql stable set search_path = '' as $$
+declare
+  wanted constant text := private.normalised_phone(read_customer_phone.phone);
+begin
+  if wanted is null then
+    perform private.refuse(400, 'phone_invalid', 'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)');
+  end if;
+  return wanted;
+end
+$$;
+
+create or replace function public.note_customer(phone text, notes text, seen_at timestamptz default null) returns void
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_staff_member();
+  wanted text := private.read_customer_phone(note_customer.phone);
+  words text := private.visible_text(note_customer.notes);
+  known public.customer_notes;
+begin
+  if char_length(words) > 1000 then
+    perform private.refuse(400, 'notes_too_long', 'The notes are longer than 1,000 characters');
+  end if;
+  perform pg_advisory_xact_lock(hashtextextended('notes about ' || wanted, 0));
+  select * into known from public.customer_notes as n where n.phone = wanted;
+  if known.updated_at is distinct from note_customer.seen_at then
+    perform private.refuse(409, 'notes_changed', 'These notes were changed in the meantime. Nothing was saved');
+  elsif words is null then
+    delete from public.customer_notes as n where n.phone = wanted;
+  else
+    insert into public.customer_notes as n (phone, notes, noted_by, noted_by_email)
+    values (wanted, words, member, private.email_of(member))
+    on conflict (phone) do update set
+      notes = excluded.notes, noted_by = excluded.noted_by, noted_by_email = excluded.noted_by_email,
+      updated_at = greatest(clock_timestamp(), n.updated_at + interval '1 millisecond');
+  end if;
+end
+$$;
+
+comment on function public.note_customer is
+  'For staff: sets the notes about a phone, or removes them (blank). seen_at: updated_at of the notes that the member saw; null: none.';
+
+create or replace function public.block_phone(phone text, reason text) returns void
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  member uuid := private.expect_staff_member();
+  wanted text := private.read_customer_phone(block_phone.phone);
+begin
+  insert into public.blocked_phones as b (person_hash, phone, reason, blocked_by, blocked_by_email)
+  values (
+    private.hash_person(wanted), wanted, private.read_reason(block_phone.reason, is_required => true), member, private.email_of(member)
+  )
+  on conflict (person_hash) do update set
+    phone = excluded.phone, reason = excluded.reason, blocked_by = excluded.blocked_by, blocked_by_email = excluded.blocked_by_email,
+    blocked_at = now();
+end
+$$;
+
+comment on function public.block_phone is
+  'For staff: a phone cannot place orders on the storefront any more; staff can still enter them. Its present orders stay as they are.';
+
+create or replace function public.unblock_phone(phone text) returns void
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  wanted text := private.read_customer_phone(unblock_phone.phone);
+begin
+  perform private.expect_staff_member();
+  delete from public.blocked_phones as b where b.person_hash = private.hash_person(wanted);
+end
+$$;
+
+comment on function public.unblock_phone is 'For staff: a phone can place orders again. Repeating it changes nothing.';
+
+create or replace function public.nth_order(ordered public.orders) returns integer
+language sql stable set search_path = '' as $$
+  select count(*)::integer from (
+    select from public.orders as o
+    where o.customer_phone = ordered.customer_phone and o.customer_phone <> '' and o.status <> 'cancelled'
+      and (o.created_at, o.id) <= (ordered.created_at, ordered.id)
+    limit 100
+  ) as counted;
+$$;
+
+comment on function public.nth_order is
+  'Which order of its phone this is, without cancelled ones; 100: or a later one, 0: unknown. Counts orders that the caller may read.';
+
+-- Execution rights
+grant execute on function public.list_customers, public.customer_page, public.note_customer, public.block_phone, public.unblock_phone,
+  public.nth_order to authenticated, service_role;
+
 create or replace function private.queue_messages_of_order(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -1672,6 +2231,192 @@ return jsonb_build_object(
     from public.payment_messages as m where m.payment_id = payment.id and m.body <> '{}' order by m.id
   )
 );
+
+create or replace function public.export_person(identifier text) returns jsonb
+language plpgsql volatile security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  person record;
+  person_key text;
+  order_ids uuid[];
+  answer jsonb;
+begin
+  perform private.expect_staff();
+  select * into person from private.read_person(export_person.identifier);
+  person_key := coalesce(person.email, person.phone);
+  order_ids := private.orders_of_person(person.email, person.phone);
+  answer := jsonb_build_object(
+    'identifier', person_key,
+    'exported_at', now(),
+    'shop', (select s.store_name from public.store_settings as s),
+    'orders', array(
+      select jsonb_build_object(
+        'id', o.id, 'order_number', o.order_number, 'tracking_number', o.tracking_number, 'created_at', o.created_at,
+        'status', o.status, 'payment_status', o.payment_status,
+        'customer_name', o.customer_name, 'customer_email', o.customer_email, 'customer_phone', o.customer_phone,
+        'shipping_address', o.shipping_address, 'city', o.city, 'delivery_notes', o.delivery_notes,
+        'delivery_fee', o.delivery_fee, 'total_amount', o.total_amount,
+        'erasure_requested_at', o.erasure_requested_at,
+        'reason_to_keep', private.retention_reason(o.id),
+        'items', array(
+          select jsonb_build_object('product', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
+          from public.order_items as i where i.order_id = o.id order by i.position
+        ),
+        'payments', array(
+          select private.describe_payment(p) from public.payments as p where p.order_id = o.id order by p.created_at
+        ),
+        -- Who delivered is another person's data.
+        'delivery', (
+          select jsonb_build_object(
+            'status', d.delivery_status, 'notes', d.delivery_notes, 'pickup_time', d.pickup_time, 'delivery_time', d.delivery_time
+          )
+          from public.deliveries as d where d.order_id = o.id
+        ),
+        'history', array(
+          select jsonb_build_object('what', e.kind, 'by', e.actor, 'at', e.happened_at)
+          from public.order_events as e where e.order_id = o.id order by e.id
+        ),
+        'messages', array(
+          select private.describe_message(m) from public.outbox_messages as m where m.order_id = o.id order by m.created_at
+        )
+      )
+      from public.orders as o where o.id = any (order_ids) order by o.created_at desc, o.id
+    ),
+    'payments_for_others', array(
+      select private.describe_payment(p)
+      from public.payments as p
+      where p.phone = person.phone and p.purpose = 'order' and p.order_id <> all (order_ids)
+      order by p.created_at
+    ),
+    'inquiries', array(
+      select to_jsonb(i) - '{id,is_read,answered_by,answered_at}'::text[] || jsonb_build_object('answers', array(
+        select jsonb_build_object('by', a.way, 'body', a.body, 'answered_at', a.answered_at)
+        from public.inquiry_answers as a where a.inquiry_id = i.id order by a.answered_at
+      ))
+      from public.inquiries as i
+      where lower(i.email) = person.email or private.is_phone(i.phone, person.phone)
+      order by i.created_at desc
+    ),
+    'newsletter', (
+      select jsonb_build_object('email', n.email, 'created_at', n.created_at, 'confirmed_at', n.confirmed_at)
+      from public.newsletter_subscriptions as n where lower(n.email) = person.email
+    ),
+    'newsletter_mails', array(
+      select private.describe_message(m)
+      from public.outbox_messages as m where m.order_id is null and m.kind <> 'inquiry_reply' and lower(m.recipient) = person.email order by m.created_at
+    ),
+    'notes_of_staff', (
+      select jsonb_build_object('notes', n.notes, 'updated_at', n.updated_at) from public.customer_notes as n where n.phone = person.phone
+    ),
+    'blocked', (
+      select jsonb_build_object('reason', b.reason, 'blocked_at', b.blocked_at)
+      from public.blocked_phones as b where b.person_hash = private.hash_person(person.phone)
+    ),
+    -- Other phones and email addresses of the same customer, for separate requests.
+    'also_used', array(
+      select distinct other.identifier
+      from public.orders as o
+      cross join lateral (values (lower(o.customer_email)), (o.customer_phone)) as other (identifier)
+      where o.id = any (order_ids) and other.identifier <> '' and other.identifier <> person_key
+      order by other.identifier
+    ),
+    'earlier_requests', array(
+      select jsonb_build_object('kind', r.kind, 'requested_at', r.requested_at, 'counts', r.counts)
+      from public.personal_data_requests as r
+      where r.person_hash = private.hash_person(person_key) and r.kind = 'erasure'
+      order by r.id desc
+    )
+  );
+  perform private.log_personal_data_request('export', person_key, jsonb_build_object(
+    'orders', cardinality(order_ids), 'payments_for_others', jsonb_array_length(answer -> 'payments_for_others'),
+    'inquiries', jsonb_array_length(answer -> 'inquiries'),
+    'newsletter', case when answer ->> 'newsletter' is null then 0 else 1 end
+  ));
+  return answer;
+end
+$$;
+
+comment on function public.export_person is
+  'For staff: everything stored about a phone (in any Kenyan format) or email address. Amounts in cents. reason_to_keep: why an order cannot be anonymised yet. Logged. Returns jsonb: a document to hand over, which no program reads in whole.';
+
+create or replace function public.erase_person(identifier text) returns public.erasure
+language plpgsql volatile security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  person record;
+  person_key text;
+  order_ids uuid[];
+  closed uuid[];
+  erased public.erased_counts;
+  postponed public.postponed_order[];
+begin
+  perform private.expect_staff();
+  select * into person from private.read_person(erase_person.identifier);
+  person_key := coalesce(person.email, person.phone);
+  -- Lock the orders first, by id, against deadlocks.
+  order_ids := array(
+    select o.id from public.orders as o
+    where o.id = any (private.orders_of_person(person.email, person.phone)
+        || array(select p.order_id from public.payments as p where p.phone = person.phone and p.order_id is not null))
+      and o.anonymised_at is null
+    order by o.id
+    for no key update
+  );
+
+  closed := array(
+    select o.id from public.orders as o
+    where o.id = any (order_ids) and (lower(o.customer_email) = person.email or o.customer_phone = person.phone)
+      and private.retention_reason(o.id) is null
+  );
+  perform private.anonymise_orders(closed);
+  erased.orders := cardinality(closed);
+  update public.orders as o
+  set erasure_requested_at = coalesce(o.erasure_requested_at, now())
+  where o.id = any (order_ids) and o.anonymised_at is null
+    and (lower(o.customer_email) = person.email or o.customer_phone = person.phone);
+
+  -- This phone may have paid the orders of others. What is left of the orders locked above is open, or another customer's.
+  update public.payments as p
+  set phone = ''
+  where p.phone = person.phone and p.order_id = any (order_ids) and private.retention_reason(p.order_id) is null;
+  get diagnostics erased.payments_for_others = row_count;
+  update public.order_events as e
+  set details = e.details - 'phone'
+  where e.order_id = any (order_ids) and e.kind like 'payment\_%' and e.details ->> 'phone' = person.phone
+    and private.retention_reason(e.order_id) is null;
+  update public.payments as p set phone = ''
+  where p.purpose = 'test' and p.phone = person.phone and not private.is_open_attempt(p.status);
+
+  delete from public.inquiries as i where lower(i.email) = person.email or private.is_phone(i.phone, person.phone);
+  get diagnostics erased.inquiries = row_count;
+  delete from public.newsletter_subscriptions as n where lower(n.email) = person.email;
+  get diagnostics erased.newsletter = row_count;
+
+  delete from public.customer_notes as n where n.phone = person.phone;
+  -- The phone stays blocked, without being stored.
+  update public.blocked_phones as b set phone = null, reason = null where b.person_hash = private.hash_person(person.phone);
+
+  postponed := array(
+    select (
+      o.id, o.order_number, private.retention_reason(o.id),
+      coalesce(lower(o.customer_email) = person.email, o.customer_phone = person.phone, false)
+    )::public.postponed_order
+    from public.orders as o
+    where o.id = any (order_ids) and o.anonymised_at is null and private.retention_reason(o.id) is not null
+    order by o.created_at desc
+  );
+  perform private.log_personal_data_request(
+    'erasure', person_key, to_jsonb(erased) || jsonb_build_object('postponed', cardinality(postponed))
+  );
+  return (person_key, erased, postponed)::public.erasure;
+end
+$$;
+
+comment on function public.erase_person is
+  'For staff: anonymises the orders of a phone or email address, removes the phone from payments of other orders, deletes inquiries, notes of staff and the newsletter subscription; a blocked phone stays blocked as a hash. Open orders are listed with the reason: own ones (is_own) are anonymised once they are closed, others need another request. Logged. M-PESA''s messages stay for store_settings.payment_messages_months.';
+
+-- Execution rights
+grant execute on function public.export_person, public.erase_person to authenticated, service_role;
 
 create or replace function private.figures_of(counted public.orders) returns private.day_figures
 language sql immutable
