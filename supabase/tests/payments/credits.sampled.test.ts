@@ -1,0 +1,212 @@
+// Random histories of what is kept for one customer: paid too much, used, taken back, cancelled, given back and refunded in part, in any
+// order. What is owed is what a model of a few lines says, and the books stay balanced after every step.
+import { DatabaseError } from '@jani-juice/backend/database';
+import { testDatabases } from '@jani-juice/backend/testing';
+import * as fc from 'fast-check';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { makeProduct, type PlacedOrder } from '../shop-database.ts';
+import { newPhone, newReceipt, type Payment, setUpShop } from '../steps.ts';
+import { expectBalancedBooks } from './balanced-books.ts';
+
+const charge = 95_100;
+
+const act = fc.oneof(
+  fc.record({
+    act: fc.constant('overpay' as const),
+    cents: fc.constantFrom(100, 19_000, charge, 2 * charge),
+  }),
+  fc.record({ act: fc.constant('use' as const) }),
+  fc.record({ act: fc.constant('use with cash' as const), cents: fc.constantFrom(100, 19_000, 90_000) }),
+  fc.record({ act: fc.constant('use with till' as const), cents: fc.constantFrom(100, 19_000, 90_000) }),
+  fc.record({ act: fc.constant('pay twice and keep' as const) }),
+  fc.record({
+    act: fc.constantFrom('take back', 'cancel', 'give back', 'refund a part', 'refund', 'ship', 'pay again'),
+    number: fc.nat(20),
+    cents: fc.constantFrom(100, 5000, 19_000, charge),
+  }),
+);
+type Act = typeof act extends fc.Arbitrary<infer Drawn> ? Drawn : never;
+
+describe.each(testDatabases())('on %s', (kind) => {
+  const { database, asStaff, readRows, readValue, place, pay, receive, setStatus, requestRefund } =
+    setUpShop(kind);
+  let product: string;
+  beforeAll(async () => {
+    product = await makeProduct(database, 100_000);
+  });
+
+  /** Whether the shop did it; it may refuse anything, with a code, but nothing else may fail. */
+  async function did(attempt: Promise<unknown>): Promise<boolean> {
+    try {
+      await attempt;
+      return true;
+    } catch (error) {
+      if (error instanceof DatabaseError && error.code.startsWith('PT4')) return false;
+      throw error;
+    }
+  }
+  const owedTo = (phone: string) =>
+    readValue<string>(
+      `select coalesce(sum(change.owed_cents), 0)::text
+       from public.orders as o join public.payments as p on p.order_id = o.id and p.status = 'completed' and p.refunded_at is null
+       cross join lateral private.change_of(p.id) as change where o.customer_phone = $1`,
+      [phone],
+    ).then(Number);
+  const received = () =>
+    readValue<string>('select coalesce(sum(received_cents), 0)::text from private.daily_totals').then(Number);
+
+  test('what is owed follows each act, and no shilling is used twice', async () => {
+    const seen = new Set<string>();
+    await fc.assert(
+      fc.asyncProperty(fc.array(act, { minLength: 4, maxLength: 14 }), async (acts: Act[]) => {
+        const phone = `+254${newPhone().slice(1)}`;
+        const orders: PlacedOrder[] = [];
+        const order = async () => {
+          const placed = await place(product, { customer_phone: phone });
+          orders.push(placed);
+          return placed;
+        };
+        const payments = () =>
+          readRows<Payment & { owed: string; order_status: string }>(
+            `select p.*, (private.change_of(p.id)).owed_cents::text as owed, o.status as order_status
+             from public.payments as p join public.orders as o on o.id = p.order_id
+             where o.customer_phone = $1 and p.status = 'completed' order by p.created_at, p.id`,
+            [phone],
+          );
+        let owed = 0;
+        let money = await received();
+        for (const one of acts) {
+          let moved = 0;
+          if (one.act === 'overpay') {
+            await asStaff('receive_cash', {
+              order_id: (await order()).id,
+              received_cents: charge + one.cents,
+              difference: 'credit',
+            });
+            owed += one.cents;
+            moved = charge + one.cents;
+          } else if (one.act === 'use') {
+            const isDone = await did(asStaff('use_credit', { order_id: (await order()).id }));
+            expect(isDone).toBe(owed >= charge);
+            if (isDone) owed -= charge;
+          } else if (one.act === 'use with cash') {
+            const isDone = await did(
+              asStaff('receive_cash', {
+                order_id: (await order()).id,
+                received_cents: charge - one.cents,
+                difference: 'from_credit',
+              }),
+            );
+            expect(isDone).toBe(owed >= one.cents);
+            if (isDone) {
+              owed -= one.cents;
+              moved = charge - one.cents;
+            }
+          } else if (one.act === 'use with till') {
+            const placed = await order();
+            const receipt = newReceipt();
+            await receive(placed, receipt, { received_cents: charge - one.cents });
+            await asStaff('resolve_difference', { decision: 'give', receipt, order_id: placed.id });
+            moved = charge - one.cents;
+            const isDone = await did(asStaff('use_credit', { order_id: placed.id }));
+            expect(isDone).toBe(owed >= one.cents);
+            if (isDone) owed -= one.cents;
+          } else if (one.act === 'pay twice and keep') {
+            const placed = await order();
+            await pay(placed);
+            const receipt = newReceipt();
+            await receive(placed, receipt);
+            await asStaff('resolve_difference', { decision: 'accept', receipt });
+            owed += charge;
+            moved = 2 * charge;
+          } else {
+            const all = await payments();
+            const chosen = all[one.number % Math.max(all.length, 1)];
+            if (!chosen) continue;
+            const before = await owedTo(phone);
+            const own = Number(chosen.owed);
+            let isDone = false;
+            if (one.act === 'take back') {
+              const procedure = chosen.method === 'cash' ? 'take_back_cash' : 'take_back_credit';
+              const credit = all
+                .filter(
+                  (p) => p.order_id === chosen.order_id && p.method === 'credit' && p.refunded_at === null,
+                )
+                .reduce((sum, p) => sum + p.charge_cents, 0);
+              isDone = await did(asStaff(procedure, { payment_id: chosen.id, reason: 'By mistake' }));
+              if (isDone) owed += credit;
+              if (isDone && chosen.method === 'cash') moved = -chosen.charge_cents;
+            } else if (one.act === 'give back') {
+              isDone = await did(
+                asStaff('note_change', {
+                  payment_id: chosen.id,
+                  kind: 'returned',
+                  amount_cents: one.cents,
+                  way: 'mpesa',
+                  receipt: newReceipt(),
+                }),
+              );
+              if (isDone) {
+                expect(own).toBeGreaterThanOrEqual(one.cents);
+                owed -= one.cents;
+                moved = -one.cents;
+              }
+            } else if (one.act === 'refund a part') {
+              isDone = await did(
+                asStaff('refund_part', {
+                  payment_id: chosen.id,
+                  amount_cents: one.cents,
+                  way: 'cash',
+                  reason: 'A drink was missing',
+                }),
+              );
+              if (isDone) moved = -one.cents;
+            } else if (one.act === 'refund') {
+              const left = Number(
+                await readValue(
+                  'select private.left_to_refund(p)::text from public.payments as p where p.id = $1',
+                  [chosen.id],
+                ),
+              );
+              isDone = await did(
+                chosen.method === 'credit'
+                  ? requestRefund(chosen)
+                  : chosen.method === 'cash'
+                    ? asStaff('give_back_cash', { payment_id: chosen.id, reason: 'Cancelled' })
+                    : asStaff('note_refund_by_hand', {
+                        payment_id: chosen.id,
+                        refund_receipt: newReceipt(),
+                        reason: 'Cancelled',
+                      }),
+              );
+              if (isDone && chosen.method === 'credit') owed += chosen.charge_cents;
+              if (isDone && chosen.method !== 'credit') {
+                owed -= own;
+                moved = -left;
+              }
+            } else if (one.act === 'pay again') {
+              const of = orders.find(({ id }) => id === chosen.order_id) as PlacedOrder;
+              await receive(of);
+              moved = charge;
+              isDone = true;
+            } else {
+              isDone = await did(
+                setStatus({ id: chosen.order_id as string }, one.act === 'cancel' ? 'cancelled' : 'shipped'),
+              );
+            }
+            if (!isDone) expect(await owedTo(phone)).toBe(before);
+            if (isDone) seen.add(one.act);
+          }
+          expect(await owedTo(phone), one.act).toBe(owed);
+          expect(await received(), one.act).toBe(money + moved);
+          money += moved;
+          await expectBalancedBooks(database);
+        }
+      }),
+      { numRuns: 25 },
+    );
+    expect([...seen].sort()).toEqual(
+      ['cancel', 'give back', 'pay again', 'refund', 'refund a part', 'ship', 'take back'].sort(),
+    );
+  });
+});
