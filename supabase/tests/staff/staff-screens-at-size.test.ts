@@ -110,6 +110,36 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
   });
 
+  test('a page of customers reads their orders, and a customer only its own', async () => {
+    await database.execute(`
+      alter table public.orders disable trigger user;
+      update public.orders set customer_phone = '+2547' || lpad((hashtext(id::text) & 2047)::text, 8, '0');
+      alter table public.orders enable trigger user`);
+    const tables = ['orders', 'payments', 'change_notes', 'blocked_phones'];
+    for (const prepare of states) {
+      await database.execute(prepare);
+      const first = await read<{ id: string; created_at: string; phone: string; orders: number }>(
+        'select * from public.list_customers()',
+        tables,
+      );
+      expect(first.answer).toHaveLength(25);
+      expect(first.rowsOfScans).toBeGreaterThanOrEqual(2 * size);
+      // About five orders for each phone.
+      expect(first.rows).toBeLessThan(25 * 60);
+      const { id, phone } = first.answer.at(-1) as { id: string; phone: string };
+      const next = await read<{ id: string }>(
+        `select * from public.list_customers(before_id => '${id}', before_created_at =>
+           (select created_at from public.orders where id = '${id}'))`,
+        tables,
+      );
+      expect(next.answer).toHaveLength(25);
+      // What it walks over again does not grow with the pages.
+      expect(next.rows).toBeLessThan(25 * 60);
+      const one = await read(`select * from public.customer_page('${phone}')`, tables);
+      expect(one.rows).toBeLessThan(200);
+    }
+  });
+
   test('the figures of each day follow changes and deletions', async () => {
     await database.execute(`
       update public.orders set total_amount = 200000, created_at = created_at - interval '40 days' where order_number in ('ORD-100003', 'ORD-100005');
