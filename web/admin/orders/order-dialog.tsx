@@ -38,7 +38,7 @@ import { ContactLink, callTo, chatTo, mailTo } from '../ui/contact-link.tsx';
 import { formatDateTime } from '../ui/dates.ts';
 import { Due } from '../ui/due.tsx';
 import { useLastValue } from '../ui/use-last-value.ts';
-import { orderStatuses, useOrder, type WholeOrder } from './order-queries.ts';
+import { orderStatuses } from './order-queries.ts';
 import { Part } from './part.tsx';
 import { Payments } from './payments/order-payments.tsx';
 import { PaidOrderDecision, useOrderDecision } from './payments/paid-order-decision.tsx';
@@ -47,6 +47,7 @@ import { waitsForPayment } from './payments/ways-to-pay.tsx';
 import { drinkAndBrand, otherCity } from './place.ts';
 import { OrderTimeline } from './timeline/order-timeline.tsx';
 import { useOrderStatus } from './use-order-status.ts';
+import { useOrder, type WholeOrder } from './whole-order.ts';
 
 export function OrderDialog({ id, onClose }: { id: string | null; onClose(): void }) {
   const shownId = useLastValue(id);

@@ -1,16 +1,15 @@
 // Queries of the orders screen and their keys.
 
 import { useQuery } from '@tanstack/react-query';
-import { isOpenAttempt } from '../../../domain/payment-result.ts';
-import { isTrackingNumber } from '../../../domain/tracking-number.ts';
 import type { OrderPaymentStatus, OrderStatus } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
-import { dataOf, rowOrNull } from '../data/table-answer.ts';
-import { isUuid } from '../dialogs/uuid.ts';
+import { dataOf } from '../data/table-answer.ts';
 import { useMember } from '../layout/use-member.tsx';
 import type { Days, FilterParameters } from '../list/days.ts';
 import { inOrder, type PageWanted, type ReadPage, useRows } from '../list/use-rows.ts';
 import { isGoingBack } from './refunds/refund-status.ts';
+
+export type { WholeOrder } from './whole-order.ts';
 
 /** Statuses that staff can set and filter by (docs/product.md#orders-screen). */
 export const orderStatuses = [
@@ -47,7 +46,7 @@ export const parametersOf = ({ search, status, payment, rider, due, from_day, un
   until_day,
 });
 
-const searchOrders = (
+export const searchOrders = (
   tables: Staff['tables'],
   filters: OrderFilters,
   { after, limit }: Pick<PageWanted, 'after' | 'limit'>,
@@ -64,8 +63,6 @@ const searchOrders = (
 /** The columns of an order in the list. */
 export const listedColumns =
   'id, order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, payment_method, source, is_collected, anonymised_at, delivery_notes, nth_order, order_items(quantity, product_name, product:products(brand)), payments(status), delivery:deliveries(id, created_at, updated_at, delivery_status, delivery_person, taken_by, ready_at)';
-const exported =
-  '*, order_items(quantity, product_name, unit_price), payments(receipt, charge_cents, status, method, needs_refund, refunded_at, completed_at, refunds(refund_cents, status, method, completed_at, refund_receipt), change_notes(kind, amount_cents, receipt, noted_at, is_part_refund)), delivery:deliveries(delivery_person)';
 
 /** @param sort newest first if empty */
 export function readOrders(tables: Staff['tables'], filters: OrderFilters, sort = '') {
@@ -82,35 +79,10 @@ type Answer = Awaited<ReturnType<ReturnType<typeof readOrders>>>;
 /** An order as in the list. */
 export type ListedOrder = NonNullable<Answer['data']>[number];
 
-/** The same with all columns of the export. */
-export function readOrdersToExport(tables: Staff['tables'], filters: OrderFilters) {
-  return ((page) =>
-    searchOrders(tables, filters, page)
-      .select(exported)
-      .order('position', { referencedTable: 'order_items' })
-      .order('created_at', { ascending: false })
-      .order('id', { ascending: false })
-      .abortSignal(page.signal)) satisfies ReadPage<{ id: string; created_at: string }>;
-}
-type ExportAnswer = Awaited<ReturnType<ReturnType<typeof readOrdersToExport>>>;
-export type ExportedOrder = NonNullable<ExportAnswer['data']>[number];
-
 export function useOrders(filters: OrderFilters, sort: string) {
   const { tables } = useMember().staff;
   return useRows<ListedOrder>(['orders', 'list', filters, sort], readOrders(tables, filters, sort));
 }
-
-/** Chosen orders with all columns of the export, in their order. */
-export const readChosenOrders = async (tables: Staff['tables'], ids: readonly string[]) => {
-  const rows = dataOf(
-    await tables
-      .from('orders')
-      .select(exported)
-      .in('id', ids)
-      .order('position', { referencedTable: 'order_items' }),
-  );
-  return ids.flatMap((id) => rows.find((row) => row.id === id) ?? []);
-};
 
 /** Number of orders that match the filters; undefined until loaded. */
 export function useOrderCount(filters: OrderFilters): number | undefined {
@@ -156,55 +128,4 @@ export function useOrdersNeedingReview(isActive = true) {
       return { orders: orders.slice(0, 5), count: (answer.count ?? 0) - (found.length - orders.length) };
     },
   }).data;
-}
-
-async function idOfNumber({ tables }: Staff, number: string, signal: AbortSignal): Promise<string | null> {
-  const answer = await tables
-    .from('orders')
-    .select('id')
-    .eq('tracking_number', number)
-    .abortSignal(signal)
-    .maybeSingle();
-  return rowOrNull(answer)?.id ?? null;
-}
-
-/** An order, by its id or tracking number, with everything around it; null when there is none. */
-export async function readWholeOrder(staff: Staff, idOrNumber: string, signal: AbortSignal) {
-  const id = isTrackingNumber(idOrNumber.slice(0, 40))
-    ? await idOfNumber(staff, idOrNumber, signal)
-    : idOrNumber;
-  if (id === null || !isUuid(id)) return null;
-  const { tables } = staff;
-  const [order, events] = await Promise.all([
-    tables
-      .from('orders')
-      .select(
-        '*, nth_order, order_items(id, product_name, quantity, unit_price, product:products(slug, image_url, brand)), payments(*, refunds(*), change_notes(*)), parts:mpesa_transactions(receipt, received_cents, transacted_at, payment_id, resolution), delivery:deliveries(*)',
-      )
-      .eq('id', id)
-      .order('position', { referencedTable: 'order_items' })
-      .order('created_at', { referencedTable: 'payments', ascending: false })
-      .abortSignal(signal)
-      .maybeSingle(),
-    tables.from('order_events').select('*').eq('order_id', id).order('id').abortSignal(signal),
-  ]);
-  const row = rowOrNull(order);
-  return row && { ...row, events: dataOf(events) };
-}
-/** An order with everything around it. */
-export type WholeOrder = NonNullable<Awaited<ReturnType<typeof readWholeOrder>>>;
-
-export const orderKey = (id: string) => ['orders', 'one', id];
-
-/** One order by its id, or by its tracking number, which links in texts contain; null when there is none. */
-export function useOrder(id: string) {
-  const { staff } = useMember();
-  return useQuery({
-    queryKey: orderKey(id),
-    queryFn: ({ signal }) => readWholeOrder(staff, id, signal),
-    // The live channel reports the result of a prompt; polling works without the channel.
-    refetchInterval: ({ state }) =>
-      state.data?.payments.some(({ status }) => isOpenAttempt(status)) ? 3000 : false,
-    staleTime: 0,
-  });
 }

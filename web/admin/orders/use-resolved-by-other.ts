@@ -3,7 +3,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef } from 'react';
 import { showToast } from '../../ui/toasts/toasts.tsx';
 import { ConflictError, isUnanswered } from '../data/table-answer.ts';
-import { orderKey, type WholeOrder } from './order-queries.ts';
+import { orderKey, type WholeOrder } from './whole-order.ts';
 
 /** Whether the new state may result from the form's own save. */
 export const isSettling = ({ isPending, error }: { isPending: boolean; error: Error | null }): boolean =>

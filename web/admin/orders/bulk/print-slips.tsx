@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'react';
 import { showToast } from '../../../ui/toasts/toasts.tsx';
 import { useMember } from '../../layout/use-member.tsx';
 import OrderPapers from '../../print/order-papers.tsx';
-import { readWholeOrder, type WholeOrder } from '../order-queries.ts';
+import { readWholeOrder, type WholeOrder } from '../whole-order.ts';
 import { changeMany } from './change-many.ts';
 
 export function PrintSlips({ orderIds, onPrinted }: { orderIds: readonly string[]; onPrinted(): void }) {

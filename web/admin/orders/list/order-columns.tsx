@@ -95,13 +95,10 @@ export function orderColumns({ status, steps }: RowControls): Column<ListedOrder
 /** Of a repeat customer. */
 const NthOrder = ({ order: { nth_order } }: { order: ListedOrder }) =>
   nth_order > 1 ? (
-    <span
-      className="shrink-0 font-semibold whitespace-nowrap text-leaf-700"
-      title={`${ordinal(nth_order)} order`}
-    >
+    <b className="shrink-0">
       {ordinal(nth_order)}
       <span className="sr-only"> order</span>
-    </span>
+    </b>
   ) : null;
 
 /** On phones: four short lines next to the controls; the rest of the row opens the order. */

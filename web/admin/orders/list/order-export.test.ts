@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { OrderPaymentStatus, RefundStatus } from '../../../../supabase/types.ts';
-import type { ExportedOrder } from '../order-queries.ts';
 import { exportColumns } from './order-export.ts';
+import type { ExportedOrder } from './orders-to-export.ts';
 
 type Payment = ExportedOrder['payments'][number];
 const payment = (receipt: string, completed_at: string, rest: Partial<Payment> = {}): Payment => ({

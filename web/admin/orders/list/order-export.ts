@@ -7,9 +7,10 @@ import { labelOf } from '../../status/label-of.ts';
 import { describePaymentOfOrder, sourceLabels } from '../../status/staff-labels.ts';
 import { statusLabel } from '../../status/status-badge.tsx';
 import { formatForFile } from '../../ui/dates.ts';
-import type { ExportedOrder, ListedOrder } from '../order-queries.ts';
+import type { ListedOrder } from '../order-queries.ts';
 import { changeOf } from '../payments/change-of.ts';
 import { areaOf, drinksOf } from '../place.ts';
+import type { ExportedOrder } from './orders-to-export.ts';
 
 const amountOf = ({ total_amount, payment_status }: ListedOrder | ExportedOrder): number =>
   shownAmount(total_amount, payment_status) / 100;

@@ -11,12 +11,11 @@ import {
   type OrderFilters as Filters,
   type ListedOrder,
   type OrderParameters,
-  readChosenOrders,
   readOrders,
-  readOrdersToExport,
 } from '../order-queries.ts';
 import { paymentFilters } from '../payments/payment-badge.tsx';
 import { exportColumns, printColumns } from './order-export.ts';
+import { readChosenOrders, readOrdersToExport } from './orders-to-export.ts';
 
 interface OrderFiltersProps {
   filters: ListFilters<OrderParameters>;
