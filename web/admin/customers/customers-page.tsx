@@ -69,7 +69,10 @@ export default function CustomersPage({ params }: Route.ComponentProps) {
               options={kinds}
               onChoose={(value) => filters.set('kind', value)}
             />
-            <SortSelect value={sort} choices={sorts} onChoose={(value) => filters.set('sort', value)} />
+            {/* Wider lists have titles to press. */}
+            <span className="contents xl:hidden">
+              <SortSelect value={sort} choices={sorts} onChoose={(value) => filters.set('sort', value)} />
+            </span>
             <ExportButton<ListedCustomer> name="customers" read={read} columns={exportColumns} />
           </>
         }

@@ -121,7 +121,10 @@ const OrderLink = ({ row: { order_id, order_number } }: { row: KeptRow }) => (
 const Customer = ({ row: { customer_name, customer_phone } }: { row: KeptRow }) =>
   customer_phone ? (
     <span className="wrap-anywhere">
-      {customer_name} <span className="whitespace-nowrap text-ink-soft">{formatPhone(customer_phone)}</span>
+      <Link to={`/admin/customers/${customer_phone}`} className="tap font-semibold underline">
+        {customer_name}
+      </Link>{' '}
+      <span className="whitespace-nowrap text-ink-soft">{formatPhone(customer_phone)}</span>
     </span>
   ) : (
     <span className="text-ink-soft">Details removed</span>
