@@ -240,7 +240,8 @@ describe.each(testDatabases())('on %s', (kind) => {
           await expectBalancedBooks(database);
         }
       }),
-      { numRuns: 20, examples: [[everyAct]] },
+      // The embedded database checks the books many times slower.
+      { numRuns: kind === 'pglite' ? 3 : 20, examples: [[everyAct]] },
     );
     expect([...seen].sort()).toEqual(
       ['cancel', 'give back', 'pay again', 'refund', 'refund a part', 'ship', 'take back'].sort(),

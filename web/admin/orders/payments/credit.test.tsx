@@ -141,6 +141,7 @@ test('what is owed is listed with its customer until it is given back', async ()
   await list.press(dialog.getByRole('button', { name: 'It went back' }));
   await dialog.findByText('KES 300 went back');
   await openScreen('/admin/reconciliation/kept?show=all');
-  const settled = within(await screen.findByRole('row', { name: new RegExp(order.order_number) }));
-  settled.getByText('Settled');
+  await waitFor(() =>
+    within(screen.getByRole('row', { name: new RegExp(order.order_number) })).getByText('Settled'),
+  );
 });
