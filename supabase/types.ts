@@ -99,6 +99,14 @@ export type Database = {
         Relationships: [
         ];
       };
+      cash_counts: {
+        Row: { counted_cents: number; day: string; expected_cents: number; given_back_cents: number; member: string; member_email: string | null; reason: string | null; taken_cents: number; };
+        Insert: { counted_cents: number; day: string; expected_cents?: never; given_back_cents: number; member: string; member_email?: string | null; reason?: string | null; taken_cents: number; };
+        Update: { counted_cents?: number; day?: string; expected_cents?: never; given_back_cents?: number; member?: string; member_email?: string | null; reason?: string | null; taken_cents?: number; };
+        Relationships: [
+          { foreignKeyName: "cash_counts_day_fkey"; columns: ['day']; isOneToOne: false; referencedRelation: 'day_closes'; referencedColumns: ['day'] },
+        ];
+      };
       categories: {
         Row: { created_at: string; id: string; is_active: boolean; name: string; };
         Insert: { created_at?: string; id?: string; is_active?: boolean; name: string; };
@@ -118,6 +126,13 @@ export type Database = {
         Row: { noted_by: string | null; noted_by_email: string | null; notes: string; phone: string; updated_at: string; };
         Insert: { noted_by?: string | null; noted_by_email?: string | null; notes: string; phone: string; updated_at?: string; };
         Update: { noted_by?: string | null; noted_by_email?: string | null; notes?: string; phone?: string; updated_at?: string; };
+        Relationships: [
+        ];
+      };
+      day_closes: {
+        Row: { closed_at: string; closed_by: string; closed_by_email: string | null; day: string; note: string | null; totals: Json; };
+        Insert: { closed_at?: string; closed_by: string; closed_by_email?: string | null; day: string; note?: string | null; totals: Json; };
+        Update: { closed_at?: string; closed_by?: string; closed_by_email?: string | null; day?: string; note?: string | null; totals?: Json; };
         Relationships: [
         ];
       };
@@ -355,6 +370,7 @@ export type Database = {
       begin_payment: { Args: { order_id: string; tracking_number: string; phone: string; callback_secret: string; expected_cents?: number | null; same_amount_seconds?: number | null; requested_by?: string | null; }; Returns: Json };
       begin_payment_test: { Args: { phone: string; callback_secret: string; requested_by: string; }; Returns: Database['public']['Tables']['payments']['Row']; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: true; isSetofReturn: false }; };
       block_phone: { Args: { phone: string; reason: string; }; Returns: undefined };
+      cash_of_day: { Args: { day: string; }; Returns: { member: string; email: string; taken_cents: number; given_back_cents: number; expected_cents: number; handed_over: Database['public']['CompositeTypes']['handed_over'][]; }[] };
       change_order_items: { Args: { order_id: string; access_key: string; items: Json; expected_total: number; }; Returns: Json };
       change_stock: { Args: { product_id: string; by: number; }; Returns: number };
       check_discount_code: { Args: { code: string; }; Returns: Json };
@@ -502,11 +518,13 @@ export type Database = {
       daraja_token_lease: { state: string; token: string; fresh_for_ms: number; lease: string; };
       erased_counts: { orders: number; payments_for_others: number; inquiries: number; newsletter: number; };
       erasure: { identifier: string; erased: Database['public']['CompositeTypes']['erased_counts']; postponed: Database['public']['CompositeTypes']['postponed_order'][]; };
+      handed_over: { person: string; payments: number; cents: number; };
       kept_money: { id: string; order_id: string; order_number: string; customer_name: string; customer_phone: string; created_at: string; kept_cents: number; used_cents: number; returned_cents: number; owed_cents: number; used_orders: string; };
       known_address: { address: string; notes: string; };
       known_customer: { phone: string; name: string; email: string; orders: number; received_cents: number; addresses: Database['public']['CompositeTypes']['known_address'][]; last_orders: Database['public']['CompositeTypes']['past_order'][]; };
       leased_message: { id: string; lease: string; kind: OutboxMessageKind; channel: OutboxMessageChannel; recipient: string; subject: string; body: string; facts: Json; is_verbatim: boolean; };
       listed_customer: { id: string; created_at: string; phone: string; name: string; orders: number; spent_cents: number; credit_cents: number; is_blocked: boolean; };
+      money_entry: { id: string; happened_at: string; kind: string; order_id: string; order_number: string; tracking_number: string; customer_name: string; customer_phone: string; receipt: string; received_cents: number; refunded_cents: number; kept_cents: number; delivery_fee: number; items: string; member_email: string; received_from: string; note: string; };
       owed_credit: { payment_id: string; order_id: string; order_number: string; owed_cents: number; noted_at: string; };
       past_item: { product_id: string; product_name: string; quantity: number; unit_price: number; };
       past_order: { id: string; order_number: string; created_at: string; status: string; payment_status: string; total_amount: number; items: Database['public']['CompositeTypes']['past_item'][]; };

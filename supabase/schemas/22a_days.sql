@@ -13,7 +13,8 @@ comment on function private.signed_change is 'How much more is owed to the custo
 
 create function private.change_balance(payment_id uuid, moment timestamptz, note_id uuid) returns bigint
 language sql stable set search_path = '' as $$
-  select coalesce(sum(private.signed_change(c.kind, c.amount_cents)), 0)
+  -- Part of the price that went back was never owed.
+  select coalesce(sum(private.signed_change(c.kind, case when c.is_part_refund then 0 else c.amount_cents end)), 0)
   from public.change_notes as c
   where c.payment_id = change_balance.payment_id and (c.noted_at, c.id) < (change_balance.moment, change_balance.note_id)
     -- A refund returns all that is left of a payment.
@@ -55,7 +56,8 @@ begin
       when c.kind in ('credit', 'to_return') then 'kept'
       when c.kind = 'used' then 'credit_used'
       when c.kind = 'use_taken_back' then 'credit_returned'
-      when p.method = 'cash' and c.receipt is null then 'change_in_cash'
+      -- Earlier versions did not note how it went back.
+      when coalesce(c.way = 'cash', p.method = 'cash' and c.receipt is null) then 'change_in_cash'
       else 'change_by_hand'
     end,
     p.id, p.order_id, c.receipt, 0, case when c.kind = 'returned' then c.amount_cents else 0 end,
@@ -65,7 +67,7 @@ begin
   cross join lateral (select * from public.payments as own where own.id = c.payment_id offset 0) as p
   cross join lateral (
     select private.change_balance(p.id, c.noted_at, c.id) as balance,
-      private.signed_change(c.kind, c.amount_cents) as cents,
+      private.signed_change(c.kind, case when c.is_part_refund then 0 else c.amount_cents end) as cents,
       exists (
         select from public.refunds as r where r.payment_id = p.id and r.status = 'completed' and r.completed_at < c.noted_at
       ) as is_refunded

@@ -954,7 +954,9 @@ begin
       else true
     end,
     coalesce((c.t).receipt, (c.p).receipt),
-    case when (c.p).status in ('completed', 'review') then (c.p).charge_cents end,
+    -- Money that a callback named for a completed payment besides its own is not booked: the payment has a row of its own.
+    case when (c.p).status = 'review' or ((c.p).status = 'completed' and ((c.t).receipt is null or (c.t).payment_id is not null))
+      then (c.p).charge_cents end,
     (c.t).received_cents,
     (c.p).id, (c.p).status, (c.p).method, coalesce((c.p).needs_refund, false), (c.p).refunded_at, c.refund_status,
     (c.o).id, (c.o).order_number, (c.o).tracking_number, (c.o).customer_name, (c.o).charge_cents, (c.o).payment_status,
@@ -2446,80 +2448,66 @@ return case when counted.kind = 'returned' then
   (private.nairobi_day(counted.noted_at), 0, 0, -counted.amount_cents, 0)::private.day_figures
 end;
 
-create or replace function public.day_totals(day date) returns table (
-  placed bigint, rounding bigint, not_paid bigint, paid_otherwise bigint, other_amounts bigint, received_for_orders bigint,
-  paid_other_days bigint, placed_other_days bigint, received bigint, refunded bigint, net_received bigint,
-  other_clock bigint, booked bigint, delivery_fees bigint, in_review bigint
-)
-language plpgsql stable security definer set search_path = '' as $$
-#variable_conflict use_column
-declare
-  since timestamptz := day_totals.day::timestamp at time zone 'Africa/Nairobi';
-  until timestamptz := (day_totals.day + 1)::timestamp at time zone 'Africa/Nairobi';
+create or replace function private.change_balance(payment_id uuid, moment timestamptz, note_id uuid) returns bigint
+language sql stable set search_path = '' as $$
+  -- Part of the price that went back was never owed.
+  select coalesce(sum(private.signed_change(c.kind, case when c.is_part_refund then 0 else c.amount_cents end)), 0)
+  from public.change_notes as c
+  where c.payment_id = change_balance.payment_id and (c.noted_at, c.id) < (change_balance.moment, change_balance.note_id)
+    -- A refund returns all that is left of a payment.
+    and not exists (
+      select from public.refunds as r
+      where r.payment_id = change_balance.payment_id and r.status = 'completed' and r.completed_at < change_balance.moment
+    );
+$$;
+
+comment on function private.change_balance is
+  'Change of a payment that was noted before a note: what is owed to its customer, less what went back. Only a positive balance is owed.';
+
+create or replace function private.money_rows(since timestamptz, until timestamptz) returns setof private.money_row
+language plpgsql stable rows 100 set search_path = '' as $$
 begin
-  perform private.expect_staff();
   return query
-  with orders as (
-    select o.total_amount, o.charge_cents, o.delivery_fee, o.payment_status <> 'unpaid' as is_paid, money.payments, money.cents, money.then_cents
-    from public.orders as o
-    cross join lateral (
-      select count(*) as payments, coalesce(sum(p.charge_cents), 0) as cents,
-        coalesce(sum(p.charge_cents) filter (where p.completed_at >= since and p.completed_at < until), 0) as then_cents
-      from public.payments as p
-      where p.order_id = o.id and p.status = 'completed' and p.purpose = 'order' and p.method <> 'credit'
-    ) as money
-    where o.created_at >= since and o.created_at < until
-  ), by_order as (
-    select
-      coalesce(sum(o.total_amount), 0) as placed,
-      coalesce(sum(o.charge_cents - o.total_amount) filter (where o.is_paid), 0) as rounding,
-      -coalesce(sum(o.total_amount) filter (where not o.is_paid), 0) as not_paid,
-      -coalesce(sum(o.charge_cents) filter (where o.is_paid and o.payments = 0), 0) as paid_otherwise,
-      coalesce(sum(o.cents - case when o.is_paid then o.charge_cents else 0 end) filter (where o.payments > 0), 0) as other_amounts,
-      coalesce(sum(o.cents), 0) as received_for_orders,
-      coalesce(sum(o.then_cents), 0) as received_then,
-      coalesce(sum(o.delivery_fee) filter (where o.is_paid), 0) as delivery_fees
-    from orders as o
-  ), by_payment as (
-    select
-      coalesce(sum(p.charge_cents), 0) as received,
-      coalesce(sum(p.charge_cents) filter (where o.payment_status = 'needs_review'), 0) as in_review,
-      -- M-PESA's clock decides the day in the books.
-      coalesce(sum(p.charge_cents) filter (where t.transacted_at < since or t.transacted_at >= until), 0) as left_day
-    from public.payments as p
-    left join lateral (select o.payment_status from public.orders as o where o.id = p.order_id offset 0) as o on true
-    left join lateral (select t.transacted_at from public.mpesa_transactions as t where t.payment_id = p.id offset 0) as t on true
-    where p.status = 'completed' and p.purpose = 'order' and p.method <> 'credit' and p.completed_at >= since and p.completed_at < until
-  ), other_day as (
-    select coalesce(sum(p.charge_cents), 0) as cents
-    from public.mpesa_transactions as t
-    cross join lateral (select p.* from public.payments as p where p.id = t.payment_id offset 0) as p
-    where t.transacted_at >= since and t.transacted_at < until and p.status = 'completed' and p.purpose = 'order'
-      and not coalesce(p.completed_at >= since and p.completed_at < until, false)
-  ), sent_back as (
-    select coalesce(sum(money.cents), 0)::bigint as cents
-    from (
-      select r.refund_cents as cents
-      from public.refunds as r
-      cross join lateral (select p.purpose from public.payments as p where p.id = r.payment_id offset 0) as p
-      where r.status = 'completed' and r.method <> 'credit' and p.purpose = 'order' and r.completed_at >= since and r.completed_at < until
-      union all
-      select c.amount_cents from public.change_notes as c where c.kind = 'returned' and c.noted_at >= since and c.noted_at < until
-    ) as money
-  )
-  select
-    a.placed, a.rounding, a.not_paid, a.paid_otherwise, a.other_amounts::bigint, a.received_for_orders::bigint,
-    (a.received_then - a.received_for_orders)::bigint,
-    (b.received - a.received_then)::bigint,
-    b.received, -d.cents, b.received - d.cents,
-    c.cents - b.left_day, b.received + c.cents - b.left_day,
-    a.delivery_fees, b.in_review
-  from by_order as a, by_payment as b, other_day as c, sent_back as d;
+  select p.id, p.completed_at, p.method, p.id, p.order_id, p.receipt,
+    p.charge_cents, 0, 0::bigint, p.confirmed_by, p.received_from, p.note
+  from public.payments as p
+  -- No money comes with credit: its note is below.
+  where p.status = 'completed' and p.purpose = 'order' and p.method <> 'credit'
+    and p.completed_at >= money_rows.since and p.completed_at < money_rows.until
+  union all
+  select r.id, r.completed_at, case r.method when 'reversal' then 'refund_by_mpesa' when 'cash' then 'refund_in_cash' else 'refund_by_hand' end,
+    p.id, p.order_id, coalesce(r.refund_receipt, r.receipt), 0, r.refund_cents,
+    -greatest(private.change_balance(p.id, r.completed_at, 'ffffffff-ffff-ffff-ffff-ffffffffffff'), 0), r.requested_by, null, r.reason
+  from public.refunds as r
+  -- A lookup by key for each refund, with any statistics.
+  cross join lateral (select * from public.payments as own where own.id = r.payment_id offset 0) as p
+  where r.status = 'completed' and p.purpose = 'order' and r.method <> 'credit'
+    and r.completed_at >= money_rows.since and r.completed_at < money_rows.until
+  union all
+  select c.id, c.noted_at,
+    case
+      when c.kind in ('credit', 'to_return') then 'kept'
+      when c.kind = 'used' then 'credit_used'
+      when c.kind = 'use_taken_back' then 'credit_returned'
+      -- Earlier versions did not note how it went back.
+      when coalesce(c.way = 'cash', p.method = 'cash' and c.receipt is null) then 'change_in_cash'
+      else 'change_by_hand'
+    end,
+    p.id, p.order_id, c.receipt, 0, case when c.kind = 'returned' then c.amount_cents else 0 end,
+    case when own.is_refunded then 0 else greatest(own.balance + own.cents, 0) - greatest(own.balance, 0) end,
+    c.noted_by, null, c.note
+  from public.change_notes as c
+  cross join lateral (select * from public.payments as own where own.id = c.payment_id offset 0) as p
+  cross join lateral (
+    select private.change_balance(p.id, c.noted_at, c.id) as balance,
+      private.signed_change(c.kind, case when c.is_part_refund then 0 else c.amount_cents end) as cents,
+      exists (
+        select from public.refunds as r where r.payment_id = p.id and r.status = 'completed' and r.completed_at < c.noted_at
+      ) as is_refunded
+  ) as own
+  where p.purpose = 'order' and c.noted_at >= money_rows.since and c.noted_at < money_rows.until;
 end
 $$;
 
-comment on function public.day_totals is
-  'For staff: how the totals of a day in Nairobi follow from each other, in cents; steps that take away are negative. placed (orders placed, paid or not) + rounding (to whole shillings) + not_paid + paid_otherwise (paid without money: from credit, or noted without a payment) + other_amounts (paid twice, in another amount, or in part from credit) = received_for_orders, whenever; + paid_other_days + placed_other_days = received (payments completed on the day); + refunded (refunds, and change that went back) = net_received, as in dashboard_figures; received + other_clock (M-PESA''s time is on another day) = booked, as in reconciliation_days. Included: delivery_fees of paid orders, in_review of received.';
-
-grant execute on function public.daily_figures, public.system_status, public.dashboard_figures, public.day_totals,
-  public.count_payments_since to authenticated;
+comment on function private.money_rows is
+  'What moved money of orders within a period. kind: prompt, till, cash (a payment by its method); refund_by_mpesa, refund_by_hand, refund_in_cash; change_by_hand, change_in_cash (part of a payment went back); kept (owed to the customer); credit_used, credit_returned (it paid another order, or did not after all). kept_cents: how much more the shop owes to customers after it. member: who took cash, gave it back, or requested the refund.';
