@@ -110,7 +110,8 @@ create or replace function public.place_order(
   accepts_terms boolean default null,
   items jsonb default null,
   source text default 'storefront',
-  is_collected boolean default false
+  is_collected boolean default false,
+  discount_code text default null
 ) returns jsonb
 language plpgsql security definer
 set search_path = ''
@@ -132,6 +133,9 @@ declare
   lines private.order_line[];
   offer private.offered_line[];
   total integer;
+  code text := case when place_order.discount_code is not null then private.read_discount_code(place_order.discount_code) end;
+  discount public.discount_codes;
+  discount_cents integer := 0;
   refusal jsonb;
   new_order public.orders;
   number text;
@@ -176,7 +180,8 @@ begin
     jsonb_build_array(place_order.product_id, coalesce(to_jsonb(place_order.quantity), place_order.items), customer.name, customer.email,
       customer.phone, customer.address, customer.notes, place_order.expected_total)::text
       || case when place_order.source <> 'storefront' or place_order.is_collected
-        then concat_ws(' ', place_order.source, place_order.is_collected) else '' end,
+        then concat_ws(' ', place_order.source, place_order.is_collected) else '' end
+      || coalesce(' ' || code, ''),
     'UTF8'
   )), 'hex');
 
@@ -207,7 +212,18 @@ begin
     settings.delivery_fee := 0;
   end if;
   offer := private.offer_of(lines);
-  total := private.total_of_offer(offer, settings, place_order.expected_total);
+  if code is not null then
+    if not is_by_shop and not private.is_within_limit('discount_codes') then
+      perform private.refuse(429, 'too_many_discount_codes', format(
+        'Too many wrong discount codes from your network. Please try again in %s, or order without one', private.time_left('discount_codes')
+      ));
+    end if;
+    discount := private.find_discount(code, customer.phone);
+  end if;
+  total := private.total_of_offer(offer, settings, place_order.expected_total, discount);
+  if code is not null then
+    discount_cents := private.price_of(offer) + settings.delivery_fee - total;
+  end if;
   holds_units := private.may_hold_from_placing(networks, offer, settings);
   expires_at := now() + make_interval(mins => settings.reservation_minutes);
   for attempt in 1 .. 10 loop
@@ -215,7 +231,7 @@ begin
     insert into public.orders (
       id, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_notes,
       delivery_fee, total_amount, reserved_until, expires_at, expiry_limit, terms_accepted_at, accepted_terms,
-      source, is_collected
+      source, is_collected, discount_cents, discount_code
     ) values (
       new_id, number, customer.name, customer.email, customer.phone, customer.address, customer.notes,
       settings.delivery_fee, total, case when holds_units then expires_at end, expires_at,
@@ -226,7 +242,7 @@ begin
         from public.shop_texts as t
         where t.slug in ('terms', 'privacy')
       ) end,
-      place_order.source, place_order.is_collected
+      place_order.source, place_order.is_collected, discount_cents, discount.code
     )
     on conflict (tracking_number) do nothing
     returning * into new_order;
@@ -239,7 +255,11 @@ begin
     perform from public.products as p
     where p.id = any (array(select line.product_id from unnest(lines) as line)) order by p.id for no key update;
     offer := private.offer_of(lines);
-    total := private.total_of_offer(offer, settings, place_order.expected_total);
+    if code is not null then
+      -- Last of the locks.
+      discount := private.find_discount(code, customer.phone, new_order.id);
+    end if;
+    total := private.total_of_offer(offer, settings, place_order.expected_total, discount);
     exit when not holds_units;
     holds_units := private.may_hold_from_placing(networks, offer, settings);
     exit when holds_units;
@@ -255,6 +275,12 @@ begin
   end if;
 
   perform private.add_order_items(new_order.id, offer);
+  if code is not null and discount_cents <> private.price_of(offer) + settings.delivery_fee - total then
+    -- A price and the code have changed by the same amount since the order was inserted.
+    update public.orders as o set discount_cents = private.price_of(offer) + settings.delivery_fee - total
+    where o.id = new_order.id
+    returning * into new_order;
+  end if;
   if cardinality(networks) > 0 then
     insert into private.order_networks (order_id, network, phone)
     select new_order.id, caller.network, customer.phone
@@ -266,13 +292,16 @@ begin
   return private.placed_order(new_order, access_key);
 exception when sqlstate 'PT000' then
   get stacked diagnostics refusal_details = pg_exception_detail, refusal_hint = pg_exception_hint;
+  if refusal_details in ('discount_invalid', 'discount_used') and not is_by_shop then
+    perform private.count_call_from(callers, 'discount_codes');
+  end if;
   refusal := private.refusal_answer(sqlstate, sqlerrm, refusal_details, refusal_hint);
-  return case when offer is null then refusal else private.with_quote(refusal, offer, settings) end;
+  return case when offer is null then refusal else private.with_quote(refusal, offer, settings, discount) end;
 end
 $$;
 
 comment on function public.place_order is
-  'Places an order of up to ten drinks in one transaction: of product_id and quantity, or of items (private.read_order_lines). Prices and fee come from the database; the order gets a new tracking number, and holds its units (reserved_until) unless unpaid orders hold too many. The same key again returns the same order. A refusal includes the current amounts (private.with_quote). Staff also say where it came from (source) and whether it is collected; their orders need no email address and no terms.';
+  'Places an order of up to ten drinks in one transaction: of product_id and quantity, or of items (private.read_order_lines). Prices and fee come from the database; the order gets a new tracking number, and holds its units (reserved_until) unless unpaid orders hold too many. The same key again returns the same order. A refusal includes the current amounts (private.with_quote). discount_code: the order uses it, and expected_total is without its discount. Staff also say where it came from (source) and whether it is collected; their orders need no email address and no terms.';
 
 -- Execution rights
 grant execute on function public.place_order, public.change_order_items to anon, authenticated, service_role;
@@ -2103,6 +2132,7 @@ begin
     'access_key', (select k.access_key from private.order_keys as k where k.order_id = o.id limit 1),
     'customer_name', o.customer_name,
     'delivery_fee', o.delivery_fee,
+    'discount_cents', o.discount_cents,
     'total_amount', o.total_amount,
     'items', array(
       select jsonb_build_object('name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
@@ -2257,7 +2287,8 @@ begin
         'status', o.status, 'payment_status', o.payment_status,
         'customer_name', o.customer_name, 'customer_email', o.customer_email, 'customer_phone', o.customer_phone,
         'shipping_address', o.shipping_address, 'city', o.city, 'delivery_notes', o.delivery_notes,
-        'delivery_fee', o.delivery_fee, 'total_amount', o.total_amount,
+        'delivery_fee', o.delivery_fee, 'discount_code', o.discount_code, 'discount_cents', o.discount_cents,
+        'total_amount', o.total_amount,
         'erasure_requested_at', o.erasure_requested_at,
         'reason_to_keep', private.retention_reason(o.id),
         'items', array(
