@@ -1447,6 +1447,15 @@ comment on function public.use_credit is
 create or replace function private.release_credit(used public.payments, note text, member uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
+  -- What is owed of a refunded payment would be lost.
+  if exists (
+    select from public.change_notes as use
+    join public.payments as source on source.id = use.payment_id
+    where use.used_for = used.id and use.kind = 'used'
+      and (source.refunded_at is not null or private.is_being_refunded(source.id, source.receipt))
+  ) then
+    perform private.refuse(409, 'credit_refunded', 'The rest of the money that this credit came from was sent back, so it cannot be owed again');
+  end if;
   perform private.add_change_note(source, 'use_taken_back', use.amount_cents, null, release_credit.note, member, used_for => used.id)
   from public.change_notes as use
   join public.payments as source on source.id = use.payment_id
