@@ -27,6 +27,7 @@ export const messageKinds: Record<OutboxMessageKind, { label: string; reader: Re
   prompts_paused: { label: 'To staff: no M-PESA prompts', reader: 'staff' },
   prompts_resumed: { label: 'To staff: prompts work again', reader: 'staff' },
   refund_to_approve: { label: 'To staff: refund to approve', reader: 'staff' },
+  test_message: { label: 'Test', reader: 'staff' },
 };
 
 /** An order as `lease_messages` returns it. Money in cents. */
@@ -47,6 +48,8 @@ export interface MessageFacts {
     /** The order was paid from credit: nothing is sent back. Versions before credit do not say it. */
     is_credit?: boolean | null;
   } | null;
+  /** To be paid in cash at the door. Earlier versions of the database do not say. */
+  pays_cash?: boolean;
   /** Why the delivery failed; null where it has not, or nobody said why. */
   failure: DeliveryFailureReason | null;
 }
@@ -108,6 +111,7 @@ export const placeholders = {
   refunded: 'what was sent back',
   refund_receipt: 'the M-PESA receipt of the refund, where there is one',
   failure: 'why the delivery failed, where it was said',
+  cash: 'the words “cash at the door”, where that is agreed and open',
   link: 'the link to the order',
   receipt_link: 'the link to the receipt',
 } as const;
@@ -302,6 +306,7 @@ function orderValues(
     refunded: money,
     refund_receipt: payment?.refund_receipt ?? '',
     failure: failure ? (deliveryFailures[failure]?.words ?? '') : '',
+    cash: facts.pays_cash ? 'cash at the door' : '',
     link: linkTo(publicUrl, tracking_number, access_key),
     receipt_link: linkTo(publicUrl, tracking_number, access_key, 'receipt'),
   };

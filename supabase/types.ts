@@ -43,7 +43,7 @@ export type OrderStatus = 'pending' | 'processing' | 'shipped' | 'out_for_delive
 /** Values of `outbox_messages.channel`. */
 export type OutboxMessageChannel = 'mail' | 'text';
 /** Values of `outbox_messages.kind`. */
-export type OutboxMessageKind = 'order_received' | 'order_paid' | 'order_payment_held' | 'order_payment_corrected' | 'order_on_its_way' | 'delivery_failed' | 'order_delivered' | 'order_refunded' | 'order_cancelled' | 'order_expired' | 'newsletter_confirmation' | 'inquiry_reply' | 'prompts_paused' | 'prompts_resumed' | 'refund_to_approve';
+export type OutboxMessageKind = 'order_received' | 'order_paid' | 'order_payment_held' | 'order_payment_corrected' | 'order_on_its_way' | 'delivery_failed' | 'order_delivered' | 'order_refunded' | 'order_cancelled' | 'order_expired' | 'newsletter_confirmation' | 'inquiry_reply' | 'prompts_paused' | 'prompts_resumed' | 'refund_to_approve' | 'test_message';
 /** Values of `outbox_messages.status`. */
 export type OutboxMessageStatus = 'waiting' | 'sending' | 'sent' | 'failed' | 'unsure' | 'over_budget';
 /** Values of `payment_messages.source`. */
@@ -85,10 +85,17 @@ export type Database = {
         Relationships: [
         ];
       };
+      backup_downloads: {
+        Row: { allowed_at: string; backup_id: number; downloaded_by: string | null; downloaded_by_email: string; file_name: string; id: number; started_at: string | null; token_hash: string; };
+        Insert: { allowed_at?: string; backup_id: number; downloaded_by?: string | null; downloaded_by_email: string; file_name: string; id?: never; started_at?: string | null; token_hash: string; };
+        Update: { allowed_at?: string; backup_id?: number; downloaded_by?: string | null; downloaded_by_email?: string; file_name?: string; id?: never; started_at?: string | null; token_hash?: string; };
+        Relationships: [
+        ];
+      };
       backups: {
-        Row: { file_name: string | null; finished_at: string; id: number; outcome: BackupOutcome; problem: string | null; size: number | null; started_at: string; };
-        Insert: { file_name?: string | null; finished_at?: string; id?: never; outcome: BackupOutcome; problem?: string | null; size?: number | null; started_at: string; };
-        Update: { file_name?: string | null; finished_at?: string; id?: never; outcome?: BackupOutcome; problem?: string | null; size?: number | null; started_at?: string; };
+        Row: { check_problem: string | null; check_requested_at: string | null; checked_at: string | null; file_name: string | null; finished_at: string; id: number; outcome: BackupOutcome; problem: string | null; size: number | null; started_at: string; };
+        Insert: { check_problem?: string | null; check_requested_at?: string | null; checked_at?: string | null; file_name?: string | null; finished_at?: string; id?: never; outcome: BackupOutcome; problem?: string | null; size?: number | null; started_at: string; };
+        Update: { check_problem?: string | null; check_requested_at?: string | null; checked_at?: string | null; file_name?: string | null; finished_at?: string; id?: never; outcome?: BackupOutcome; problem?: string | null; size?: number | null; started_at?: string; };
         Relationships: [
         ];
       };
@@ -361,6 +368,7 @@ export type Database = {
     Functions: {
       acknowledge_sent_twice: { Args: { refund_id: string; note: string; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       agree_cash: { Args: { order_id: string; }; Returns: undefined };
+      allow_backup_download: { Args: { backup_id: number; }; Returns: string };
       answer_inquiry: { Args: { inquiry_id: string; way: string; body: string; seen_answered_at?: string | null; subject?: string | null; text_body?: string | null; }; Returns: Database['public']['CompositeTypes']['status_change'] };
       applied_migrations: { Args: Record<PropertyKey, never>; Returns: string[] };
       approve_refund: { Args: { refund_id: string; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
@@ -396,8 +404,10 @@ export type Database = {
       daily_figures: { Args: { days?: number | null; }; Returns: { day: string; page_views: number; orders: number; failed_deliveries: number; }[] };
       dashboard_figures: { Args: Record<PropertyKey, never>; Returns: { products: number; orders: number; inquiries: number; revenue: number; received: number; received_this_week: number; received_today: number; }[] };
       day_totals: { Args: { day: string; }; Returns: { placed: number; rounding: number; not_paid: number; paid_otherwise: number; other_amounts: number; received_for_orders: number; paid_other_days: number; placed_other_days: number; received: number; refunded: number; net_received: number; other_clock: number; booked: number; delivery_fees: number; in_review: number; by_prompt: number; by_till: number; in_cash: number; refunded_by_mpesa: number; refunded_by_hand: number; refunded_in_cash: number; kept: number; paid_with_credit: number; missing_at_mpesa: number; not_compared: number; amounts_differ: number; not_matched: number; not_ours: number; returned_unmatched: number; at_mpesa: number; discounts: number; }[] };
+      dismiss_ended_pay_link: { Args: { order_id: string; }; Returns: undefined };
       dismiss_message_to_check: { Args: { message_id: number; note: string; }; Returns: Database['public']['Tables']['messages_to_check']['Row']; SetofOptions: { from: '*'; to: 'messages_to_check'; isOneToOne: true; isSetofReturn: false }; };
       drinks_to_order: { Args: { search?: string | null; ids?: string[] | null; }; Returns: { id: string; name: string; brand: string; price: number; image_url: string; units_left: number; sold: number; }[] };
+      ended_pay_links: { Args: Record<PropertyKey, never>; Returns: { order_id: string; order_number: string; customer_name: string; charge_cents: number; ended_at: string; }[] };
       enter_message_to_check: { Args: { message_id: number; receipt: string; received_cents: number; transacted_at: string; }; Returns: Database['public']['CompositeTypes']['settled_payment'] };
       erase_person: { Args: { identifier: string; }; Returns: Database['public']['CompositeTypes']['erasure'] };
       expire_reservations: { Args: { at_most?: number | null; }; Returns: number };
@@ -438,6 +448,7 @@ export type Database = {
       note_customer: { Args: { phone: string; notes: string; seen_at?: string | null; }; Returns: undefined };
       note_mpesa_settings: { Args: { digest: string; }; Returns: undefined };
       note_refund_by_hand: { Args: { refund_receipt: string; reason: string; payment_id?: string | null; receipt?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
+      open_backup_download: { Args: { token: string; is_started?: boolean | null; }; Returns: string };
       order_receipt: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
       orders_by_access_key: { Args: { access_keys: string[]; }; Returns: Json };
       pause_orders: { Args: { reason: string; minutes?: number | null; }; Returns: undefined };
@@ -455,6 +466,7 @@ export type Database = {
       reconciliation_day: { Args: { day: string; }; Returns: Database['public']['CompositeTypes']['reconciliation_day'] };
       reconciliation_days: { Args: { since: string; until: string; }; Returns: { day: string; ours: number; theirs: number; payments: number; matched: number; missing_here: number; missing_there: number; not_compared: number; doubles: number; wrong_amounts: number; open: number; }[] };
       record_backup: { Args: { started_at: string; outcome: BackupOutcome; file_name?: string | null; size?: number | null; problem?: string | null; }; Returns: undefined };
+      record_backup_check: { Args: { backup_id: number; problem?: string | null; }; Returns: undefined };
       record_mpesa_registration: { Args: { kind: string; api_version?: string | null; }; Returns: undefined };
       record_page_views: { Args: { views: Json; }; Returns: undefined };
       record_push: { Args: { payment_id: string; body: string; merchant_request_id?: string | null; checkout_request_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; refusal_ended_by?: PaymentEndedBy | null; }; Returns: Database['public']['Tables']['payments']['Row']; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: true; isSetofReturn: false }; };
@@ -465,6 +477,7 @@ export type Database = {
       repeat_message: { Args: { message_id: string; }; Returns: Database['public']['Tables']['outbox_messages']['Row']; SetofOptions: { from: '*'; to: 'outbox_messages'; isOneToOne: true; isSetofReturn: false }; };
       report: { Args: { since: string; until: string; }; Returns: Database['public']['CompositeTypes']['report'] };
       request_backup: { Args: Record<PropertyKey, never>; Returns: undefined };
+      request_backup_check: { Args: { backup_id: number; }; Returns: undefined };
       request_refund: { Args: { reason: string; payment_id?: string | null; receipt?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       resolve_difference: { Args: { decision: string; receipt?: string | null; payment_id?: string | null; order_id?: string | null; note?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['CompositeTypes']['resolved_difference'] };
       resolve_paid_order: { Args: { order_id: string; resolution: string; }; Returns: undefined };
@@ -478,6 +491,7 @@ export type Database = {
       search_orders: { Args: { search?: string | null; status?: string | null; payment?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; sort?: string | null; }; Returns: Database['public']['Tables']['orders']['Row'][]; SetofOptions: { from: '*'; to: 'orders'; isOneToOne: false; isSetofReturn: true }; };
       search_products: { Args: { search?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       send_message_again: { Args: { message_id: string; }; Returns: Database['public']['Tables']['outbox_messages']['Row']; SetofOptions: { from: '*'; to: 'outbox_messages'; isOneToOne: true; isSetofReturn: false }; };
+      send_test_message: { Args: { channel: string; recipient: string; }; Returns: Database['public']['Tables']['outbox_messages']['Row']; SetofOptions: { from: '*'; to: 'outbox_messages'; isOneToOne: true; isSetofReturn: false }; };
       send_withheld_messages: { Args: { channel?: string | null; }; Returns: Json };
       set_delivery_status: { Args: { delivery_id: string; status: DeliveryStatus; expected_status: DeliveryStatus; although_unpaid?: boolean | null; failure_reason?: string | null; }; Returns: Database['public']['CompositeTypes']['status_change'] };
       set_order_status: { Args: { order_id: string; status: OrderStatus; expected_status: OrderStatus; expected_payment_status: OrderPaymentStatus; although_unpaid?: boolean | null; }; Returns: Database['public']['CompositeTypes']['status_change'] };

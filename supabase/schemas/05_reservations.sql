@@ -36,6 +36,17 @@ return 2 * reservation;
 comment on function private.longest_reservation is
   'The longest that prompts can extend a reservation of this length to, counted from its beginning (orders.expiry_limit).';
 
+create function private.pay_link_time() returns interval
+language sql immutable
+return interval '24 hours';
+comment on function private.pay_link_time is
+  'How long an order waits for its payment once staff have given its customer the link: people answer a chat when they see it.';
+
+create function private.limit_of_pay_link(expires_at timestamptz) returns timestamptz
+language sql immutable
+return expires_at + interval '10 minutes';
+comment on function private.limit_of_pay_link is 'orders.expiry_limit of an order with a pay link: an open prompt at its end is waited for.';
+
 create function private.units_held(product_id uuid) returns bigint
 language plpgsql stable set search_path = '' as $$
 begin
@@ -158,6 +169,9 @@ begin
         cancel_reason = case when ended.status = 'cancelled' then o.cancel_reason when is_over then 'not_paid_in_time' end,
         updated_at = now()
     where o.id = ended.id;
+    if is_over and ended.status <> 'cancelled' and private.had_pay_link(ended) then
+      insert into private.ended_pay_links (order_id) values (ended.id) on conflict do nothing;
+    end if;
   end loop;
   return cardinality(due);
 end

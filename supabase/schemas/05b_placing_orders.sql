@@ -222,7 +222,9 @@ declare
   access_key text;
   networks text[] := case when is_by_shop then '{}' else callers end;
   holds_units boolean;
+  held_until timestamptz;
   expires_at timestamptz;
+  expiry_limit timestamptz;
   refusal_details text;
   refusal_hint text;
 begin
@@ -304,7 +306,15 @@ begin
     discount_cents := private.price_of(offer) + settings.delivery_fee - total;
   end if;
   holds_units := private.may_hold_from_placing(networks, offer, settings);
-  expires_at := now() + make_interval(mins => settings.reservation_minutes);
+  held_until := now() + make_interval(mins => settings.reservation_minutes);
+  expires_at := held_until;
+  expiry_limit := now() + private.longest_reservation(make_interval(mins => settings.reservation_minutes));
+  -- These customers get the link from staff, and pay when they read it.
+  if place_order.source in ('call', 'whatsapp') then
+    held_until := expiry_limit;
+    expires_at := greatest(held_until, now() + private.pay_link_time());
+    expiry_limit := private.limit_of_pay_link(expires_at);
+  end if;
   for attempt in 1 .. 10 loop
     number := coalesce(number, private.draw_tracking_number());
     insert into public.orders (
@@ -313,8 +323,7 @@ begin
       source, is_collected, discount_cents, discount_code
     ) values (
       new_id, number, customer.name, customer.email, customer.phone, customer.address, customer.notes,
-      settings.delivery_fee, total, case when holds_units then expires_at end, expires_at,
-      now() + private.longest_reservation(make_interval(mins => settings.reservation_minutes)),
+      settings.delivery_fee, total, case when holds_units then held_until end, expires_at, expiry_limit,
       case when place_order.accepts_terms then now() end,
       case when place_order.accepts_terms then (
         select coalesce(jsonb_object_agg(t.slug, t.updated_at), '{}') || jsonb_build_object('is_ticked', settings.requires_terms_tick)
@@ -366,7 +375,7 @@ begin
     from unnest(networks) as caller (network);
   end if;
   if holds_units then
-    perform private.hold_units(new_order.id, networks, expires_at, false);
+    perform private.hold_units(new_order.id, networks, held_until, false);
   end if;
   return private.placed_order(new_order, access_key);
 exception when sqlstate 'PT000' then

@@ -78,6 +78,8 @@ begin
   ordered := private.lock_order_for_cash(choose_cash.order_id);
   if ordered.payment_method = 'cash' then
     return private.placed_order(ordered, choose_cash.access_key);
+  elsif ordered.is_collected then
+    perform private.refuse(409, 'cash_not_taken', 'You collect this order at the shop. Please pay there, or by M-PESA');
   end if;
   -- Nothing is paid before the rider stands at the door: a stranger could send riders around. One phone has one such order at a time,
   -- unless it has paid before.
@@ -94,6 +96,8 @@ begin
     ));
   end if;
   perform private.deliver_for_cash(ordered, 'customer');
+  -- The link of an order leaves with its first prompt, or now.
+  perform private.queue_order_messages(ordered.id, 'order_received');
   perform private.add_notice('paid_order', ordered.id::text, ordered.id);
   select * into ordered from public.orders as o where o.id = ordered.id;
   return private.placed_order(ordered, choose_cash.access_key);

@@ -478,8 +478,78 @@ $$;
 comment on function public.undo_status_change is
   'For the staff member who made a change: restores the status of order and delivery with its times, and withdraws the message. Refuses after the undo window, once the message was sent, or if the order has changed again.';
 
+create table private.ended_pay_links (
+  order_id uuid primary key references public.orders (id) on delete cascade,
+  ended_at timestamptz not null default now()
+);
+comment on table private.ended_pay_links is
+  'Orders that ended unpaid although staff had given their customers the link. Deleted after a day, or when staff have seen it.';
+alter table private.ended_pay_links enable row level security;
+create index ended_pay_links_by_time on private.ended_pay_links (ended_at);
+
+create function private.had_pay_link(ended public.orders) returns boolean
+language sql stable set search_path = '' as $$
+  select ended.source in ('call', 'whatsapp') or exists (
+    select from public.order_events as e where e.order_id = ended.id and e.kind = 'pay_link_shown'
+  );
+$$;
+comment on function private.had_pay_link is 'Whether staff gave the customer of an order its link.';
+
+create function public.ended_pay_links() returns table (
+  order_id uuid, order_number text, customer_name text, charge_cents integer, ended_at timestamptz
+)
+language plpgsql stable security definer rows 10 set search_path = '' as $$
+#variable_conflict use_column
+begin
+  perform private.expect_staff();
+  return query
+    select o.id, o.order_number, o.customer_name, o.charge_cents, l.ended_at
+    from (
+      select * from private.ended_pay_links as recent where recent.ended_at > now() - interval '1 day'
+      order by recent.ended_at desc limit 100
+    ) as l
+    cross join lateral (select * from public.orders as own where own.id = l.order_id offset 0) as o
+    where o.status = 'cancelled' and o.payment_status = 'unpaid'
+    order by l.ended_at desc;
+end
+$$;
+comment on function public.ended_pay_links is
+  'For staff: orders of the last day that ended unpaid although their customers got the link from staff, and that no one has dealt with; the newest first.';
+
+create function public.dismiss_ended_pay_link(order_id uuid) returns void
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.expect_staff();
+  delete from private.ended_pay_links as l where l.order_id = dismiss_ended_pay_link.order_id or l.ended_at < now() - interval '1 day';
+end
+$$;
+comment on function public.dismiss_ended_pay_link is 'For staff: someone has dealt with an order that ended unpaid. Repeating it changes nothing.';
+
 create type public.pay_link as (tracking_number text, access_key text);
 comment on type public.pay_link is 'What the link of an order consists of (domain/order-link.ts).';
+
+create function private.wait_for_pay_link(shown public.orders) returns void
+language plpgsql set search_path = '' as $$
+declare
+  waits_until constant timestamptz := now() + private.pay_link_time();
+  held_until timestamptz := shown.reserved_until;
+  -- No longer than prompts could have held its units.
+  longest_hold constant timestamptz := least(shown.created_at + private.longest_reservation(private.reservation()), waits_until);
+begin
+  if shown.status <> 'pending' or shown.payment_method = 'cash' or shown.expires_at is null or shown.expires_at >= waits_until then
+    return;
+  end if;
+  if held_until < longest_hold and private.extend_counted_hold(shown.id, longest_hold) then
+    held_until := longest_hold;
+  end if;
+  update public.orders as o
+  set expires_at = waits_until, reserved_until = held_until,
+      expiry_limit = greatest(o.expiry_limit, private.limit_of_pay_link(waits_until)), updated_at = now()
+  where o.id = shown.id;
+end
+$$;
+comment on function private.wait_for_pay_link is
+  'An unpaid order waits longer for its payment, because its customer gets the link now. Its units stay held at most for the longest reservation. The caller has locked the order.';
 
 create function public.show_pay_link(order_id uuid) returns public.pay_link
 language plpgsql security definer set search_path = '' as $$
@@ -488,7 +558,7 @@ declare
   shown public.orders;
 begin
   perform private.expect_staff();
-  select * into shown from public.orders as o where o.id = show_pay_link.order_id;
+  select * into shown from public.orders as o where o.id = show_pay_link.order_id for no key update;
   if not found then
     perform private.refuse(404, 'order_not_found', 'This order does not exist');
   elsif shown.payment_status <> 'unpaid' then
@@ -496,6 +566,7 @@ begin
   elsif shown.status = 'cancelled' then
     perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
   end if;
+  perform private.wait_for_pay_link(shown);
   -- Once per member and hour: whoever copies the link again has seen it.
   if not exists (
     select from public.order_events as e
@@ -510,8 +581,8 @@ begin
 end
 $$;
 comment on function public.show_pay_link is
-  'For staff: the access key of an order that waits for its payment, for a link to its customer. Recorded in its timeline. Who has it reads the customer''s details, so it is not among the columns of orders.';
+  'For staff: the access key of an order that waits for its payment, for a link to its customer. From then on the order waits a day. Recorded in its timeline. Who has it reads the customer''s details, so it is not among the columns of orders.';
 
 -- Execution rights
 grant execute on function public.resolve_paid_order, public.set_order_status, public.set_delivery_status,
-  public.undo_status_change, public.show_pay_link to authenticated, service_role;
+  public.undo_status_change, public.show_pay_link, public.ended_pay_links, public.dismiss_ended_pay_link to authenticated, service_role;

@@ -34,16 +34,16 @@ create table public.outbox_messages (
   constraint "a message status is known"
     check (status in ('waiting', 'sending', 'sent', 'failed', 'unsure', 'over_budget')),
   constraint "a message is about an order, a reader, an inquiry or the shop"
-    check ((order_id is null) = (kind in ('newsletter_confirmation', 'inquiry_reply', 'prompts_paused', 'prompts_resumed', 'refund_to_approve'))),
+    check ((order_id is null) = (kind in ('newsletter_confirmation', 'inquiry_reply', 'prompts_paused', 'prompts_resumed', 'refund_to_approve', 'test_message'))),
   constraint "a kind of message is known" check (kind in (
     'order_received', 'order_paid', 'order_payment_held', 'order_payment_corrected', 'order_on_its_way', 'delivery_failed',
     'order_delivered', 'order_refunded', 'order_cancelled', 'order_expired', 'newsletter_confirmation', 'inquiry_reply',
-    'prompts_paused', 'prompts_resumed', 'refund_to_approve'
+    'prompts_paused', 'prompts_resumed', 'refund_to_approve', 'test_message'
   ))
 );
 comment on table public.outbox_messages is
   'Messages to customers and staff. sending: being handed over. unsure: may have been sent, so only staff send it again. over_budget: withheld by a limit or daily budget (problem says which) until the order is paid or staff send it. subject and body: of the last attempt, or those to send (is_verbatim).';
-comment on column public.outbox_messages.order_id is 'Null for newsletter mails, replies to inquiries and messages to staff.';
+comment on column public.outbox_messages.order_id is 'Null for newsletter mails, replies to inquiries, messages to staff and tests.';
 comment on column public.outbox_messages.event_key is
   'Event key: distinguishes messages of one kind and order. Empty, the id of the refund or of the note of change (change_notes), or the number of payments that were taken back or of failed deliveries; of newsletter mails the subscription''s id; of replies the inquiry''s id; of messages to staff the id of the incident or the refund; of a repeated message of an order its own id.';
 comment on column public.outbox_messages.recipient is 'Email address, or phone as +254….';
@@ -252,7 +252,7 @@ declare
     when private.is_staff_message(new.kind) then array['cause', 'advice', 'code', 'began', 'till', 'staff_link']
     else array[
       'name', 'order', 'tracking', 'items', 'delivery_fee', 'discount', 'total', 'paid', 'receipt', 'due_back', 'refunded', 'refund_receipt',
-      'failure', 'link', 'receipt_link'
+      'failure', 'cash', 'link', 'receipt_link'
     ]
   end;
   missing text;

@@ -12,7 +12,7 @@ begin
     return jsonb_build_object('shop', shop, 'subscription_id', message_facts.event_key);
   elsif private.is_staff_message(message_facts.kind) then
     return jsonb_build_object('shop', shop) || private.staff_message_facts(message_facts.kind, message_facts.event_key);
-  elsif message_facts.kind = 'inquiry_reply' then
+  elsif message_facts.kind in ('inquiry_reply', 'test_message') then
     -- With the empty values of an order, for versions of the shop that fill in every message.
     return jsonb_build_object(
       'shop', shop, 'tracking_number', '', 'customer_name', '', 'delivery_fee', 0, 'total_amount', 0, 'items', '[]'::jsonb
@@ -30,6 +30,7 @@ begin
       select jsonb_build_object('name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
       from public.order_items as i where i.order_id = o.id order by i.position
     ),
+    'pays_cash', o.payment_status = 'unpaid' and o.payment_method = 'cash',
     'failure', (select d.failure_reason from public.deliveries as d where d.order_id = o.id),
     'payment', (
       select jsonb_build_object(
@@ -58,7 +59,7 @@ begin
 end
 $$;
 comment on function private.message_facts is
-  'Values of a message''s placeholders. payment: the one that paid the order, or whose refund, or part that went back, is the event_key. Newsletter mails: the shop and the subscription. Messages to staff: staff_message_facts. Replies to inquiries: the shop.';
+  'Values of a message''s placeholders. payment: the one that paid the order, or whose refund, or part that went back, is the event_key. pays_cash: it is to be paid at the door. Newsletter mails: the shop and the subscription. Messages to staff: staff_message_facts. Replies to inquiries and tests: the shop.';
 
 create type public.leased_message as (
   id uuid, lease uuid, kind text, channel text, recipient text, subject text, body text, facts jsonb, is_verbatim boolean
@@ -136,6 +137,15 @@ $$;
 comment on function public.lease_messages is
   'Leases due messages for a minute, of one channel or both, each with its template and values. Messages whose process ended while sending them become unsure.';
 
+create function private.given_up(message public.outbox_messages, problem text) returns text
+language sql immutable set search_path = '' as $$
+  select case
+    -- Tried once: its sender waits for the answer.
+    when message.kind = 'test_message' then coalesce(given_up.problem, 'No process of the shop sent it in time. Is one running?')
+    else 'Given up after a day: ' || coalesce(given_up.problem, 'nothing could be sent in that time')
+  end;
+$$;
+
 create function public.begin_message(message_id uuid, lease uuid, body text, subject text default null) returns integer
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
@@ -157,7 +167,7 @@ begin
   end if;
   if message.give_up_at < now() then
     final_status := 'failed';
-    reason := 'Given up after a day: ' || coalesce(message.problem, 'nothing could be sent in that time');
+    reason := private.given_up(message, message.problem);
   elsif not message.is_verbatim and not exists (
     select from public.message_templates as t where t.kind = message.kind and t.channel = message.channel and t.is_on
   ) then
@@ -226,7 +236,7 @@ begin
       problem = case
         when finish_message.outcome = 'sent' then null
         when finish_message.outcome = 'refused' and next_at is null
-          then 'Given up after a day: ' || coalesce(finish_message.problem, 'refused without a reason')
+          then private.given_up(sent, coalesce(finish_message.problem, 'refused without a reason'))
         else finish_message.problem
       end,
       gateway_reference = coalesce(finish_message.gateway_reference, m.gateway_reference),

@@ -20,6 +20,9 @@ create table public.backups (
   file_name text,
   size bigint,
   problem text,
+  check_requested_at timestamptz,
+  checked_at timestamptz,
+  check_problem text,
   constraint "an outcome of a backup is known" check (outcome in ('verified', 'readable', 'failed', 'impossible')),
   constraint "a backup that was made has a file" check ((outcome in ('verified', 'readable')) = (file_name is not null)),
   constraint "a backup that was not made says why" check ((outcome in ('failed', 'impossible')) = (problem is not null))
@@ -27,6 +30,9 @@ create table public.backups (
 comment on table public.backups is
   'Backup attempts. verified: restored elsewhere and compared; readable: read completely, without a restore; failed; impossible: a program is missing.';
 comment on column public.backups.size is 'In bytes.';
+comment on column public.backups.check_requested_at is 'When staff last asked to restore it once more, as a check.';
+comment on column public.backups.checked_at is 'When that check last ended. Null: never since it was made.';
+comment on column public.backups.check_problem is 'What the last check found. Null: nothing.';
 alter table public.backups enable row level security;
 grant select on public.backups to authenticated;
 create policy "staff read every backup" on public.backups for select to authenticated using ((select public.is_admin()));

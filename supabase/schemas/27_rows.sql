@@ -38,7 +38,7 @@ insert into private.limits (name, allowed, within, per_paid_order) values
 insert into public.message_templates (kind, channel, subject, body, default_subject, default_body)
 select kind, channel, subject, body, subject, body
 from (values
-  ('order_received', 'text', null, '{shop}: we have your order {order}, {total}. Pay or follow it: {link}'),
+  ('order_received', 'text', null, '{shop}: we have your order {order}, {total}[, {cash}]. Pay or follow it: {link}'),
   ('order_received', 'mail', 'We have your order {order}', $text$Habari {name},
 
 Thank you for your order at {shop}.
@@ -46,7 +46,7 @@ Thank you for your order at {shop}.
 {items}
 [Discount: {discount}
 ]Delivery: {delivery_fee}
-Total: {total}
+Total: {total}[, {cash}]
 
 Pay or follow your order here:
 {link}
@@ -101,10 +101,12 @@ If you have paid, please reply or call us, and we will look for your payment.
 {shop}
 {shop_phone}
 {shop_email}$text$),
-  ('order_on_its_way', 'text', null, '{shop}: your order {order} is on its way. Follow it: {link}'),
+  ('order_on_its_way', 'text', null, '{shop}: your order {order} is on its way. [Have {total} ready: {cash}. ]Follow it: {link}'),
   ('order_on_its_way', 'mail', 'Your order {order} is on its way', $text$Habari {name},
 
-Your order {order} has left our fridge and is on its way to you.
+Your order {order} has left our fridge and is on its way to you.[
+
+Please have {total} ready: {cash}.]
 
 Follow it here:
 {link}

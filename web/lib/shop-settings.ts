@@ -17,12 +17,11 @@ export type ShopSettings = Omit<
   | 'texts_per_day'
   | 'mails_per_day'
   | 'takes_cash'
-  | 'offers_cash'
   | keyof PauseSettings
 >;
 
 const shopSettingsColumns =
-  'id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes, till_number, paybill_number, requires_terms_tick, payment_limit, updated_at, orders_pause_reason, orders_paused_until';
+  'id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes, till_number, paybill_number, requires_terms_tick, payment_limit, offers_cash, updated_at, orders_pause_reason, orders_paused_until';
 
 export const defaultShopSettings: ShopSettings = {
   id: true,
@@ -39,6 +38,7 @@ export const defaultShopSettings: ShopSettings = {
   paybill_number: '',
   requires_terms_tick: false,
   payment_limit: 25_000_000,
+  offers_cash: false,
   updated_at: '1970-01-01T00:00:00Z',
 };
 

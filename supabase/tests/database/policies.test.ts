@@ -486,6 +486,17 @@ const matrix: MatrixRow[] = [
     updates: service,
     deletes: service,
   },
+  {
+    table: 'backup_downloads',
+    row: 'of a colleague',
+    where: `file_name = 'jani-a.tar.gz'`,
+    set: `file_name = 'jani-a.tar.gz'`,
+    insert: `(backup_id, file_name, downloaded_by_email, token_hash) values (2, 'b', '', 'b')`,
+    select: staff,
+    inserts: 'no one',
+    updates: 'no one',
+    deletes: 'no one',
+  },
 ];
 
 // The storage service accesses these tables with the caller's rights.
@@ -568,6 +579,8 @@ const procedures: Record<string, Person[]> = {
   set_delivery_status: signedIn,
   undo_status_change: signedIn,
   show_pay_link: signedIn,
+  ended_pay_links: signedIn,
+  dismiss_ended_pay_link: signedIn,
   customer_by_phone: signedIn,
   list_customers: signedIn,
   customer_page: signedIn,
@@ -651,6 +664,7 @@ const procedures: Record<string, Person[]> = {
   check_repeat: signedIn,
   repeat_message: signedIn,
   send_withheld_messages: signedIn,
+  send_test_message: signedIn,
   message_budgets: signedIn,
   lease_messages: service,
   begin_message: service,
@@ -696,6 +710,10 @@ const procedures: Record<string, Person[]> = {
   system_status: signedIn,
   record_backup: service,
   request_backup: signedIn,
+  request_backup_check: signedIn,
+  record_backup_check: service,
+  allow_backup_download: signedIn,
+  open_backup_download: service,
   waiting_notices: signedIn,
   push_public_key: signedIn,
   save_push_subscription: signedIn,
@@ -846,6 +864,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.personal_data_requests (kind, person_hash, counts) values ('export', 'hash', '{}');
       insert into public.page_views values ('2026-11-21', '/', 2);
       insert into public.backups (started_at, outcome, problem) values (now(), 'failed', 'full');
+      insert into public.backup_downloads (backup_id, file_name, downloaded_by_email, token_hash)
+        values (1, 'jani-a.tar.gz', 'a@b.example', 'a');
+      insert into private.ended_pay_links (order_id) values ('${id(1)}');
       insert into private.rate_limits values ('bucket', 'subject', now(), 1);
       insert into private.network_paid_orders (network, within, window_start, window_end, orders)
         values ('192.0.2.1', '1 day', now(), now(), 1);

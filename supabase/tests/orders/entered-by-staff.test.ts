@@ -346,6 +346,92 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
+  describe('the time of an order with a pay link', () => {
+    const timesOf = (order: { id: string }) =>
+      readRow<{ waits: number; held: number | null }>(
+        `select round(extract(epoch from expires_at - created_at) / 60)::integer as waits,
+           round(extract(epoch from reserved_until - created_at) / 60)::integer as held
+         from public.orders where id = $1`,
+        [order.id],
+      );
+    const show = ({ id }: { id: string }) => asStaff('show_pay_link', { order_id: id });
+    const endedLinks = async () =>
+      (await queryAs<{ order_id: string }>('staff', 'select order_id from public.ended_pay_links()')).rows.map(
+        ({ order_id }) => order_id,
+      );
+
+    test('is a day from the moment at which staff show it, its units are held as long as prompts could', async () => {
+      const order = await place(lime, { expected_total: 30_100 });
+      expect(await timesOf(order)).toEqual({ waits: 15, held: 15 });
+      await show(order);
+      expect(await timesOf(order)).toEqual({ waits: 24 * 60, held: 30 });
+      await show(order);
+      expect(await timesOf(order)).toEqual({ waits: 24 * 60, held: 30 });
+    });
+
+    test.each([
+      ['call', 24 * 60, 30],
+      ['whatsapp', 24 * 60, 30],
+      ['walk_in', 15, 15],
+    ])('of an order by %s is %i minutes from the beginning', async (source, waits, held) => {
+      expect(await timesOf(await enter({ source }))).toEqual({ waits, held });
+    });
+
+    test('outlasts its hold: the units are free again, and a prompt takes them once more', async () => {
+      const own = await makeProduct(database, 3);
+      const order = await place(own);
+      await show(order);
+      await database.query(
+        `update public.orders set reserved_until = now() - interval '1 second' where id = $1`,
+        [order.id],
+      );
+      await asService('expire_reservations');
+      expect(await stockOf(database, own)).toBe(3);
+      expect(await readValue('select status from public.orders where id = $1', [order.id])).toBe('pending');
+      await prompt(order, { phone: newPhone() });
+      expect(await stockOf(database, own)).toBe(2);
+    });
+
+    test('is not changed by cash at the door, and an order that no link was given for stays short', async () => {
+      const order = await place(lime, { expected_total: 30_100, customer_phone: newPhone() });
+      await asStaff('agree_cash', { order_id: order.id });
+      const before = await timesOf(order);
+      await show(order);
+      expect(await timesOf(order)).toEqual(before);
+    });
+
+    test('ends visibly for staff, until one of them has seen it', async () => {
+      const [shown, entered, plain] = [
+        await place(lime, { expected_total: 30_100, customer_phone: newPhone() }),
+        await enter(),
+        await place(lime, { expected_total: 30_100, customer_phone: newPhone() }),
+      ];
+      await show(shown);
+      for (const order of [shown, entered, plain]) await expire(order);
+      expect(await endedLinks()).toEqual(expect.arrayContaining([shown.id, entered.id]));
+      expect(await endedLinks()).not.toContain(plain.id);
+      for (const by of ['customer', 'former staff', 'half-way staff'] as const) {
+        await expectRefusal(callAs(by, 'dismiss_ended_pay_link', { order_id: shown.id }), 403, 'staff_only');
+      }
+      await asStaff('dismiss_ended_pay_link', { order_id: shown.id });
+      await asStaff('dismiss_ended_pay_link', { order_id: shown.id });
+      expect(await endedLinks()).toContain(entered.id);
+      expect(await endedLinks()).not.toContain(shown.id);
+    });
+
+    test('that was ended by staff is no news to them', async () => {
+      const order = await enter();
+      await asStaff('set_order_status', {
+        order_id: order.id,
+        status: 'cancelled',
+        expected_status: 'pending',
+        expected_payment_status: 'unpaid',
+      });
+      await asService('expire_reservations');
+      expect(await endedLinks()).not.toContain(order.id);
+    });
+  });
+
   describe('a prompt that staff send', () => {
     const byStaff = { requested_by: personIds.staff };
 

@@ -342,6 +342,74 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
     });
 
+    const offered = async (work: () => Promise<void>) => {
+      await setting('offers_cash', true);
+      try {
+        await work();
+      } finally {
+        await setting('offers_cash', false);
+      }
+    };
+    const messagesOf = ({ id }: { id: string }) =>
+      readColumn<string>(
+        "select kind || ' ' || channel from public.outbox_messages where order_id = $1 order by 1",
+        [id],
+      );
+
+    test('sends the link of the order once, and tells staff', () =>
+      offered(async () => {
+        const order = await place(product, { customer_phone: newPhone() });
+        expect(await messagesOf(order)).toEqual([]);
+        await choose(order);
+        await choose(order);
+        expect(await messagesOf(order)).toEqual(['order_received mail', 'order_received text']);
+        expect(
+          await readColumn('select kind from public.notices where order_id = $1', [order.id]),
+        ).toEqual(['paid_order']);
+        const [facts] = await readColumn<{ pays_cash: boolean }>(
+          "select private.message_facts($1, 'order_received', '')",
+          [order.id],
+        );
+        expect(facts).toMatchObject({ pays_cash: true });
+        await receiveCash(order);
+        expect(
+          await readValue("select private.message_facts($1, 'order_paid', '') -> 'pays_cash'", [order.id]),
+        ).toBe(false);
+      }));
+
+    test('leaves M-PESA possible, which then pays the order once', () =>
+      offered(async () => {
+        const order = await place(product, { customer_phone: newPhone() });
+        await choose(order);
+        await pay(order);
+        expect(await stateOf(order)).toMatchObject({ money: 'paid', deliveries: 1 });
+        await expectRefusal(choose(order), 409, 'order_already_paid');
+      }));
+
+    test('is refused while a prompt is open, and for an order that is collected', () =>
+      offered(async () => {
+        const prompted = await place(product, { customer_phone: newPhone() });
+        const attempt = await prompt(prompted);
+        await expectRefusal(choose(prompted), 409, 'payment_open');
+        await settle(attempt, failed);
+        expect(await choose(prompted)).toMatchObject({ id: prompted.id });
+        const collected = await place(product, {
+          by: 'staff',
+          source: 'walk_in',
+          is_collected: true,
+          expected_total: 95_000,
+        });
+        await expectRefusal(choose(collected), 409, 'cash_not_taken');
+      }));
+
+    test('of several requests at once puts the order into work once', () =>
+      offered(async () => {
+        const order = await place(product, { customer_phone: newPhone() });
+        await Promise.all(Array.from({ length: 4 }, () => choose(order)));
+        expect((await eventsOf(order)).filter((event) => event === 'customer cash_agreed')).toHaveLength(1);
+        expect(await stateOf(order)).toMatchObject({ deliveries: 1 });
+      }));
+
     test('is one order at a time for a phone that never paid', async () => {
       await setting('offers_cash', true);
       try {

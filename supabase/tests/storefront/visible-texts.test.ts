@@ -16,6 +16,7 @@ const storedArguments = {
   'place_order.unit': 'optional',
   'place_order.delivery_notes': 'optional',
   'subscribe_to_newsletter.email': 'required',
+  'send_test_message.recipient': 'required',
   'assign_delivery.delivery_person': 'required',
   'assign_delivery.delivery_phone': 'required',
   'assign_delivery.delivery_vehicle': 'required',
@@ -127,6 +128,16 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
     }
     await expectRefusal(asVisitor('subscribe_to_newsletter', { email: text }), 400, 'email_invalid');
+    await expectRefusal(
+      asStaff('send_test_message', { channel: 'mail', recipient: text }),
+      400,
+      'email_invalid',
+    );
+    await expectRefusal(
+      asStaff('send_test_message', { channel: 'text', recipient: text }),
+      400,
+      'phone_invalid',
+    );
     const blank = Object.fromEntries(
       argumentsOf('place_order', 'optional').map((argument) => [argument, text]),
     );

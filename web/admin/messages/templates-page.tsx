@@ -38,7 +38,7 @@ export default function TemplatesPage() {
         keysOf(messageKinds).map((kind) =>
           kind === 'inquiry_reply' ? (
             <ReplyTemplates key={kind} />
-          ) : (
+          ) : templates.every((each) => each.kind !== kind) ? null : (
             <Card key={kind} title={kindLabel(kind)}>
               <div className="grid gap-4 xl:grid-cols-2 [&>:only-child]:col-span-full">
                 {keysOf(channelLabels).map((channel) => {

@@ -7,7 +7,13 @@ import { LimitRaise } from '../payments-check/limit-raise.tsx';
 import { FeeHistory } from '../prices/fee-history.tsx';
 import type { SectionId, SettingsCard } from './settings-sections.ts';
 import { fieldInputs, labelOfField, type SettingsPlace, settingsSections } from './settings-sections.ts';
-import { isFlag, type SettingsField, type SettingsForm, type SettingsProblems } from './settings-values.ts';
+import {
+  isFlag,
+  neededFlags,
+  type SettingsField,
+  type SettingsForm,
+  type SettingsProblems,
+} from './settings-values.ts';
 
 interface SectionCardsProps {
   section: SectionId;
@@ -65,22 +71,30 @@ function Field({
   problems,
   onChange,
 }: Omit<SectionCardsProps, 'section' | 'found'> & { name: SettingsField }) {
-  const { alsoCalled: _, isOptional = false, label: __, ...input } = fieldInputs[name];
+  const { alsoCalled: _, isOptional = false, label: __, hintWithoutNeeded, ...input } = fieldInputs[name];
   const label = labelOfField(name);
   if (isFlag(name)) {
+    const needed = neededFlags[name];
+    const isMissing = needed !== undefined && form[needed] !== 'yes';
     return (
       <>
-        <label className="flex min-h-11 cursor-pointer items-center gap-3 text-sm font-semibold">
+        <label
+          className={`flex min-h-11 items-center gap-3 text-sm font-semibold ${isMissing ? 'text-ink-faint' : 'cursor-pointer'}`}
+        >
           <input
             type="checkbox"
             name={name}
+            disabled={isMissing}
+            aria-describedby={`${name}-hint`}
             checked={form[name] === 'yes'}
             onChange={({ target }) => onChange(name, target.checked ? 'yes' : 'no')}
             className="size-5 shrink-0 accent-leaf-600"
           />
           {label}
         </label>
-        <p className="text-sm text-ink-faint">{input.hint}</p>
+        <p id={`${name}-hint`} className="text-sm text-ink-faint">
+          {isMissing ? hintWithoutNeeded : input.hint}
+        </p>
       </>
     );
   }

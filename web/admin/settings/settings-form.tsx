@@ -30,6 +30,7 @@ import {
   settingsFormOf,
   settingsLabels,
   settingsValues,
+  withNeededFlags,
 } from './settings-values.ts';
 
 const saved = 'Settings saved successfully';
@@ -140,7 +141,7 @@ export function SettingsForm({ latest }: { latest: Settings }) {
   }
 
   function change(name: SettingsField, value: string) {
-    setForm((now) => ({ ...now, [name]: value }));
+    setForm((now) => withNeededFlags({ ...now, [name]: value }));
     if (problems[name]) setProblems(({ [name]: _, ...others }) => others);
   }
 

@@ -14,6 +14,8 @@ interface FieldInput {
   maxLength?: number;
   /** Other words for it, for the search. */
   alsoCalled?: string;
+  /** Of a flag in `neededFlags`, while the other one is off. */
+  hintWithoutNeeded?: string;
 }
 
 /** The fields as they are shown. */
@@ -76,6 +78,13 @@ export const fieldInputs: Record<SettingsField, FieldInput> = {
     hint: 'It counts as money received, and stays out of the reconciliation with M-PESA.',
     isOptional: true,
     alsoCalled: 'money notes coins',
+  },
+  offers_cash: {
+    label: 'Customers may choose cash at the door themselves',
+    hint: 'Shown below the M-PESA prompt. A phone that never paid can have one such order at a time.',
+    isOptional: true,
+    alsoCalled: 'money notes coins storefront',
+    hintWithoutNeeded: 'Only where staff may agree on cash, too: tick that first.',
   },
   refund_approval_above: {
     label: 'Refund limit (KES)',
@@ -170,7 +179,7 @@ export const settingsSections: Record<SectionId, Section> = {
           'Offered to customers whose phone the prompt does not reach. You confirm the money in the order, by its receipt.',
         fields: ['till_number', 'paybill_number'],
       },
-      { title: 'Cash', fields: ['takes_cash'] },
+      { title: 'Cash', fields: ['takes_cash', 'offers_cash'] },
       {
         title: 'Refunds',
         description:

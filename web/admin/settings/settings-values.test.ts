@@ -7,6 +7,7 @@ import {
   type SettingsForm,
   settingsFormOf,
   settingsValues,
+  withNeededFlags,
 } from './settings-values.ts';
 
 const good: SettingsForm = {
@@ -24,6 +25,7 @@ const good: SettingsForm = {
   reserved_share_percent: '50',
   requires_terms_tick: 'no',
   takes_cash: 'yes',
+  offers_cash: 'no',
   till_number: '5123456',
   paybill_number: '',
   refund_approval_above: '1000',
@@ -46,6 +48,7 @@ test('accepts a valid form and converts it to columns', () => {
     reserved_share_percent: 50,
     requires_terms_tick: false,
     takes_cash: true,
+    offers_cash: false,
     refund_approval_above: 100_000,
     payment_messages_months: 72,
     texts_per_day: 300,
@@ -142,5 +145,15 @@ test('merges concurrent edits of different fields', () => {
     store_name: 'Mine ',
     delivery_fee: '5',
     chat_phone: '0711111111',
+  });
+});
+
+test('turns off cash on the storefront with cash for staff, also in a merge', () => {
+  const offered = { ...good, offers_cash: 'yes' };
+  expect(withNeededFlags(offered)).toEqual(offered);
+  expect(withNeededFlags({ ...offered, takes_cash: 'no' }).offers_cash).toBe('no');
+  expect(mergedSettings(good, offered, { ...good, takes_cash: 'no' })).toMatchObject({
+    takes_cash: 'no',
+    offers_cash: 'no',
   });
 });

@@ -22,6 +22,7 @@ export const settingsLabels = {
   till_number: 'Till number',
   paybill_number: 'Paybill number',
   takes_cash: 'Take cash',
+  offers_cash: 'Offer cash',
   refund_approval_above: 'Refund limit',
   payment_messages_months: 'Keep M-PESA messages',
   texts_per_day: 'SMS per day',
@@ -49,7 +50,9 @@ const wholeNumbers = {
   inquiries_months: { least: 1, most: 240, words: 'whole months from 1 to 240 (20 years)' },
 } as const;
 /** Either `yes` or `no` in the form. */
-const flags = ['requires_terms_tick', 'takes_cash'] as const;
+const flags = ['requires_terms_tick', 'takes_cash', 'offers_cash'] as const;
+/** The flag without which another one is off. */
+export const neededFlags: Partial<Record<SettingsField, Flag>> = { offers_cash: 'takes_cash' };
 export const isFlag = (field: SettingsField): field is Flag => flags.some((flag) => flag === field);
 type Amount = (typeof amounts)[number];
 type Flag = (typeof flags)[number];
@@ -176,7 +179,16 @@ export function changedSettings(before: SettingsForm, after: SettingsForm): Sett
 export function mergedSettings(before: SettingsForm, mine: SettingsForm, theirs: SettingsForm): SettingsForm {
   const merged = { ...theirs };
   for (const field of changedSettings(before, mine)) merged[field] = mine[field];
-  return merged;
+  return withNeededFlags(merged);
+}
+
+/** The form without flags whose needed flag is off: the database refuses them. */
+export function withNeededFlags(form: SettingsForm): SettingsForm {
+  const orphans = settingsFields.filter((field) => {
+    const needed = neededFlags[field];
+    return needed && form[needed] !== 'yes';
+  });
+  return { ...form, ...Object.fromEntries(orphans.map((field) => [field, 'no'])) };
 }
 
 function isLink(text: string): boolean {

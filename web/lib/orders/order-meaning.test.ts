@@ -47,7 +47,7 @@ test.each<[string, Partial<OrderFacts>, string, string]>([
     'on its way, paid at the door',
     { status: 'out_for_delivery', paysCash: true },
     'unpaid',
-    'Not paid yet: KSh 921.00, in cash at the door.',
+    'On its way to you. Not paid yet: KSh 921.00, in cash at the door.',
   ],
   [
     'shipped unpaid',

@@ -64,6 +64,8 @@ export interface OrderMeaning {
   /** For the receipt. */
   paymentLabel: { colour: 'green' | 'yellow' | 'grey'; text: string };
   canPay: boolean;
+  /** Whether it is to be paid in cash at the door. */
+  paysCash: boolean;
   /** Whether stock is reserved now, as far as is known without proof. */
   holdsUnits: boolean;
   canOrderAgain: boolean;
@@ -81,6 +83,7 @@ export function describeOrder(facts: OrderFacts, now: number): OrderMeaning {
     ...words,
     paymentLabel: paymentLabelOf(facts),
     canPay,
+    paysCash: canPay && facts.paysCash,
     holdsUnits: canPay && facts.reservedUntil !== null && Date.parse(facts.reservedUntil) > now,
     canOrderAgain: isOver({ kind }),
     hasReceipt: facts.paymentStatus !== 'unpaid',
@@ -273,7 +276,18 @@ function describeUnpaid(facts: OrderFacts, now: number): Words {
     );
   }
   if (facts.paysCash) {
-    return words(`${notPaid}, in cash at the door.`, 'Our rider collects it. You can also pay now.');
+    const isDelivered = status === 'delivered';
+    const isOnItsWay = status === 'out_for_delivery';
+    return {
+      announcement,
+      title: `Cash at the door${total === null ? '' : `: ${charge(facts)}`}`,
+      summary: isDelivered
+        ? 'Delivered, to be paid in cash at the door.'
+        : `${isOnItsWay ? 'On its way to you. ' : ''}${notPaid}, in cash at the door.`,
+      text: isDelivered
+        ? 'If you gave our rider the money, there is nothing more to do: we are noting it. If not, you can pay now.'
+        : `${isOnItsWay ? '' : "We're preparing your drinks. "}Our rider collects the money when they arrive. You can also pay now.`,
+    };
   }
   if (status === 'out_for_delivery') {
     return words(

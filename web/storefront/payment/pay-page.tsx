@@ -1,6 +1,6 @@
 // Payment as a page: without JavaScript, or if the dialog's code does not load. It does not update by itself;
 // customers press a button to check the result.
-import { data, Form, redirect, useNavigation } from 'react-router';
+import { data, Form, Link, redirect, useNavigation } from 'react-router';
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import { orderLink } from '../../../domain/order-link.ts';
 import { adviseAfterFailure, describePaymentFailure } from '../../../domain/payment-result.ts';
@@ -13,9 +13,11 @@ import { shopContext } from '../../lib/shop-context.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
+import { useShop } from '../layout/use-shop.ts';
 import { outsideNairobiNote } from '../order/next-steps.ts';
 import { lookUpOrder } from '../tracking/tracked-order.ts';
 import type { Route } from './+types/pay-page.ts';
+import { chooseCash } from './choose-cash.ts';
 import { ContactShop, PayByTill, useHasTill } from './pay-by-till.tsx';
 import {
   checkPayment,
@@ -51,6 +53,7 @@ async function unpaidOrder({ url, params, context }: Pick<Route.LoaderArgs, 'url
   if (!order?.id || !order.details || !describeOrder(order, Date.now()).canPay)
     throw redirect(orderLink('', trackingNumber, accessKey));
   const { total, discountCents, customerPhone, address, items } = order.details;
+  const { paysCash } = order;
   const ordered = toOrdered(
     items.map(({ id, slug, name, quantity }) => ({ slug: slug ?? id, name, quantity })),
   );
@@ -59,14 +62,19 @@ async function unpaidOrder({ url, params, context }: Pick<Route.LoaderArgs, 'url
     order: { orderId: order.id, trackingNumber, total, discountCents, ordered },
     customerPhone,
     address,
-    accessKey,
+    accessKey: order.accessKey ?? accessKey,
     isPaused,
+    paysCash,
   };
 }
 
 export async function loader({ url, params, context }: Route.LoaderArgs) {
   // A redirect or an error of the form reads the page again, and with it whether prompts are paused.
-  const { order, customerPhone, address, accessKey, isPaused } = await unpaidOrder({ url, params, context });
+  const { order, customerPhone, address, accessKey, isPaused, paysCash } = await unpaidOrder({
+    url,
+    params,
+    context,
+  });
   const request = url.searchParams.get('request');
   const { functions } = context.get(shopContext).store;
   const answer = request ? await checkPayment(functions, request).catch(() => null) : null;
@@ -82,12 +90,16 @@ export async function loader({ url, params, context }: Route.LoaderArgs) {
     failure: answer?.status === 'failed' ? describePaymentFailure(answer.resultCode) : null,
     advice: answer?.status === 'failed' ? adviseAfterFailure(answer.resultCode) : null,
     isPaused,
+    paysCash,
+    isAskedForCash: url.searchParams.has('cash'),
   };
 }
 
 /** Sends the prompt and redirects to the same page, which then shows its outcome. */
 export async function action({ request, url, params, context }: Route.ActionArgs) {
-  const phone = String((await request.formData()).get('phone') ?? '').trim();
+  const form = await request.formData();
+  if (form.get('way') === 'cash') return payCash({ url, params, context });
+  const phone = String(form.get('phone') ?? '').trim();
   if (!normalisePhone(phone)) {
     return data({ phone, problem: 'Please enter a valid phone number 📱', refusal: null }, 400);
   }
@@ -115,6 +127,18 @@ export async function action({ request, url, params, context }: Route.ActionArgs
   throw redirect(`/track-order/${trackingNumber}/pay?${parameters}`);
 }
 
+/** Chooses cash at the door, and redirects to the order's page, which says what happens now. */
+async function payCash(page: Pick<Route.ActionArgs, 'url' | 'params' | 'context'>) {
+  const { order, accessKey, customerPhone } = await unpaidOrder(page);
+  const { tables } = page.context.get(shopContext).store;
+  const refusal =
+    accessKey === null
+      ? 'Please open this page by the link of your order.'
+      : await chooseCash(tables, { ...order, accessKey });
+  if (refusal === null) throw redirect(orderLink('', order.trackingNumber, accessKey));
+  return data({ phone: formatPhone(customerPhone).replaceAll(' ', ''), problem: null, refusal }, 409);
+}
+
 /** The prompt may have been sent: a repeated request finds it. */
 export async function clientAction({ request, serverAction }: Route.ClientActionArgs) {
   const sent = await request.clone().formData();
@@ -127,7 +151,7 @@ export async function clientAction({ request, serverAction }: Route.ClientAction
 }
 
 export default function PayPage({ loaderData, actionData }: Route.ComponentProps) {
-  const { order, outsideNairobi, accessKey, isAwaited, failure, advice, isPaused } = loaderData;
+  const { order, outsideNairobi, accessKey, isAwaited, failure, advice, isPaused, paysCash } = loaderData;
   const isBusy = useNavigation().state !== 'idle';
   const hasTill = useHasTill();
   const phone = actionData?.phone ?? loaderData.phone;
@@ -135,22 +159,34 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
   const isWaiting = isAwaited && failure === null && !actionData;
   const isByHand = isPaused && !isWaiting;
   const charge = chargeCents(order.total);
+  const { settings } = useShop();
+  const offersCash = settings.offers_cash && accessKey !== null && !paysCash && !isWaiting;
+  const isCash = offersCash && loaderData.isAskedForCash;
+  const promptPage = `/track-order/${order.trackingNumber}/pay?key=${accessKey ?? ''}`;
   return (
     <section aria-labelledby="pay" className="page grid max-w-2xl gap-6 pt-8 md:pt-14">
       <header className="grid grid-cols-1 gap-1">
         <h1 id="pay" className="text-4xl font-extrabold">
-          {isWaiting ? 'Check your phone' : isByHand && hasTill ? 'Pay another way' : 'Pay with M-PESA'}
+          {isWaiting
+            ? 'Check your phone'
+            : isCash
+              ? 'Pay in cash at the door?'
+              : isByHand && hasTill
+                ? 'Pay another way'
+                : 'Pay with M-PESA'}
         </h1>
         <p className="text-ink-soft">
           {isWaiting
             ? 'Enter your M-PESA PIN in the prompt to confirm, then come back here.'
-            : isByHand
-              ? 'M-PESA prompts do not work right now. Your order is saved.'
-              : 'We send a prompt to your phone. You confirm it there with your PIN.'}
+            : isCash
+              ? 'We prepare your drinks now, and you pay our rider when they arrive.'
+              : isByHand
+                ? 'M-PESA prompts do not work right now. Your order is saved.'
+                : 'We send a prompt to your phone. You confirm it there with your PIN.'}
         </p>
       </header>
       <div className="grid grid-cols-1 gap-6 rounded-2xl bg-card p-5 shadow-lg md:p-8">
-        {problem && !isByHand ? (
+        {problem && !isByHand && !isCash ? (
           <Notice tone="danger" title={problem}>
             {advice}
           </Notice>
@@ -174,6 +210,20 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
                 I have entered my PIN
               </Button>
             </Form>
+          </>
+        ) : isCash ? (
+          <>
+            <Form method="post" className="grid grid-cols-1 gap-5">
+              <input type="hidden" name="way" value="cash" />
+              <p>Please have {formatKsh(charge)} ready, in notes and coins if you can.</p>
+              {actionData?.refusal ? <Notice tone="danger" title={actionData.refusal} /> : null}
+              <Button type="submit" size="large" isBusy={isBusy}>
+                {isBusy ? 'One moment…' : 'Yes, I pay in cash'}
+              </Button>
+            </Form>
+            <Link to={promptPage} className={buttonStyle('quiet')}>
+              Pay by M-PESA
+            </Link>
           </>
         ) : isByHand ? (
           hasTill ? (
@@ -201,11 +251,19 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
             </Button>
           </Form>
         )}
+        {offersCash && !isCash ? (
+          <Link
+            to={`${promptPage}&cash=ask`}
+            className="-my-2 justify-self-start py-3 font-semibold text-dusk-600 underline underline-offset-2"
+          >
+            {`Pay ${formatKsh(charge)} in cash at the door`}
+          </Link>
+        ) : null}
         <a href={orderLink('', order.trackingNumber, accessKey)} className={buttonStyle('quiet')}>
           Track your order
         </a>
       </div>
-      {hasTill && !isWaiting && !isByHand ? (
+      {hasTill && !isWaiting && !isByHand && !isCash ? (
         <div className="grid grid-cols-1 gap-3">
           <h2 className="text-2xl">Or pay without the prompt</h2>
           <PayByTill order={order} />

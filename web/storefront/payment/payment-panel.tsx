@@ -13,6 +13,7 @@ import { loadOrderStates, useOwnMeaning } from '../own-orders/order-states.ts';
 import { ChangeDrinks, type ChangedDrinks } from './change-drinks.tsx';
 import { readChangedOrder } from './order-drinks.ts';
 import { useHasTill } from './pay-by-till.tsx';
+import { AskForCash, CashChosen } from './pay-cash.tsx';
 import type { PaymentState } from './payment-machine.ts';
 import {
   OrderClosed,
@@ -47,7 +48,7 @@ export function PaymentPanel({
   onOrderAgain,
   onNewOrder,
 }: PaymentPanelProps) {
-  const { config } = useShop();
+  const { config, settings } = useShop();
   // As changed since the dialog opened, here or elsewhere.
   const [changed, setChanged] = useState<ChangedDrinks | null>(null);
   const order = { ...given, ...changed };
@@ -70,19 +71,25 @@ export function PaymentPanel({
   const hasTill = useHasTill();
   const [isByHand, setByHand] = useState(false);
   const [isChanging, setChanging] = useState(false);
+  const [cash, setCash] = useState<'asked' | 'chosen' | null>(null);
+  const isCashChosen = (followed ?? ownMeaning)?.paysCash === true;
   const headingRef = useHeadingFocus(
     final
       ? final.kind
       : isAdding
         ? 'initiating'
-        : isByHand
-          ? 'by hand'
-          : isChanging
-            ? 'initiating'
-            : state.phase,
+        : cash
+          ? `cash ${cash}`
+          : isByHand
+            ? 'by hand'
+            : isChanging
+              ? 'initiating'
+              : state.phase,
   );
   usePaymentToast(order.orderId);
-  useOrderToast(final !== null || state.phase === 'processing' || state.phase === 'failed');
+  useOrderToast(
+    final !== null || cash === 'chosen' || state.phase === 'processing' || state.phase === 'failed',
+  );
   useFrequentPolling(state.phase === 'idle' || state.phase === 'failed' || state.phase === 'paused');
   const navigate = useNavigate();
   const { replace, leave } = useLeaveDialog();
@@ -106,6 +113,22 @@ export function PaymentPanel({
         onOrderAgain={final.canOrderAgain ? onOrderAgain : undefined}
       />
     );
+  }
+  const mayPayCash = settings.offers_cash && accessKey !== null && !isCashChosen && cash !== 'chosen';
+  const payCash = mayPayCash ? () => setCash('asked') : undefined;
+  const isPromptOpen = state.phase === 'initiating' || state.phase === 'processing';
+  if (cash === 'asked' && accessKey !== null && !isPromptOpen) {
+    return (
+      <AskForCash
+        {...common}
+        order={{ ...order, accessKey }}
+        onChosen={() => setCash('chosen')}
+        onBack={() => setCash(null)}
+      />
+    );
+  }
+  if (cash === 'chosen' && !isPromptOpen) {
+    return <CashChosen {...common} onTrack={() => track()} onPayNow={() => setCash(null)} />;
   }
   const payByHand = hasTill ? () => setByHand(true) : undefined;
   if (isByHand && (state.phase === 'idle' || state.phase === 'failed')) {
@@ -148,6 +171,7 @@ export function PaymentPanel({
           onClose={onClose}
           onNewOrder={onNewOrder}
           onPayByHand={payByHand}
+          onPayCash={payCash}
         />
       );
     case 'processing':
@@ -171,10 +195,19 @@ export function PaymentPanel({
           onRetry={retry}
           onClose={onClose}
           onPayByHand={payByHand}
+          onPayCash={payCash}
         />
       );
     case 'paused':
-      return <PromptsPaused {...common} hasTill={hasTill} onTrack={() => track(hasTill)} onClose={onClose} />;
+      return (
+        <PromptsPaused
+          {...common}
+          hasTill={hasTill}
+          onTrack={() => track(hasTill)}
+          onClose={onClose}
+          onPayCash={payCash}
+        />
+      );
     // Shown above, as `final`.
     case 'completed':
     case 'in_review':

@@ -53,6 +53,8 @@ interface ReadyToPayProps extends StateProps {
   onNewOrder?: (() => void) | undefined;
   /** Given if the shop has a till or paybill number. */
   onPayByHand?: (() => void) | undefined;
+  /** Given if the shop offers cash at the door, here and below. */
+  onPayCash?: (() => void) | undefined;
   /** Given until a payment begins. */
   onAddDrink?: (() => void) | undefined;
 }
@@ -70,6 +72,7 @@ export function ReadyToPay({
   onClose,
   onNewOrder,
   onPayByHand,
+  onPayCash,
   onAddDrink,
 }: ReadyToPayProps) {
   const [problem, setProblem] = useState<string>();
@@ -139,6 +142,7 @@ export function ReadyToPay({
             problem={problem}
           />
           <PracticeNote phone={phone} />
+          {onPayCash && !isSending ? <CashButton charge={charge} onClick={onPayCash} /> : null}
           {onPayByHand && !isSending ? <TextButton onClick={onPayByHand}>Pay another way</TextButton> : null}
         </form>
       </DialogBody>
@@ -378,6 +382,7 @@ interface FailedProps extends StateProps {
   /** Seconds for which another prompt would fail as well. */
   retryAfterSeconds: number;
   onPayByHand?: (() => void) | undefined;
+  onPayCash?: (() => void) | undefined;
   onRetry(): void;
   onClose(): void;
 }
@@ -398,6 +403,7 @@ export function PaymentFailed({
   onRetry,
   onClose,
   onPayByHand,
+  onPayCash,
 }: FailedProps) {
   const secondsLeft = useCountdown(retryAfterSeconds);
   return (
@@ -433,6 +439,9 @@ export function PaymentFailed({
           )}
           {isUnanswered ? (
             <p>If a prompt comes to your phone after all, you can answer it. You won't pay twice.</p>
+          ) : null}
+          {onPayCash && !isUnanswered ? (
+            <CashButton charge={chargeCents(order.total)} onClick={onPayCash} />
           ) : null}
           {onPayByHand && isUnreached ? (
             <section aria-labelledby="by-hand" className="grid grid-cols-1 gap-3">
@@ -534,7 +543,13 @@ export function PromptsPaused({
   hasTill,
   onTrack,
   onClose,
-}: StateProps & { hasTill: boolean; onTrack(): void; onClose(): void }) {
+  onPayCash,
+}: StateProps & {
+  hasTill: boolean;
+  onTrack(): void;
+  onClose(): void;
+  onPayCash?: (() => void) | undefined;
+}) {
   return (
     <>
       <DialogHeading
@@ -548,6 +563,7 @@ export function PromptsPaused({
       />
       <DialogBody>
         <div className="grid grid-cols-1 gap-5">
+          {onPayCash ? <CashButton charge={chargeCents(order.total)} onClick={onPayCash} /> : null}
           {hasTill ? <PayByTill order={order} /> : <ContactShop trackingNumber={order.trackingNumber} />}
           <TrackingNumber number={order.trackingNumber} />
         </div>
@@ -564,6 +580,10 @@ export function PromptsPaused({
       </DialogFooter>
     </>
   );
+}
+
+function CashButton({ charge, onClick }: { charge: number; onClick(): void }) {
+  return <TextButton onClick={onClick}>{`Pay ${formatKsh(charge)} in cash at the door`}</TextButton>;
 }
 
 function TextButton({ onClick, children }: { onClick(): void; children: ReactNode }) {

@@ -1,0 +1,129 @@
+// Cash at the door, in the payment dialog: asked once, and then what happens now.
+import { type RefObject, useState } from 'react';
+import { chargeCents, formatKsh } from '../../../domain/money.ts';
+import { createStore } from '../../../supabase/store.ts';
+import { closePayment } from '../../lib/orders/remembered-orders.ts';
+import { Button } from '../../ui/button.tsx';
+import { DialogBody, DialogFooter, DialogHeading, useKeepOpen } from '../../ui/dialog/dialog-or-drawer.tsx';
+import { TextWithAmounts } from '../../ui/price.tsx';
+import { useAction } from '../../ui/use-action.ts';
+import { useShop } from '../layout/use-shop.ts';
+import { loadOrderStates } from '../own-orders/order-states.ts';
+import { chooseCash } from './choose-cash.ts';
+import { Amount, TrackingNumber } from './payment-parts.tsx';
+import type { PayableOrder } from './use-payment.ts';
+
+const actions = 'grid gap-2 md:grid-cols-[1fr_auto] low:grid-cols-[auto_1fr] md:low:grid-cols-[1fr_auto]';
+
+interface AskForCashProps {
+  order: PayableOrder & { accessKey: string };
+  headingRef: RefObject<HTMLHeadingElement | null>;
+  onChosen(): void;
+  onBack(): void;
+}
+
+export function AskForCash({ order, headingRef, onChosen, onBack }: AskForCashProps) {
+  const { config } = useShop();
+  const [problem, setProblem] = useState<string | null>(null);
+  const { isRunning, run } = useAction();
+  useKeepOpen(isRunning);
+  const charge = chargeCents(order.total);
+  const choose = () =>
+    run(
+      async () => {
+        setProblem(null);
+        const refusal = navigator.onLine
+          ? await chooseCash(createStore(config).tables, order)
+          : 'You are offline. Please try again when your phone has a network.';
+        setProblem(refusal);
+        if (refusal !== null) return;
+        closePayment(order.orderId);
+        void loadOrderStates(config);
+        onChosen();
+      },
+      (error) => {
+        console.warn('Cash could not be chosen', error);
+        setProblem('Something went wrong. Please try again.');
+      },
+    );
+  return (
+    <>
+      <DialogHeading
+        ref={headingRef}
+        title="Pay in cash at the door?"
+        description="We prepare your drinks now, and you pay our rider when they arrive."
+      />
+      <DialogBody>
+        <div className="grid grid-cols-1 gap-5">
+          {/* Without its drinks, so that nothing scrolls when the answer needs room. */}
+          <Amount order={{ total: order.total, trackingNumber: order.trackingNumber }} charge={charge} />
+          <div role="alert" className="empty:hidden">
+            {problem ? (
+              <p className="rounded-lg border border-danger/40 bg-danger-soft px-5 py-3.5 font-semibold text-danger">
+                {problem}
+              </p>
+            ) : null}
+          </div>
+          {problem ? null : (
+            <p>
+              <TextWithAmounts>{`Please have ${formatKsh(charge)} ready, in notes and coins if you can.`}</TextWithAmounts>
+            </p>
+          )}
+        </div>
+      </DialogBody>
+      <DialogFooter isSticky>
+        <div className={actions}>
+          <Button
+            size="large"
+            isBusy={isRunning}
+            onClick={() => void choose()}
+            className="md:order-2 low:order-2"
+          >
+            {isRunning ? 'One moment…' : 'Yes, I pay in cash'}
+          </Button>
+          <Button tone="quiet" size="large" disabled={isRunning} onClick={onBack} className="md:mr-auto">
+            Pay by M-PESA
+          </Button>
+        </div>
+      </DialogFooter>
+    </>
+  );
+}
+
+interface CashChosenProps {
+  order: PayableOrder;
+  headingRef: RefObject<HTMLHeadingElement | null>;
+  onTrack(): void;
+  onPayNow(): void;
+}
+
+export function CashChosen({ order, headingRef, onTrack, onPayNow }: CashChosenProps) {
+  const amount = formatKsh(chargeCents(order.total));
+  return (
+    <>
+      <DialogHeading
+        ref={headingRef}
+        title="We are preparing your drinks"
+        description="Asante! You pay in cash at the door."
+      />
+      <DialogBody>
+        <div className="grid grid-cols-1 gap-5">
+          <p className="rounded-lg bg-paper-deep px-5 py-4">
+            <TextWithAmounts>{`Our rider brings your drinks and collects ${amount}. We message you when they are on their way.`}</TextWithAmounts>
+          </p>
+          <TrackingNumber number={order.trackingNumber} />
+        </div>
+      </DialogBody>
+      <DialogFooter isSticky>
+        <div className={actions}>
+          <Button size="large" onClick={onTrack} className="md:order-2 low:order-2">
+            Track Your Order
+          </Button>
+          <Button tone="quiet" size="large" onClick={onPayNow} className="md:mr-auto">
+            Pay by M-PESA instead
+          </Button>
+        </div>
+      </DialogFooter>
+    </>
+  );
+}
