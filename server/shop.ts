@@ -14,6 +14,7 @@ import type { Store } from '../supabase/store.ts';
 import type { PublicConfig } from '../web/lib/shop-context.ts';
 import type { Middleware } from './http/browser-files.ts';
 import { createHttpServer } from './http/http-server.ts';
+import { createStaffRoutes } from './http/staff-routes.ts';
 import { startJobs } from './jobs/jobs.ts';
 import { shopJobs } from './jobs/shop-jobs.ts';
 import { createMessages } from './messages/messages.ts';
@@ -42,6 +43,7 @@ import {
 import { checkHostedProject } from './start/hosted/hosted-project.ts';
 import { claimDatabase, openDatabase, readConfiguredKeys } from './start/persistence.ts';
 import { prepareDatabase } from './start/prepare-database.ts';
+import { readRunningVersion } from './start/running-version.ts';
 import type { Config } from './start/settings/config.ts';
 import { startSimulator } from './start/simulator.ts';
 
@@ -183,6 +185,12 @@ async function wire(options: ShopOptions, closers: Closers): Promise<Omit<Shop, 
     ...(buildFiles ? { buildFiles } : {}),
     ...(release ? { release } : {}),
     pageViews,
+    staffRoutes: createStaffRoutes({
+      version: await readRunningVersion(root, release),
+      isStaff: services.isStaff,
+      tables: services.secret.tables,
+      backups: database ? join(config.dataDir, 'backups') : null,
+    }),
     shareImages: createShareImages({
       tables: services.visitor,
       artFolder: typeof assets === 'string' ? assets : join(root, 'web/public'),

@@ -88,6 +88,7 @@ export function completeRelease(root, making, id) {
   }
   const packages = join(providePackages(root), 'node_modules');
   // A junction needs no rights on Windows; elsewhere the kind is ignored.
+  writeFileSync(join(folder, 'version.json'), `${JSON.stringify(versionOf(root))}\n`);
   symlinkSync(
     process.platform === 'win32' ? packages : relative(folder, packages),
     join(folder, 'node_modules'),
@@ -95,6 +96,16 @@ export function completeRelease(root, making, id) {
   );
   syncDisks();
   renameSync(folder, join(releasesOf(root), id));
+}
+
+/** What staff read about a build (domain/running-version.ts). Sources without a history, as in a container, have no commit. */
+function versionOf(root) {
+  const { status, stdout } = spawnSync('git', ['log', '-1', '--format=%h %cI'], {
+    cwd: root,
+    encoding: 'utf8',
+  });
+  const [commit = null, changedAt = null] = status === 0 ? stdout.trim().split(' ') : [];
+  return { commit, changedAt, builtAt: new Date().toISOString() };
 }
 
 /** After a power cut a release with its name must have its content. Where there is no such command, the disks are synced later. */

@@ -25,14 +25,20 @@ export interface BackupTask {
   includesFiles: boolean;
   /** A copy of an embedded database, and the figures that it had. Null: PostgreSQL. */
   copy: { folder: string; figures: Figures } | null;
+  /** The archive exists and is only verified. */
+  isCheck?: boolean;
 }
 
 /**
- * Makes a backup.
+ * Makes a backup, or checks one.
  * @throws ContentMismatch when it restores to something else
  */
 export async function makeBackup(task: BackupTask, databaseUrl: string): Promise<void> {
   const { copy, archive } = task;
+  if (task.isCheck) {
+    await verifyBackup(archive, task);
+    return;
+  }
   // Small buffers: each row is read once.
   const database = copy
     ? await openPglite(copy.folder, { sharedBuffers: '16MB', isDurable: false })

@@ -91,6 +91,32 @@ describe.each(testDatabases())('on %s', { timeout: 400_000 }, (kind) => {
   });
   afterEach(close);
 
+  test('staff check a backup once more: a whole one, a damaged one and one that is gone', async () => {
+    const backups = backupsOf(database);
+    const made = await backups.run();
+    const file = join(dataDir, 'backups', made && 'fileName' in made ? made.fileName : '');
+    const { rows } = await database.query<{ id: number }>(
+      'select max(id)::integer as id from public.backups',
+    );
+    const id = rows[0]?.id ?? 0;
+    const problem = async () => {
+      await backups.check(id);
+      const checked = await database.query<{ problem: string | null }>(
+        'select check_problem as problem from public.backups where id = $1 and checked_at is not null',
+        [id],
+      );
+      return checked.rows[0]?.problem;
+    };
+    expect(await problem()).toBeNull();
+    const whole = await readFile(file);
+    await writeFile(file, whole.subarray(0, whole.length / 2));
+    expect(await problem()).toEqual(expect.any(String));
+    await rm(file);
+    expect(await problem()).toContain('not on the disk');
+    // Nothing is left of the checks.
+    expect(await readdir(join(dataDir, 'backups'))).toEqual([]);
+  });
+
   test('a backup of a running shop is restored with the same orders, uploaded files and keys', async () => {
     const backups = backupsOf(database);
     let isBackingUp = true;

@@ -3,6 +3,7 @@
 import { spawn } from 'node:child_process';
 import { copyFile, mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Database } from '@jani-juice/backend/database';
 import { syncFile } from '@jani-juice/backend/files';
@@ -31,13 +32,18 @@ export interface Backups {
   runIfDue(): Promise<void>;
   /** Makes a backup now; null when another process, or this one, is making one. */
   run(): Promise<Outcome | null>;
+  /** Restores a backup once more, as a check, and records the outcome; waits while a backup is being made. */
+  check(backupId: number): Promise<void>;
   /** Aborts the running backup. */
   close(): Promise<void>;
 }
 
 const storedBackups = 7;
-const archiveName = /^jani-[\dTZ-]+\.tar\.gz$/;
+/** Name of a backup's file. */
+export const archiveName = /^jani-[\dTZ-]+\.tar\.gz$/;
 const hour = 60 * 60 * 1000;
+/** Delay before a check is tried again while a backup is being made. */
+const retryMs = 5000;
 
 /**
  * Whether a backup is due.
@@ -97,6 +103,15 @@ export function createBackups(options: BackupOptions): Backups {
     return outcome;
   };
 
+  const check = async (backupId: number): Promise<true> => {
+    const problem = await checkBackup(options, backupId, stopping.signal).then(() => null, sentence);
+    if (stopping.signal.aborted) return true;
+    if (problem === null) log.info({ backup: backupId }, 'backup checked');
+    else log.error({ backup: backupId, problem }, 'a backup failed its check');
+    await database.query('select public.record_backup_check($1, $2)', [backupId, problem]);
+    return true;
+  };
+
   return {
     async runIfDue() {
       await runExclusively(async () => {
@@ -109,6 +124,11 @@ export function createBackups(options: BackupOptions): Backups {
       });
     },
     run: () => runExclusively(attempt),
+    async check(backupId) {
+      while (!stopping.signal.aborted && (await runExclusively(() => check(backupId))) === null) {
+        await wait(retryMs, undefined, { signal: stopping.signal }).catch(() => {});
+      }
+    },
     async close() {
       stopping.abort();
       await running;
@@ -145,6 +165,41 @@ async function makeBackup(options: BackupOptions, startedAt: Date, signal: Abort
     const size = await publishArchive(unverified, folder, fileName);
     await deleteOldArchives(folder);
     return { outcome: 'verified', fileName, size };
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+}
+
+/** @throws when the backup is not there, or cannot be restored */
+async function checkBackup({ database, config, root }: BackupOptions, backupId: number, signal: AbortSignal) {
+  const { rows } = await database.query<{ file_name: string | null }>(
+    'select file_name from public.backups where id = $1',
+    [backupId],
+  );
+  const name = rows[0]?.file_name ?? '';
+  const folder = join(config.dataDir, 'backups');
+  const archive = join(folder, name);
+  if (!archiveName.test(name) || !(await stat(archive).catch(() => null))) {
+    throw new Error('Its file is not on the disk of the server any more');
+  }
+  const work = join(folder, 'work');
+  await rm(work, { recursive: true, force: true });
+  await mkdir(work, { recursive: true, mode: 0o700 });
+  try {
+    await runBackupProgram(
+      {
+        archive,
+        madeAt: '',
+        work,
+        root,
+        dataDir: config.dataDir,
+        includesFiles: false,
+        copy: null,
+        isCheck: true,
+      },
+      null,
+      signal,
+    );
   } finally {
     await rm(work, { recursive: true, force: true });
   }

@@ -21,6 +21,9 @@ export async function backUpNightly(
   const stopListening = await database.listen('backup_requests', () => {
     backups.run().catch((error: unknown) => onError(error, 'backups'));
   });
+  const stopChecking = await database.listen('backup_checks', (backupId) => {
+    backups.check(Number(backupId)).catch((error: unknown) => onError(error, 'backups'));
+  });
   return {
     name: 'back up',
     everyMs: 10 * 60 * 1000,
@@ -28,7 +31,7 @@ export async function backUpNightly(
     firstAfterMs: 3 * 60 * 1000,
     run: () => backups.runIfDue(),
     async stop() {
-      await stopListening();
+      await Promise.all([stopListening(), stopChecking()]);
       await backups.close();
     },
   };

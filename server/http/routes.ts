@@ -26,6 +26,7 @@ import { requestIdHeader, requestIdOf } from './request-id.ts';
 import { addressOf, encodingFor, isPartlyRead, isRead, signalOf } from './requests.ts';
 import { withHeaders } from './security-headers.ts';
 import type { SendPage } from './send-page.ts';
+import type { StaffRoutes } from './staff-routes.ts';
 
 /** Cost of rendering a page; 1 is a plain read of a table. */
 const pageCost = 10;
@@ -43,6 +44,8 @@ export interface RouteParts {
   release?: string;
   /** Receives reports of page views, at `/api/event`. */
   pageViews: Pick<PageViews, 'fetch'>;
+  /** Version and backups, at `/api/staff/`. */
+  staffRoutes?: StaffRoutes;
   /** Images for shared links of products. */
   shareImages?: ShareImages;
   /** The fair queues of requests. */
@@ -85,7 +88,8 @@ const clientOf = (incoming: IncomingMessage) => visitorAt(addressOf(incoming));
 export function createRoutes(
   options: RouteOptions,
 ): (request: IncomingMessage, response: ServerResponse) => Promise<unknown> {
-  const { backend, pages, pageViews, shareImages, buildFiles, fairShare, metrics, log } = options;
+  const { backend, pages, pageViews, shareImages, buildFiles, staffRoutes, fairShare, metrics, log } =
+    options;
   const { securityHeaders, sendPage, noteRefusal, noteStatus, publicUrl } = options;
 
   const failed = (error: unknown, requestId?: string) => {
@@ -239,6 +243,14 @@ export function createRoutes(
     at('/readyz', readiness),
     at('/metrics', metricsFor),
     secured(at('/api/event', ({ request }) => pageViews.fetch(request))),
+    ...(staffRoutes
+      ? [
+          secured({
+            serves: ({ pathname }) => staffRoutes.serves(pathname),
+            answer: ({ request }) => staffRoutes.fetch(request),
+          }),
+        ]
+      : []),
     secured(shareImage),
     secured(fileOfOtherBuild),
     services,

@@ -1,6 +1,6 @@
 // Sends emails and text messages: over SMTP, with Africa's Talking, or into the outbox folder.
 import type { Mail, TextMessage } from '@jani-juice/backend';
-import type { OutboxMessageKind } from '../../supabase/types.ts';
+import type { OutboxMessageChannel, OutboxMessageKind } from '../../supabase/types.ts';
 import type { Log } from '../monitoring/log.ts';
 import { writeToOutboxFolder } from './outbox-folder.ts';
 
@@ -19,6 +19,8 @@ export interface OutgoingText extends Omit<TextMessage, 'kind'> {
 
 /** Sends messages. Rejects with a SendError. */
 export interface OutgoingMessages {
+  /** Why messages of a channel reach no one: no provider is configured, and they are written to the outbox folder. */
+  missingProvider: Record<OutboxMessageChannel, string | null>;
   sendMail(mail: OutgoingMail): Promise<void>;
   sendText(message: OutgoingText): Promise<{ messageId?: string } | undefined>;
 }
@@ -63,7 +65,13 @@ const timeoutMs = 15_000;
 
 /** Creates the sender. Messages are logged without their content, and with a masked recipient. */
 export function createMessages(config: MessagesConfig, log: Log): OutgoingMessages {
+  const folderOnly = (what: string, setting: string) =>
+    `No provider is set up: ${what} are written to the outbox folder on the server, and reach no one. Set ${setting}.`;
   return {
+    missingProvider: {
+      mail: config.smtpUrl ? null : folderOnly('emails', 'SMTP_URL'),
+      text: config.sms ? null : folderOnly('texts', 'SMS_USERNAME and SMS_API_KEY'),
+    },
     async sendMail(mail) {
       const facts = { kind: mail.kind, to: maskRecipient(mail.to) };
       if (config.smtpUrl) {

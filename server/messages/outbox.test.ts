@@ -23,6 +23,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   let options: OutboxOptions;
   let mails: OutgoingMail[];
   let texts: OutgoingText[];
+  const missingProvider: OutgoingMessages['missingProvider'] = { mail: null, text: null };
   let logged: string;
   /** Replaces the senders; may throw a SendError. */
   let onSend: (message: OutgoingMail | OutgoingText) => unknown;
@@ -34,6 +35,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const serviceFetch: typeof fetch = (input, init) =>
       service.fetch(new Request(input, init), { claims: { role: 'service_role' }, address: null });
     const messages: OutgoingMessages = {
+      missingProvider,
       async sendMail(mail) {
         await onSend(mail);
         mails.push(mail);

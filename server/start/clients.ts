@@ -14,6 +14,8 @@ export interface Clients {
   secret: Store;
   /** With the publishable key. */
   visitor: Store['tables'];
+  /** Whether the bearer of an access token is staff; the services verify it. */
+  isStaff(token: string): Promise<boolean>;
 }
 
 /** @param backend null with a hosted project */
@@ -35,5 +37,12 @@ export function openClients(
     transport: serviceFetch ? { serviceFetch } : {},
     secret: { ...storeWith(keys.secret), tables: storeWith(keys.secret, inShare).tables },
     visitor: storeWith(keys.publishable).tables,
+    async isStaff(token) {
+      const { tables } = createStore(
+        { url, key: keys.publishable },
+        { ...(serviceFetch ? { fetch: serviceFetch } : {}), headers: { Authorization: `Bearer ${token}` } },
+      );
+      return (await tables.rpc('is_admin')).data === true;
+    },
   };
 }

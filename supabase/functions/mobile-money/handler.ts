@@ -42,7 +42,6 @@ const serviceActions: Record<string, (context: MobileMoneyContext) => Promise<un
     };
   },
   'pull-statement': pullDueStatement,
-  'register-till': registerTill,
   'send-refunds': sendRefunds,
 };
 
@@ -54,9 +53,10 @@ const serviceActions: Record<string, (context: MobileMoneyContext) => Promise<un
  * - `POST {action: 'check-status', checkoutRequestId}` (prompts/check-status.ts)
  * - with the secret key, `POST {action}`: `query-open` (prompts/query-open.ts) `{queried, settled}`; `take-up-till`, which
  *   settles stored confirmations and callbacks, `{found, taken}`; `pull-statement` (till/pull-statement.ts) `{payments, newPayments}`
- *   or null; `register-till` (till/register.ts) `{till, statement}`; `send-refunds` (refunds/send.ts) `{sent, queried}`
- * - with a staff session: `POST {action: 'describe-setup'}` (also with the secret key) and `{action: 'check-address'}`
- *   (setup-check.ts) `{setup}`, `{reach}`; `{action: 'start-test', phoneNumber}` (prompts/start-test.ts) `{test}` or
+ *   or null; `send-refunds` (refunds/send.ts) `{sent, queried}`
+ * - with a staff session or the secret key: `POST {action: 'describe-setup'}` (setup-check.ts) `{setup}`; `{action: 'register-till'}`
+ *   (till/register.ts) `{till, statement}`
+ * - with a staff session: `POST {action: 'check-address'}` (setup-check.ts) `{reach}`; `{action: 'start-test', phoneNumber}` (prompts/start-test.ts) `{test}` or
  *   `{error, code}`
  * - `POST /notice/{secret}`: STK callbacks (prompts/receive-callback.ts)
  * - `POST /till/{secret}/validation` and `/confirmation`: payments without a prompt, C2B (till/receive-message.ts)
@@ -193,6 +193,10 @@ async function answerAction(context: MobileMoneyContext, request: Request): Prom
       return context.hasSecretKey(request)
         ? Response.json({ setup: await describeSetup(context) })
         : forStaff(context, request, async () => ({ setup: await describeSetup(context) }));
+    case 'register-till':
+      return context.hasSecretKey(request)
+        ? Response.json(await registerTill(context))
+        : forStaff(context, request, () => registerTill(context));
     case 'check-address':
       return forStaff(context, request, async () => ({ reach: await checkPublicAddress(context) }));
     case 'start-test':

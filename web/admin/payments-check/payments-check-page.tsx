@@ -51,7 +51,7 @@ export default function PaymentsCheckPage() {
               <Fact term="Payments by hand are reported">
                 {setup.c2b
                   ? `Since ${formatDateTime(setup.c2b.registeredAt)}${setup.c2b.version ? `, by C2B ${setup.c2b.version}` : ''}`
-                  : 'Not registered (see the operating guide)'}
+                  : 'Not registered yet (Settings, Payments)'}
               </Fact>
             </dl>
             <ul className="mt-4 grid gap-2 border-t border-line pt-4 text-sm">

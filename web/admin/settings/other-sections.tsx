@@ -1,10 +1,7 @@
-// The sections of the settings that have no fields: pages, team and backups.
+// The sections of the settings that have no fields: pages and team (backups: backups-section.tsx).
 import { useQuery } from '@tanstack/react-query';
 import { shopTextSlugs } from '../../../domain/shop-text.ts';
-import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
-import { StatusLine } from '../dashboard/status-line.tsx';
-import { useBackup } from '../dashboard/use-backup.ts';
 import { dataOf } from '../data/table-answer.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { useShop } from '../messages/use-shop.ts';
@@ -79,50 +76,6 @@ export function TeamSection() {
           <TerminalCommand
             what="Remove access, at the next request"
             command={curl('PATCH', '/rest/v1/admin_profiles?user_id=eq.THE_ID', '{"is_active":false}')}
-          />
-        </div>
-      </Card>
-    </>
-  );
-}
-
-export function BackupsSection() {
-  const { line, title, isHosted, isBusy, backUp } = useBackup();
-  return (
-    <>
-      <Card
-        title="Last backup"
-        description={isHosted ? undefined : 'Every night at three. Each one is restored once, as a check.'}
-      >
-        <dl>
-          <StatusLine label="Last Backup" line={line} title={title} />
-        </dl>
-        {isHosted ? null : (
-          <Button tone="quiet" className="mt-4" isBusy={isBusy} onClick={backUp}>
-            {isBusy ? 'Backing up...' : 'Back up now'}
-          </Button>
-        )}
-      </Card>
-      <Card
-        title="Restore or move"
-        description="In a terminal on the shop's machine, while the shop is stopped."
-      >
-        <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
-          {isHosted ? null : (
-            <>
-              <TerminalCommand
-                what="Restore a backup"
-                command="npm run restore -- data/backups/jani-….tar.gz"
-              />
-              <TerminalCommand
-                what="Restore it in place of the present data"
-                command="npm run restore -- --replace data/backups/jani-….tar.gz"
-              />
-            </>
-          )}
-          <TerminalCommand
-            what="Move to another database"
-            command="npm run move -- --to postgres://USER:PASSWORD@HOST/DATABASE"
           />
         </div>
       </Card>

@@ -5,6 +5,7 @@ import { Card } from '../../ui/card.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { LimitRaise } from '../payments-check/limit-raise.tsx';
 import { FeeHistory } from '../prices/fee-history.tsx';
+import { RegisterUrls } from './register-urls.tsx';
 import type { SectionId, SettingsCard } from './settings-sections.ts';
 import { fieldInputs, labelOfField, type SettingsPlace, settingsSections } from './settings-sections.ts';
 import {
@@ -14,6 +15,7 @@ import {
   type SettingsForm,
   type SettingsProblems,
 } from './settings-values.ts';
+import { TestMessages } from './test-messages.tsx';
 
 interface SectionCardsProps {
   section: SectionId;
@@ -30,6 +32,12 @@ const below: Record<string, ReactNode> = {
   Refunds: <LimitRaise />,
 };
 
+/** What follows the fields of a section. */
+const after: Partial<Record<SectionId, ReactNode>> = {
+  payments: <RegisterUrls />,
+  messages: <TestMessages />,
+};
+
 export function SectionCards({ section, ...fields }: SectionCardsProps) {
   const { cards, places } = settingsSections[section];
   const screens = places.filter(({ to }) => to);
@@ -38,6 +46,7 @@ export function SectionCards({ section, ...fields }: SectionCardsProps) {
       {cards.map((card) => (
         <Fields key={card.title} card={card} {...fields} />
       ))}
+      {after[section]}
       {screens.length > 0 ? <Screens screens={screens} /> : null}
     </>
   );

@@ -112,3 +112,57 @@ test('a change of another member in a section that is not open is a conflict, to
     inquiries_months: before.inquiries_months,
   });
 });
+
+test('cash on the storefront needs cash for staff, and goes with it', async () => {
+  const { user } = await openScreen('/admin/settings?section=payments');
+  const offers = await screen.findByRole<HTMLInputElement>('checkbox', {
+    name: /^Customers may choose cash/,
+  });
+  const takes = screen.getByRole<HTMLInputElement>('checkbox', { name: /^Staff may agree on cash/ });
+  expect([takes.checked, offers.checked, offers.disabled]).toEqual([true, false, false]);
+  await user.click(offers);
+  await screen.findByText('Not saved yet: Offer cash');
+  await user.click(takes);
+  expect([takes.checked, offers.checked, offers.disabled]).toEqual([false, false, true]);
+  await screen.findByText('Only where staff may agree on cash, too: tick that first.');
+  await user.click(screen.getByRole('button', { name: 'Discard' }));
+});
+
+test('the addresses of the till are registered after a question, with the answer and the time', async () => {
+  const { user } = await openScreen('/admin/settings?section=payments');
+  const card = within(await screen.findByRole('region', { name: 'Payments by hand reach the shop' }));
+  await user.click(await card.findByRole('button', { name: /^Register/ }));
+  const dialog = within(await screen.findByRole('dialog'));
+  dialog.getByText(/No money moves/);
+  await user.click(dialog.getByRole('button', { name: 'Register' }));
+  await card.findByText(/^Payments by hand: M-PESA (has registered|had registered)/);
+  await card.findByText(/^Registered$/);
+  card.getByText(/since .*, by C2B v\d/);
+});
+
+test('a test mail says at its field what is wrong, and then what became of it', async () => {
+  const { user } = await openScreen('/admin/settings?section=messages');
+  const card = within(await screen.findByRole('region', { name: 'Test messages' }));
+  const field = card.getByLabelText('Email address');
+  await user.clear(field);
+  await user.type(field, 'nobody{Enter}');
+  await card.findByText('Please enter a valid email address');
+  await user.clear(field);
+  await user.type(field, 'owner@shop.example');
+  await user.click(card.getByRole('button', { name: 'Send a test mail' }));
+  // The shop of these tests has no mail server.
+  await waitFor(() => card.getByText(/No provider is set up: emails are written to the outbox folder/), {
+    timeout: 15_000,
+  });
+  card.getByText('Not sent to owner@shop.example.');
+  await user.type(card.getByLabelText('Phone number'), '12{Enter}');
+  await card.findByText('Please enter a valid phone number');
+});
+
+test('backups say that there are none, and the version that runs is shown with its update', async () => {
+  await openScreen('/admin/settings?section=backups');
+  await screen.findByRole('region', { name: 'Download or check' });
+  const card = within(await screen.findByRole('region', { name: 'Version and updates' }));
+  await card.findByText('Runs since');
+  card.getByText('npm run update');
+});

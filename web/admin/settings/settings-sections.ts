@@ -199,11 +199,15 @@ export const settingsSections: Record<SectionId, Section> = {
         words: 'Whether prompts, callbacks and refunds work, with a prompt for KSh 1',
         to: '/admin/settings/payments',
       },
+      {
+        label: "Register the till's addresses at M-PESA",
+        words: 'So that payments by hand are reported to the shop (C2B RegisterURL)',
+      },
     ],
   },
   messages: {
     title: 'Messages',
-    summary: 'SMS and mails per day, templates',
+    summary: 'SMS and mails per day, tests, templates',
     cards: [
       {
         title: 'Messages to customers',
@@ -212,6 +216,8 @@ export const settingsSections: Record<SectionId, Section> = {
       },
     ],
     places: [
+      { label: 'Send a test mail', words: 'Whether the mail server (SMTP) accepts the emails of the shop' },
+      { label: 'Send a test text', words: 'Whether the gateway accepts SMS of the shop' },
       {
         label: 'Message templates',
         words: 'What customers and staff read at each step of an order',
@@ -285,10 +291,13 @@ export const settingsSections: Record<SectionId, Section> = {
   },
   backups: {
     title: 'Backups',
-    summary: 'The last backup, restore, move',
+    summary: 'Download, check, restore, version and updates',
     cards: [],
     places: [
       { label: 'Back up now', words: 'State and age of the last backup' },
+      { label: 'Download a backup', words: 'A file with everything, and who downloaded it' },
+      { label: 'Check a backup', words: 'Verify that it can be restored' },
+      { label: 'Version and updates', words: 'Which version runs, since when, and how to update' },
       { label: 'Restore a backup', words: 'Command for the terminal' },
       { label: 'Move to another database', words: 'Command for the terminal' },
     ],

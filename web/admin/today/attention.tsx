@@ -3,6 +3,7 @@ import { Link } from 'react-router';
 import { useWork, type Work } from '../deliveries/rider-queries.ts';
 import type { Waiting } from '../live/use-waiting.ts';
 import { useOrdersNeedingReview } from '../orders/order-queries.ts';
+import { useEndedLinks } from '../orders/payments/ended-links.tsx';
 import { useLowStockCount } from '../products/product-queries.ts';
 
 export interface Matter {
@@ -49,12 +50,19 @@ export function useMoneyMatters(waiting: Waiting): Matter[] {
 export function useMatters(waiting: Waiting): Matter[] {
   const lowOnStock = useLowStockCount() ?? 0;
   const cash = useWork()?.cash_not_received ?? 0;
+  const endedLinks = useEndedLinks() ?? [];
   return [
     {
       count: cash,
       one: 'delivered order to receive cash for',
       many: 'delivered orders to receive cash for',
       to: '/admin/orders?payment=cash&status=delivered',
+    },
+    {
+      count: endedLinks.length,
+      one: 'pay link ended unpaid',
+      many: 'pay links ended unpaid',
+      to: `/admin/today/${endedLinks[0]?.order_id}`,
     },
     {
       count: waiting.money,

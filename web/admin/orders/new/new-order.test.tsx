@@ -346,3 +346,32 @@ test('an order with a discount code costs less, and its details say so', async (
   await order.findByText(`Discount (${code})`);
   expect(await ordersOf(number)).toMatchObject([{ total_amount: 36_100 }]);
 });
+
+/** Ends an unpaid order as its time does. */
+async function endTimeOf({ id }: { id: string }): Promise<void> {
+  const past = new Date(Date.now() - 1000).toISOString();
+  await asOwner(shop, `/rest/v1/orders?id=eq.${id}`, 'PATCH', { reserved_until: past, expires_at: past });
+  await asOwner(shop, '/rest/v1/rpc/expire_reservations', 'POST', { at_most: 200 });
+}
+
+test('a shared link says until when it can be paid, and that it ended unpaid until someone has dealt with it', async () => {
+  const order = await placeOrder(shop, 'Slow Answerer', newNumber());
+  const opened = await openScreen(`/admin/orders/${order.id}`);
+  const shown = await dialog();
+  await shown.findByText(/and its drinks are held for it until then/);
+  await opened.press(shown.getByRole('button', { name: 'Pay link' }));
+  await shown.findByText(/Its drinks are held until/);
+  await endTimeOf(order);
+  await shown.findByText('The pay link ended unpaid');
+  await opened.press(shown.getByRole('button', { name: 'Done' }));
+  await waitFor(() => expect(shown.queryByText('The pay link ended unpaid')).toBeNull());
+});
+
+test('Today leads to an order whose pay link ended unpaid', async () => {
+  const order = await placeOrder(shop, 'Never Answered', newNumber(), { source: 'whatsapp' });
+  await endTimeOf(order);
+  const { user } = await openScreen('/admin/today');
+  // Another test may have ended one later.
+  await user.click(await screen.findByRole('link', { name: /pay links? ended unpaid$/ }));
+  await (await dialog()).findByText('The pay link ended unpaid');
+});

@@ -21,6 +21,7 @@ import { CashDecisions, CashOfOrder } from './cash.tsx';
 import { ChangeNotes } from './change-notes.tsx';
 import { ConfirmTillPayment } from './confirm-till-payment.tsx';
 import { CreditDecisions, CreditOfCustomer } from './credit.tsx';
+import { EndedLink } from './ended-links.tsx';
 import { describePaymentLine, needsLook } from './payment-line.ts';
 import { TakeBack } from './take-back.tsx';
 import { WaysToPay } from './ways-to-pay.tsx';
@@ -69,6 +70,7 @@ export function Payments({ order }: { order: WholeOrder }) {
           </ul>
         </details>
       )}
+      <EndedLink order={order} />
       <WaysToPay order={order} />
       <ConfirmTillPayment order={order} />
       <CashOfOrder order={order} />

@@ -1,5 +1,5 @@
 // The link by which the customer of an unpaid order pays. Its key opens the order's details, so it is read only when staff want it.
-import { useQuery } from '@tanstack/react-query';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { shortOrderLink } from '../../../../domain/order-link.ts';
 import { dataOf } from '../../data/table-answer.ts';
 import { useMember } from '../../layout/use-member.tsx';
@@ -12,10 +12,16 @@ export const payLinkKey = (orderId: string) => ['pay-link', orderId] as const;
 export function usePayLink(orderId: string, isWanted: boolean) {
   const { tables } = useMember().staff;
   const { publicUrl } = useShop();
+  const queries = useQueryClient();
   const query = useQuery({
     queryKey: payLinkKey(orderId),
     enabled: isWanted,
-    queryFn: async () => dataOf(await tables.rpc('show_pay_link', { order_id: orderId })),
+    queryFn: async () => {
+      const shown = dataOf(await tables.rpc('show_pay_link', { order_id: orderId }));
+      // From now on the order waits longer.
+      void queries.invalidateQueries({ queryKey: ['orders'] });
+      return shown;
+    },
     staleTime: Number.POSITIVE_INFINITY,
     retry: false,
   });

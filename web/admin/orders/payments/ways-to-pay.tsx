@@ -16,6 +16,7 @@ import { useMessagesOf } from '../../messages/message-queries.ts';
 import { messageState } from '../../messages/message-texts.ts';
 import { useShop } from '../../messages/use-shop.ts';
 import { ContactLink, chatTo } from '../../ui/contact-link.tsx';
+import { formatClock } from '../../ui/dates.ts';
 import type { WholeOrder } from '../order-queries.ts';
 import { plainFailure } from '../timeline/order-event-texts.ts';
 import { usePayLink } from './pay-link.ts';
@@ -174,8 +175,34 @@ function PayLink({ order }: { order: WholeOrder }) {
           ) : null}
         </div>
       )}
+      <WaitingTime order={order} />
       <TextWithLink order={order} />
     </div>
+  );
+}
+
+/** Until when the customer can pay, and until when the drinks are theirs. */
+function WaitingTime({
+  order: { status, payment_method, expires_at, reserved_until },
+}: {
+  order: WholeOrder;
+}) {
+  if (status !== 'pending' || payment_method === 'cash' || !expires_at) return null;
+  const until = formatClock(expires_at, Date.now());
+  return (
+    <p className="text-sm">
+      Can be paid until <b className="whitespace-nowrap">{until}</b>
+      {reserved_until === null ? (
+        '. Its drinks are not held: they are its own as soon as it is paid, if there are still enough.'
+      ) : reserved_until === expires_at ? (
+        ', and its drinks are held for it until then.'
+      ) : (
+        <>
+          . Its drinks are held until{' '}
+          <b className="whitespace-nowrap">{formatClock(reserved_until, Date.now())}</b>.
+        </>
+      )}
+    </p>
   );
 }
 
