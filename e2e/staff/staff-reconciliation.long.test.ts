@@ -168,6 +168,7 @@ story.for([
     await other.waitFor({ state: 'hidden' });
 
     // Filtered by kind, and exported as a file.
+    await page.getByRole('button', { name: /^Filters/ }).click();
     await page.getByLabel('Show').selectOption('double');
     await rowOf(page, good).waitFor({ state: 'detached' });
     await rowOf(page, second).waitFor();

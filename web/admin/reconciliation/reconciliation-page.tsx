@@ -1,6 +1,6 @@
 // The reconciliation of a day: matches, differences, and their actions.
 
-import { useState } from 'react';
+import { type ReactNode, useId, useState } from 'react';
 import { Link } from 'react-router';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { keysOf } from '../data/keys-of.ts';
@@ -8,7 +8,8 @@ import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
 import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { ExportButton } from '../list/export-button.tsx';
-import { FilterSelect, ListToolbar } from '../list/list-toolbar.tsx';
+import { MoreFilters, type QuickFilter, QuickFilters } from '../list/list-filters.tsx';
+import { FilterSelect } from '../list/list-toolbar.tsx';
 import { ListFrame, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
 import type { ReadPage } from '../list/use-rows.ts';
@@ -32,9 +33,9 @@ import {
   kinds,
   labelDecision,
 } from './differences/difference-texts.ts';
-import { MessagesToCheck } from './messages-to-check/messages-to-check.tsx';
+import { MessagesToCheck, useMessagesToCheck } from './messages-to-check/messages-to-check.tsx';
 import { useBookDay, useResolve, useStatementStatus } from './reconciliation-queries.ts';
-import { StatementNotices } from './statement-notices.tsx';
+import { listStatementNotices, StatementNotices } from './statement-notices.tsx';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Reconciliation');
 
@@ -63,6 +64,42 @@ export default function ReconciliationPage() {
     else resolve.resolve({ row, decision });
   };
   const options = { resolve, onOpen: (row: BookRow) => open(row.id), onAsk: startDecision };
+  const panelId = useId();
+  const [openPanel, setOpenPanel] = useState<string | null>(null);
+  const toCheck = useMessagesToCheck();
+  const notices = listStatementNotices(status.data, book.data?.missed ?? []);
+  const panels: Panel[] = [
+    {
+      label: 'Messages to check',
+      count: toCheck?.count ?? 0,
+      isUrgent: true,
+      content: <MessagesToCheck />,
+    },
+    {
+      label: 'Statement',
+      count: notices.length,
+      isUrgent: notices.some(({ tone }) => tone === 'danger'),
+      content: <StatementNotices notices={notices} />,
+    },
+  ];
+  const opened = panels.find(({ label, count }) => label === openPanel && count !== 0);
+  const chipOf = ({ label, count, isUrgent = false }: Panel): QuickFilter => ({
+    label,
+    count,
+    isUrgent,
+    isOn: opened?.label === label,
+    controls: panelId,
+    onToggle: () => setOpenPanel(opened?.label === label ? null : label),
+  });
+  const waiting: QuickFilter[] = [
+    {
+      label: 'To decide',
+      count: rows.filter((row) => row.is_open).length,
+      isUrgent: true,
+      ...filters.toggle('show', 'open'),
+    },
+    ...panels.map(chipOf),
+  ];
   const countOf = (kind: Kind) => rows.filter((row) => row.kind === kind).length;
 
   return (
@@ -80,21 +117,14 @@ export default function ReconciliationPage() {
             </Link>
           </>
         }
-        card={nameDay(day)}
-        toolbar={
+        tools={
           <>
-            <MessagesToCheck />
-            <StatementNotices status={status.data} missed={book.data?.missed ?? []} />
             <DayNavigation
               day={day}
               today={today}
               onGo={(to) => filters.set('day', to === today ? '' : to)}
             />
-            {book.data?.day === day ? <DaySummary rows={rows} /> : null}
-            <Link to={`/admin/day/${day}`} className="tap justify-self-start text-sm font-semibold underline">
-              How the totals of this day follow from each other
-            </Link>
-            <ListToolbar>
+            <MoreFilters setCount={show ? 1 : 0}>
               <FilterSelect
                 label="Show"
                 value={show}
@@ -120,8 +150,31 @@ export default function ReconciliationPage() {
                 columns={printColumns}
                 summary={describeSums(rows)}
               />
-            </ListToolbar>
+            </MoreFilters>
           </>
+        }
+        chips={
+          <div className="flex min-w-0 flex-1 items-center gap-x-3 overflow-x-auto max-sm:-mx-3 max-sm:px-3">
+            {waiting.some(({ count, isOn }) => isOn || count) ? (
+              <div className="shrink-0">
+                <QuickFilters filters={waiting} />
+              </div>
+            ) : null}
+            {book.data?.day === day ? <DaySummary rows={rows} /> : null}
+            <Link to={`/admin/day/${day}`} className="tap shrink-0 text-sm font-semibold underline">
+              How the totals of this day follow from each other
+            </Link>
+          </div>
+        }
+        notices={
+          opened ? (
+            <div
+              id={panelId}
+              className="grid grid-cols-[minmax(0,1fr)] gap-3 border-t border-line p-3 sm:px-4 print:hidden"
+            >
+              {opened.content}
+            </div>
+          ) : null
         }
       >
         <RowList
@@ -184,6 +237,15 @@ export default function ReconciliationPage() {
       />
     </>
   );
+}
+
+/** What a chip shows above the rows. */
+interface Panel {
+  label: string;
+  /** A chip with 0 is not shown. */
+  count: number;
+  isUrgent?: boolean;
+  content: ReactNode;
 }
 
 type ExportedRow = BookRow & { created_at: string };

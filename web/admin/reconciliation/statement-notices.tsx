@@ -6,58 +6,63 @@ import type { Missed, StatementStatus } from './reconciliation-queries.ts';
 /** The statement is pulled every half hour; a few failed pulls are not shown. */
 const behindMs = 3 * 3_600_000;
 
-export function StatementNotices({
-  status,
-  missed,
-}: {
-  status: StatementStatus | undefined;
-  missed: readonly Missed[];
-}) {
+interface StatementNotice {
+  tone: 'info' | 'danger';
+  title: string;
+  text: string;
+}
+
+export function listStatementNotices(
+  status: StatementStatus | undefined,
+  missed: readonly Missed[],
+): StatementNotice[] {
+  const notices: StatementNotice[] = [];
+  if (status && status.unsettled_messages > 0) {
+    notices.push({
+      tone: 'danger',
+      title: `${status.unsettled_messages === 1 ? 'One message' : `${status.unsettled_messages} messages`} of M-PESA could not be settled`,
+      text: "Nothing is lost: M-PESA's messages are stored and tried again every half minute. The shop's log has the reason.",
+    });
+  }
   const isBehind =
     status?.statement_registered_at &&
     status.covered_until !== null &&
     Date.parse(status.checked_at) - Date.parse(status.covered_until) > behindMs;
-  return (
-    <>
-      {status && !status.till_registered_at ? (
-        <Notice tone="info" title="M-PESA does not report payments by hand to the shop yet">
-          Until its addresses are registered (see the operating guide), money that customers send by hand is
-          seen in the statement at best, and confirmed by you.
-        </Notice>
-      ) : null}
-      {status && !status.statement_registered_at ? (
-        <Notice tone="info" title="M-PESA's statement is not registered">
-          Without it, payments that are missing at M-PESA are not found. See the operating guide.
-        </Notice>
-      ) : null}
-      {status && status.unsettled_messages > 0 ? (
-        <Notice
-          tone="danger"
-          title={`${status.unsettled_messages === 1 ? 'One message' : `${status.unsettled_messages} messages`} of M-PESA could not be settled`}
-        >
-          Nothing is lost: M-PESA's messages are stored and tried again every half minute. The shop's log has
-          the reason.
-        </Notice>
-      ) : null}
-      {isBehind && status?.covered_until ? (
-        <Notice
-          tone="danger"
-          title={`The statement is read until ${formatDateTime(status.covered_until)} only`}
-        >
-          {status.problem ? `The last attempt failed: ${status.problem}. ` : ''}It is tried again by itself.
-          M-PESA gives the last 48 hours; older payments cannot be compared.
-        </Notice>
-      ) : null}
-      {missed.map(({ starts_at, ends_at }) => (
-        <Notice
-          key={starts_at}
-          tone="danger"
-          title={`No statement covers ${formatDateTime(starts_at)} to ${formatDateTime(ends_at)}`}
-        >
-          The shop was offline for more than the 48 hours that M-PESA gives. Compare this time with the
-          statement in M-PESA's own portal.
-        </Notice>
-      ))}
-    </>
-  );
+  if (isBehind && status.covered_until) {
+    notices.push({
+      tone: 'danger',
+      title: `The statement is read until ${formatDateTime(status.covered_until)} only`,
+      text: `${status.problem ? `The last attempt failed: ${status.problem}. ` : ''}It is tried again by itself. M-PESA gives the last 48 hours; older payments cannot be compared.`,
+    });
+  }
+  for (const { starts_at, ends_at } of missed) {
+    notices.push({
+      tone: 'danger',
+      title: `No statement covers ${formatDateTime(starts_at)} to ${formatDateTime(ends_at)}`,
+      text: "The shop was offline for more than the 48 hours that M-PESA gives. Compare this time with the statement in M-PESA's own portal.",
+    });
+  }
+  if (status && !status.till_registered_at) {
+    notices.push({
+      tone: 'info',
+      title: 'M-PESA does not report payments by hand to the shop yet',
+      text: 'Until its addresses are registered (Settings, Payments), money that customers send by hand is seen in the statement at best, and confirmed by you.',
+    });
+  }
+  if (status && !status.statement_registered_at) {
+    notices.push({
+      tone: 'info',
+      title: "M-PESA's statement is not registered",
+      text: 'Without it, payments that are missing at M-PESA are not found. See the operating guide.',
+    });
+  }
+  return notices;
+}
+
+export function StatementNotices({ notices }: { notices: readonly StatementNotice[] }) {
+  return notices.map(({ tone, title, text }) => (
+    <Notice key={title} tone={tone} title={title}>
+      {text}
+    </Notice>
+  ));
 }

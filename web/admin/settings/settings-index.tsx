@@ -104,7 +104,7 @@ export function SettingsIndex({ chosen, changed, onChoose }: SettingsIndexProps)
       </p>
       <div ref={list}>
         {isSearching ? (
-          <ul aria-label="Results" className="grid gap-1">
+          <ul aria-label="Results" className="grid grid-cols-[minmax(0,1fr)] gap-1">
             {results.map(({ label, words, to }) => (
               <li key={`${label} ${to}`}>
                 <Link
@@ -123,7 +123,7 @@ export function SettingsIndex({ chosen, changed, onChoose }: SettingsIndexProps)
           </ul>
         ) : (
           <nav aria-label="Settings">
-            <ul className="grid gap-1 max-lg:divide-y max-lg:divide-line max-lg:overflow-hidden max-lg:rounded-lg max-lg:border max-lg:border-line max-lg:bg-card">
+            <ul className="grid grid-cols-[minmax(0,1fr)] gap-1 max-lg:divide-y max-lg:divide-line max-lg:overflow-hidden max-lg:rounded-lg max-lg:border max-lg:border-line max-lg:bg-card">
               {sectionIds.map((each) => (
                 <li key={each}>
                   <SectionLink

@@ -12,12 +12,12 @@ interface DayNavigationProps {
 export function DayNavigation({ day, today, onGo }: DayNavigationProps) {
   const id = useId();
   return (
-    <div className="flex flex-wrap items-center gap-1.5 sm:gap-2">
+    <div className="flex min-w-0 items-center gap-1.5 max-sm:flex-1 sm:gap-2">
       <Button
         tone="quiet"
         onClick={() => onGo(dayAfter(day, -1))}
         aria-label="The day before"
-        className="px-4!"
+        className="px-3.5! sm:px-4!"
       >
         <span aria-hidden="true">‹</span>
       </Button>
@@ -30,14 +30,14 @@ export function DayNavigation({ day, today, onGo }: DayNavigationProps) {
         value={day}
         max={today}
         onChange={(event) => event.target.value && onGo(event.target.value)}
-        className="min-h-11 min-w-0 rounded-md border border-line-strong bg-card px-2 text-sm max-sm:grow max-sm:basis-28 sm:px-3 font-semibold text-ink"
+        className="min-h-11 min-w-0 rounded-md border border-line-strong bg-card px-2 text-sm max-sm:flex-1 sm:px-3 font-semibold text-ink"
       />
       <Button
         tone="quiet"
         onClick={() => onGo(dayAfter(day, 1))}
         disabled={day >= today}
         aria-label="The day after"
-        className="px-4!"
+        className="px-3.5! sm:px-4!"
       >
         <span aria-hidden="true">›</span>
       </Button>

@@ -1,6 +1,5 @@
-// The totals of a day: the shop's and M-PESA's, the difference, and the number of rows per kind.
+// The totals of a day: the shop's and M-PESA's, and the difference.
 import { formatKes } from '../../../../domain/money.ts';
-import { FittingFigure } from '../../ui/fitting-figure.tsx';
 import { type BookRow, bookedCents } from '../differences/difference-texts.ts';
 
 /** Cents of completed payments, and of M-PESA's transactions. */
@@ -19,16 +18,13 @@ export function DaySummary({ rows }: { rows: readonly BookRow[] }) {
   const { ours, theirs, open, uncompared } = sumsOf(rows);
   const difference = ours - theirs - uncompared;
   return (
-    <dl className="grid grid-cols-2 gap-2 sm:gap-3 lg:grid-cols-4">
+    <dl className="flex shrink-0 items-baseline gap-x-4 text-sm whitespace-nowrap">
       <Sum term="Our books" value={formatKes(ours)}>
-        {uncompared > 0 ? `${formatKes(uncompared)} of it not compared yet` : ''}
+        {uncompared > 0 ? `${formatKes(uncompared)} not compared yet` : ''}
       </Sum>
       <Sum term="M-PESA" value={formatKes(theirs)} />
       <Sum term="Difference" value={formatKes(difference)} isBad={difference !== 0 && open > 0}>
         {describeDifference(rows)}
-      </Sum>
-      <Sum term="To decide" value={open.toLocaleString('en-KE')} isBad={open > 0}>
-        {open === 0 ? 'Nothing is open' : ''}
       </Sum>
     </dl>
   );
@@ -68,14 +64,10 @@ interface SumProps {
 
 function Sum({ term, value, isBad = false, children }: SumProps) {
   return (
-    <div
-      className={`@container rounded-md border px-3 py-2 sm:px-4 sm:py-3 ${isBad ? 'border-danger/40 bg-danger-soft' : 'border-line bg-paper'}`}
-    >
-      <dt className="text-sm font-semibold text-ink-soft">{term}</dt>
-      <dd className={isBad ? 'text-danger' : ''}>
-        <FittingFigure size="var(--text-xl)">{value}</FittingFigure>
-      </dd>
-      {children ? <dd className="text-sm text-ink-soft">{children}</dd> : null}
+    <div className="flex items-baseline gap-x-1.5">
+      <dt className="text-ink-soft">{term}</dt>
+      <dd className={`font-bold tabular-nums ${isBad ? 'text-danger' : ''}`}>{value}</dd>
+      {children ? <dd className="text-ink-soft">({children})</dd> : null}
     </div>
   );
 }

@@ -10,7 +10,7 @@ import { FilterSelect, ListToolbar } from '../../list/list-toolbar.tsx';
 import { type Column, ListFrame, RowList } from '../../list/row-list.tsx';
 import { useListFilters } from '../../list/use-list-filters.ts';
 import { type DaySums, useBookDays, useStatementStatus } from '../reconciliation-queries.ts';
-import { StatementNotices } from '../statement-notices.tsx';
+import { listStatementNotices, StatementNotices } from '../statement-notices.tsx';
 import { UnknownPayments } from '../unknown-payments.tsx';
 import type { Route } from './+types/days-page.ts';
 import { dayAfter, dayOf, nameDayShortly } from './nairobi-day.ts';
@@ -50,7 +50,7 @@ export default function DaysPage() {
         }
         toolbar={
           <>
-            <StatementNotices status={status.data} missed={status.data?.missed ?? []} />
+            <StatementNotices notices={listStatementNotices(status.data, status.data?.missed ?? [])} />
             <ListToolbar>
               <FilterSelect
                 label="Range"

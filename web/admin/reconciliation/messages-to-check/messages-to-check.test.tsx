@@ -20,7 +20,9 @@ async function receiveUnreadable(reference: string): Promise<{ receipt: string; 
   });
   return { receipt, body };
 }
-const messageOf = async (receipt: string) => {
+const messageOf = async ({ press }: OpenScreen, receipt: string) => {
+  const chip = await screen.findByRole('button', { name: /^Messages to check/ });
+  if (chip.getAttribute('aria-expanded') === 'false') await press(chip);
   const text = await screen.findByText(new RegExp(`"transactionId":"${receipt}"`), {}, { timeout: 5000 });
   return within(text.closest('article') as HTMLElement);
 };
@@ -45,7 +47,7 @@ test('a message appears on the open screen, and what staff enter pays its order'
     charge_cents: number;
   }>(`orders?id=eq.${order.id}`);
   const { receipt, body } = await receiveUnreadable(tracking_number);
-  const message = await messageOf(receipt);
+  const message = await messageOf(opened, receipt);
   message.getByText('The amount can’t be read');
   message.getByText(body);
   await opened.press(message.getByRole('button', { name: 'Enter what it says' }));
@@ -66,7 +68,7 @@ test('a message appears on the open screen, and what staff enter pays its order'
 test('staff note why a message is no payment', async () => {
   const { receipt, body } = await receiveUnreadable('rent');
   const opened = await openScreen('/admin/reconciliation', { on: 'phone' });
-  const message = await messageOf(receipt);
+  const message = await messageOf(opened, receipt);
   await opened.press(message.getByRole('button', { name: 'Not a payment' }));
   await opened.press(message.getByRole('button', { name: 'Save' }));
   await message.findByText('Please say why, in 3 to 200 characters');

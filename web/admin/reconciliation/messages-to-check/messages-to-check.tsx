@@ -19,10 +19,10 @@ import { canBeEntered, describeMessageToCheck, type MessageToCheck, sourceOf } f
 const shownAtOnce = 20;
 const refresh = ['reconciliation', 'orders', 'deliveries', 'products', 'dashboard'];
 
-/** Nothing while no message waits. */
-export function MessagesToCheck() {
+/** The messages that wait, and their number; undefined until loaded. */
+export function useMessagesToCheck() {
   const { tables } = useMember().staff;
-  const { data } = useQuery({
+  return useQuery({
     queryKey: ['reconciliation', 'to check'],
     queryFn: async ({ signal }) => {
       const { data: rows, count } = await tables
@@ -35,7 +35,12 @@ export function MessagesToCheck() {
         .abortSignal(signal);
       return { rows: rows as MessageToCheck[], count: count ?? 0 };
     },
-  });
+  }).data;
+}
+
+/** Nothing while no message waits. */
+export function MessagesToCheck() {
+  const data = useMessagesToCheck();
   if (!data || data.count === 0) return null;
   return (
     <Card
