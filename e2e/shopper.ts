@@ -32,7 +32,8 @@ export async function fillOrder(page: Page, shopper: Shopper): Promise<void> {
 
 export const placeOrderButton = (page: Page) =>
   page.getByRole('dialog').getByRole('button', { name: /^Place Order/i });
-export const payButton = (page: Page) => page.getByRole('dialog').getByRole('button', { name: /^Pay KSh [\d,.]+$/ });
+export const payButton = (page: Page) =>
+  page.getByRole('dialog').getByRole('button', { name: /^Pay KSh [\d,.]+$/ });
 
 /** Orders one of a product, up to the payment dialog. */
 export async function order(

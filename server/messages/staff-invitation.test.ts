@@ -48,7 +48,11 @@ test('keeps the inviter in one line', () => {
 test('does not change other messages', async () => {
   const sent: OutgoingMail[] = [];
   const messages = convertInvitations(
-    { missingProvider: { mail: null, text: null }, sendMail: async (mail) => void sent.push(mail), sendText: async () => undefined },
+    {
+      missingProvider: { mail: null, text: null },
+      sendMail: async (mail) => void sent.push(mail),
+      sendText: async () => undefined,
+    },
     { publicUrl, readName: async () => 'Jani Juice' },
   );
   const recovery = { ...invitation, kind: 'recovery' } as const;

@@ -24,7 +24,8 @@ describe.each(testDatabases())('on %s', (kind) => {
   const send = (channel: string | null, recipient: string) =>
     asStaff<Message>('send_test_message', { channel, recipient });
   const leased = async () =>
-    (await queryAs<Message & { lease: string }>('service', 'select * from public.lease_messages(10)')).rows[0];
+    (await queryAs<Message & { lease: string }>('service', 'select * from public.lease_messages(10)'))
+      .rows[0];
   const attempt = async (outcome: string, problem: string | null = null) => {
     const message = await leased();
     if (!message) throw new Error('No message is due');
@@ -90,7 +91,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     for (let sent = 0; sent < 10; sent += 1) await send('text', '0712345678');
     await expectRefusal(send('text', '0712345678'), 429, 'too_many_tests');
     await send('mail', 'owner@shop.example');
-    await database.execute('update public.store_settings set texts_per_day = 0; delete from private.rate_limits');
+    await database.execute(
+      'update public.store_settings set texts_per_day = 0; delete from private.rate_limits',
+    );
     await expectRefusal(send('text', '0712345678'), 409, 'message_budget_used_up');
   });
 

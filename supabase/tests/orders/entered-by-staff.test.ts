@@ -356,9 +356,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
     const show = ({ id }: { id: string }) => asStaff('show_pay_link', { order_id: id });
     const endedLinks = async () =>
-      (await queryAs<{ order_id: string }>('staff', 'select order_id from public.ended_pay_links()')).rows.map(
-        ({ order_id }) => order_id,
-      );
+      (
+        await queryAs<{ order_id: string }>('staff', 'select order_id from public.ended_pay_links()')
+      ).rows.map(({ order_id }) => order_id);
 
     test('is a day from the moment at which staff show it, its units are held as long as prompts could', async () => {
       const order = await place(lime, { expected_total: 30_100 });

@@ -363,9 +363,9 @@ describe.each(testDatabases())('on %s', (kind) => {
         await choose(order);
         await choose(order);
         expect(await messagesOf(order)).toEqual(['order_received mail', 'order_received text']);
-        expect(
-          await readColumn('select kind from public.notices where order_id = $1', [order.id]),
-        ).toEqual(['paid_order']);
+        expect(await readColumn('select kind from public.notices where order_id = $1', [order.id])).toEqual([
+          'paid_order',
+        ]);
         const [facts] = await readColumn<{ pays_cash: boolean }>(
           "select private.message_facts($1, 'order_received', '')",
           [order.id],

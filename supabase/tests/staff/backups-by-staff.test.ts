@@ -19,8 +19,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
     backup = Number(await readValue('select id from public.backups'));
   });
-  const allow = (by: Caller = 'staff') =>
-    callAs<string>(by, 'allow_backup_download', { backup_id: backup });
+  const allow = (by: Caller = 'staff') => callAs<string>(by, 'allow_backup_download', { backup_id: backup });
   const open = (token: string, is_started = false) =>
     asService<string | null>('open_backup_download', { token, is_started });
   const failedBackup = async () => {
@@ -40,7 +39,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       readRow(
         'select downloaded_by_email, file_name, started_at is not null as is_started from public.backup_downloads',
       );
-    const download = { downloaded_by_email: 'staff@jani.example', file_name: 'jani-2026-11-28T00-00-00Z.tar.gz' };
+    const download = {
+      downloaded_by_email: 'staff@jani.example',
+      file_name: 'jani-2026-11-28T00-00-00Z.tar.gz',
+    };
     expect(await recorded()).toEqual({ ...download, is_started: false });
     expect(await open(token, true)).not.toBeNull();
     expect(await recorded()).toEqual({ ...download, is_started: true });
