@@ -194,6 +194,8 @@ begin
   perform private.refuse_while_paused(settings);
   if settings.requires_terms_tick and place_order.accepts_terms is not true and not is_by_shop then
     perform private.refuse(400, 'terms_not_accepted', 'Please confirm that you are 18 or older and accept our terms and privacy notice');
+  elsif not is_by_shop then
+    perform private.refuse_blocked_phone(customer.phone);
   end if;
   perform private.refuse_too_many_unpaid_orders(networks, customer.phone, settings);
 
@@ -546,15 +548,19 @@ begin
     'failure', (select d.failure_reason from public.deliveries as d where d.order_id = o.id),
     'payment', (
       select jsonb_build_object(
-        'charge_cents', p.charge_cents, 'receipt', p.receipt, 'paid_at', p.completed_at,
-        'refund_receipt', p.refund_receipt
+        'charge_cents', coalesce(part.amount_cents, p.charge_cents), 'receipt', p.receipt, 'paid_at', p.completed_at,
+        'refund_receipt', coalesce(part.receipt, p.refund_receipt), 'is_credit', case when p.method = 'credit' then true end
       )
       -- The few payments of the order, before any order or limit: the planner would rather read all payments in order of completion.
       from (select * from public.payments as own where own.order_id = o.id offset 0) as p
+      left join lateral (
+        select c.* from public.change_notes as c where c.payment_id = p.id and c.id::text = message_facts.event_key
+      ) as part on true
       where p.status = 'completed'
         and case
           -- A blank or counted key.
           when message_facts.event_key ~ '^[0-9]*$' then not p.needs_refund
+          when part.id is not null then true
           -- Merged payments have one refund.
           else exists (select from public.refunds as r where r.id::text = message_facts.event_key and r.payment_id = p.id)
         end
@@ -568,7 +574,7 @@ end
 $$;
 
 comment on function private.message_facts is
-  'Values of a message''s placeholders. payment: the one that paid the order, or whose refund is the event_key. pays_cash: it is to be paid at the door. Newsletter mails: the shop and the subscription. Messages to staff: staff_message_facts. Replies to inquiries and tests: the shop.';
+  'Values of a message''s placeholders. payment: the one that paid the order, or whose refund, or part that went back, is the event_key. pays_cash: it is to be paid at the door. Newsletter mails: the shop and the subscription. Messages to staff: staff_message_facts. Replies to inquiries and tests: the shop.';
 
 create or replace function private.given_up(message public.outbox_messages, problem text) returns text
 language sql immutable set search_path = '' as $$
