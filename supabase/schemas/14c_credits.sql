@@ -180,7 +180,7 @@ begin
   if taken.id is null then
     perform private.refuse(404, 'payment_not_found', 'This payment does not exist');
   elsif taken.method <> 'credit' or taken.status <> 'completed' or taken.refunded_at is not null or taken.needs_refund
-    or ordered.payment_status not in ('paid', 'needs_review') or ordered.status = 'cancelled'
+    or not private.has_money(ordered.payment_status) or ordered.status = 'cancelled'
     or exists (select from public.change_notes as c where c.payment_id = taken.id)
   then
     perform private.refuse(409, 'payment_final', 'This payment cannot be corrected any more. Please look at it in Reconciliation');

@@ -41,12 +41,16 @@ export default function DayPage({ params }: Route.ComponentProps) {
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
       <header className="flex flex-wrap items-center gap-x-4 gap-y-2">
-        <h1 className="min-w-fit flex-1 text-xl leading-7 md:text-2xl">{nameDay(day)}</h1>
-        <DayNavigation
-          day={day}
-          today={today}
-          onGo={(to) => void navigate(to === today ? '/admin/day' : `/admin/day/${to}`)}
-        />
+        <h1 className="flex-1 text-xl leading-7 max-sm:basis-full sm:min-w-fit md:text-2xl">
+          {nameDay(day)}
+        </h1>
+        <div className="flex min-w-0 max-sm:basis-full">
+          <DayNavigation
+            day={day}
+            today={today}
+            onGo={(to) => void navigate(to === today ? '/admin/day' : `/admin/day/${to}`)}
+          />
+        </div>
         <div className="flex flex-wrap gap-2">
           <Button tone="quiet" isBusy={!isLoaded} onClick={() => setPrinting(true)} className="px-4!">
             Print

@@ -203,7 +203,7 @@ function Shown({ report, span }: { report: Report; span: Span }) {
           description="Money on the day on which it moved, as on the day's page; orders on the day on which they were placed."
           name="days"
           span={span}
-          rows={days.length > 1 ? days.toReversed() : days}
+          rows={days.length > 1 ? [...days].reverse() : days}
           empty="There are no days in this time."
           {...(days.length > 1
             ? {
