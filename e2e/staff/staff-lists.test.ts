@@ -346,7 +346,9 @@ describe.each(
     expect(orders).toHaveLength(2);
     expect(orders[0]).toContain('Placed (Nairobi time)');
     const price = product.price / 100;
-    expect(orders[1]).toContain(`2 x ${product.name},${price},1,${price * 2 + 1},Processing,Paid,UKL3AB12CD`);
+    expect(orders[1]).toContain(
+      `2 x ${product.name},${price},1,0,,${price * 2 + 1},Processing,Paid,UKL3AB12CD`,
+    );
     // Formulas are exported as text.
     expect(orders[1]).toContain("'=Blue gate");
     const inNairobi = new Intl.DateTimeFormat('sv-SE', { dateStyle: 'short', timeZone: 'Africa/Nairobi' });

@@ -81,6 +81,8 @@ describe.skipIf(!hasPostgresql)('reading', () => {
       code: `${String(trackingNumber).replace('JJ-', '')}-x`,
       page: 'receipt',
       orderId: order.id,
+      day: '2026-11-01',
+      phone: '254712345678',
     };
     const pages = ['confirm', 'unsubscribe'].flatMap((step) => listPagePaths({ ...values, step }));
     const tokens = `token=${newsletter}&key=${key}&token_hash=${link.searchParams.get('token_hash')}&type=recovery`;

@@ -10,5 +10,5 @@ test.each([
   [12, '12th'],
   [13, '13th'],
   [22, '22nd'],
-  [100, '100th or later'],
+  [100, '100th+'],
 ])('%d is the %s', (number, words) => expect(ordinal(number)).toBe(words));

@@ -49,11 +49,13 @@ export function orderColumns({ status, steps }: RowControls): Column<ListedOrder
       sort: 'customer',
       show: (order) => (
         <>
-          <span className="block truncate font-semibold" title={order.customer_name}>
-            {order.customer_name}
+          <span className="flex items-baseline gap-1.5">
+            <span className="truncate font-semibold" title={order.customer_name}>
+              {order.customer_name}
+            </span>
+            <NthOrder order={order} />
           </span>
           <span className="flex gap-1.5 text-xs leading-5 text-ink-soft">
-            <NthOrder order={order} />
             <PhoneLink order={order} className="underline" />
             <span className="truncate" title={order.customer_email}>
               {order.customer_email}
@@ -95,7 +97,7 @@ export function orderColumns({ status, steps }: RowControls): Column<ListedOrder
 /** Of a repeat customer. */
 const NthOrder = ({ order: { nth_order } }: { order: ListedOrder }) =>
   nth_order > 1 ? (
-    <b className="shrink-0">
+    <b className="shrink-0 text-xs text-ink-soft">
       {ordinal(nth_order)}
       <span className="sr-only"> order</span>
     </b>
@@ -110,8 +112,8 @@ export function OrderRow({ order, status, steps }: RowControls & { order: Listed
           <ViewLink order={order} className="font-bold" />
           <OrderAge order={order} />
         </p>
-        <p className="flex gap-1">
-          <bdi className="max-w-3/4 shrink-0 truncate font-semibold">{order.customer_name}</bdi>
+        <p className="flex items-baseline gap-1">
+          <bdi className="max-w-3/5 shrink-0 truncate font-semibold">{order.customer_name}</bdi>
           <NthOrder order={order} />
           <span className="truncate text-ink-soft">· {areaOf(order)}</span>
         </p>
