@@ -2,7 +2,8 @@
 import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
 import { changeOrder, type Order, placeOrder, readOrder } from '../../../../e2e/placed-orders.ts';
-import { openScreen, shop } from '../../../testing/staff-screens.tsx';
+import { callAsStaff } from '../../../../e2e/staff-member.ts';
+import { openScreen, readRows, shop } from '../../../testing/staff-screens.tsx';
 
 const newReceipt = () => `UKL${Math.random().toString(36).slice(2, 9).toUpperCase().padEnd(7, '2')}`;
 const newPhone = () => `+2547${String(Math.floor(Math.random() * 1e8)).padStart(8, '0')}`;
@@ -27,14 +28,12 @@ const paymentStatusOf = async ({ id }: Order) => (await readOrder(shop, id)).pay
 
 /** An order of KES 951 that was paid in cash; what came beyond is owed to its phone. */
 async function owe(name: string, phone: string, shillings: number): Promise<Order> {
-  const order = await placeOrder(shop, name);
-  await changeOrder(shop, order.id, { customer_phone: phone, total_amount: 95_100 });
-  const { press, fill, choose, payments } = await openPayments(order);
-  await press('Receive cash');
-  await fill(/^Cash received/, String(951 + shillings));
-  await choose('Owed to the customer');
-  await press(/^Received KES/);
-  await payments.findByText(new RegExp(`KES ${shillings.toLocaleString('en-KE')} owed to the customer`));
+  const order = await placeFor(name, phone);
+  await callAsStaff(shop, 'receive_cash', {
+    order_id: order.id,
+    received_cents: 95_100 + shillings * 100,
+    difference: 'credit',
+  });
   return order;
 }
 async function placeFor(name: string, phone: string): Promise<Order> {
@@ -42,6 +41,16 @@ async function placeFor(name: string, phone: string): Promise<Order> {
   await changeOrder(shop, order.id, { customer_phone: phone, total_amount: 95_100 });
   return order;
 }
+
+test('cash beyond the charge is owed to the phone of its order', async () => {
+  const order = await placeFor('Credit Begins', newPhone());
+  const { press, fill, choose, payments } = await openPayments(order);
+  await press('Receive cash');
+  await fill(/^Cash received/, '2151');
+  await choose('Owed to the customer');
+  await press(/^Received KES/);
+  await payments.findByText(/KES 1,200 owed to the customer/);
+});
 
 test('credit pays the next order of the phone, and is taken back when it was used by mistake', async () => {
   const phone = newPhone();
@@ -126,9 +135,8 @@ test('a missing drink is refunded in part: with the receipt and the reason, and 
   expect(await paymentStatusOf(order)).toBe('paid');
 });
 
-test('what is owed is listed with its customer until it is given back', async () => {
-  const phone = newPhone();
-  const order = await owe('Kept Listed', phone, 300);
+test('what is owed is listed with its customer, whose order gives it back', async () => {
+  const order = await owe('Kept Listed', newPhone(), 300);
   const list = await openScreen('/admin/reconciliation/kept');
   const row = within(await screen.findByRole('row', { name: new RegExp(order.order_number) }));
   row.getByText('KES 300 owed');
@@ -140,8 +148,17 @@ test('what is owed is listed with its customer until it is given back', async ()
   await list.user.click(dialog.getByRole('radio', { name: 'In cash' }));
   await list.press(dialog.getByRole('button', { name: 'It went back' }));
   await dialog.findByText('KES 300 went back');
+});
+
+test('what was given back is listed as settled', async () => {
+  const order = await owe('Kept Settled', newPhone(), 300);
+  const [payment] = await readRows<{ id: string }>(`payments?order_id=eq.${order.id}&select=id`);
+  await callAsStaff(shop, 'note_change', {
+    payment_id: payment?.id,
+    kind: 'returned',
+    amount_cents: 30_000,
+    way: 'cash',
+  });
   await openScreen('/admin/reconciliation/kept?show=all');
-  await waitFor(() =>
-    within(screen.getByRole('row', { name: new RegExp(order.order_number) })).getByText('Settled'),
-  );
+  within(await screen.findByRole('row', { name: new RegExp(order.order_number) })).getByText('Settled');
 });
