@@ -4,7 +4,7 @@
 alter table public.orders
   add column discount_cents integer not null default 0,
   add column discount_code text;
-comment on column public.orders.discount_cents is 'What the discount code takes off the price of the drinks. total_amount is without it.';
+comment on column public.orders.discount_cents is 'What the discount code takes off the price of the drinks; total_amount is what remains to pay.';
 comment on column public.orders.discount_code is 'The discount code that the order uses. Null: none.';
 
 insert into private.limits (name, allowed, within, per_paid_order) values ('discount_codes', 60, '1 hour', 0);
@@ -573,7 +573,7 @@ end
 $$;
 
 comment on function public.place_order is
-  'Places an order of up to ten drinks in one transaction: of product_id and quantity, or of items (private.read_order_lines). Prices and fee come from the database; the order gets a new tracking number, and holds its units (reserved_until) unless unpaid orders hold too many. The same key again returns the same order. A refusal includes the current amounts (private.with_quote). discount_code: the order uses it, and expected_total is without its discount. Staff also say where it came from (source) and whether it is collected; their orders need no email address and no terms.';
+  'Places an order of up to ten drinks in one transaction: of product_id and quantity, or of items (private.read_order_lines). Prices and fee come from the database; the order gets a new tracking number, and holds its units (reserved_until) unless unpaid orders hold too many. The same key again returns the same order. A refusal includes the current amounts (private.with_quote). discount_code: the order uses it, and expected_total is what remains to pay after its discount. Staff also say where it came from (source) and whether it is collected; their orders need no email address and no terms.';
 
 create or replace function public.change_order_items(
   order_id uuid, access_key text, items jsonb, expected_total integer

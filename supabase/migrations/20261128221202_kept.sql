@@ -301,7 +301,7 @@ end
 $$;
 
 comment on function public.place_order is
-  'Places an order of up to ten drinks in one transaction: of product_id and quantity, or of items (private.read_order_lines). Prices and fee come from the database; the order gets a new tracking number, and holds its units (reserved_until) unless unpaid orders hold too many. The same key again returns the same order. A refusal includes the current amounts (private.with_quote). discount_code: the order uses it, and expected_total is without its discount. Staff also say where it came from (source) and whether it is collected; their orders need no email address and no terms.';
+  'Places an order of up to ten drinks in one transaction: of product_id and quantity, or of items (private.read_order_lines). Prices and fee come from the database; the order gets a new tracking number, and holds its units (reserved_until) unless unpaid orders hold too many. The same key again returns the same order. A refusal includes the current amounts (private.with_quote). discount_code: the order uses it, and expected_total is what remains to pay after its discount. Staff also say where it came from (source) and whether it is collected; their orders need no email address and no terms.';
 
 -- Execution rights
 grant execute on function public.place_order, public.change_order_items to anon, authenticated, service_role;
@@ -1227,7 +1227,7 @@ begin
     code := private.check_refund_receipt(note_change.receipt);
   end if;
   paid := private.lock_payment_to_return(note_change.payment_id);
-  -- Earlier versions did not tell it from a part of the price.
+  -- Earlier versions noted both in the same way.
   if note_change.way is not null and note_change.amount_cents > (select c.owed_cents from private.change_of(paid.id) as c) then
     perform private.refuse(409, 'change_exceeds_owed', 'This is more than what is owed of this payment. A part of the price goes back as a part refund');
   end if;

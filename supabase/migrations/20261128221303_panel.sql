@@ -299,7 +299,7 @@ end
 $$;
 
 comment on function public.place_order is
-  'Places an order of up to ten drinks in one transaction: of product_id and quantity, or of items (private.read_order_lines). Prices and fee come from the database; the order gets a new tracking number, and holds its units (reserved_until) unless unpaid orders hold too many. The same key again returns the same order. A refusal includes the current amounts (private.with_quote). discount_code: the order uses it, and expected_total is without its discount. Staff also say where it came from (source) and whether it is collected; their orders need no email address and no terms.';
+  'Places an order of up to ten drinks in one transaction: of product_id and quantity, or of items (private.read_order_lines). Prices and fee come from the database; the order gets a new tracking number, and holds its units (reserved_until) unless unpaid orders hold too many. The same key again returns the same order. A refusal includes the current amounts (private.with_quote). discount_code: the order uses it, and expected_total is what remains to pay after its discount. Staff also say where it came from (source) and whether it is collected; their orders need no email address and no terms.';
 
 -- Execution rights
 grant execute on function public.place_order, public.change_order_items to anon, authenticated, service_role;
@@ -451,7 +451,7 @@ begin
     perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
   end if;
   perform private.wait_for_pay_link(shown);
-  -- Once per member and hour: whoever copies the link again has seen it.
+  -- Once per member and hour: the member who copies the link again has seen it.
   if not exists (
     select from public.order_events as e
     where e.order_id = shown.id and e.kind = 'pay_link_shown' and e.actor_id is not distinct from auth.uid()

@@ -75,7 +75,7 @@ comment on column public.orders.customer_email is 'Empty for orders that staff e
 comment on column public.orders.source is
   'How the order came: placed by the customer (storefront), or entered by staff for a caller, a chat or a customer in the shop.';
 comment on column public.orders.is_collected is 'The customer takes it along at the shop: no delivery fee and no rider.';
-comment on column public.orders.discount_cents is 'What the discount code takes off the price of the drinks. total_amount is without it.';
+comment on column public.orders.discount_cents is 'What the discount code takes off the price of the drinks; total_amount is what remains to pay.';
 comment on column public.orders.discount_code is 'The discount code that the order uses. Null: none.';
 comment on column public.orders.terms_accepted_at is
   'When the customer confirmed being 18 or older and accepted terms and privacy notice. Null: the form did not show them, or staff entered the order.';

@@ -174,7 +174,7 @@ begin
     code := private.check_refund_receipt(note_change.receipt);
   end if;
   paid := private.lock_payment_to_return(note_change.payment_id);
-  -- Earlier versions did not tell it from a part of the price.
+  -- Earlier versions noted both in the same way.
   if note_change.way is not null and note_change.amount_cents > (select c.owed_cents from private.change_of(paid.id) as c) then
     perform private.refuse(409, 'change_exceeds_owed', 'This is more than what is owed of this payment. A part of the price goes back as a part refund');
   end if;

@@ -567,7 +567,7 @@ begin
     perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
   end if;
   perform private.wait_for_pay_link(shown);
-  -- Once per member and hour: whoever copies the link again has seen it.
+  -- Once per member and hour: the member who copies the link again has seen it.
   if not exists (
     select from public.order_events as e
     where e.order_id = shown.id and e.kind = 'pay_link_shown' and e.actor_id is not distinct from auth.uid()

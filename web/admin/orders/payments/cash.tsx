@@ -18,6 +18,7 @@ import { isSettling, useResolvedByOther } from '../use-resolved-by-other.ts';
 import { canBePaidInCash } from './can-be-paid.ts';
 import { useCreditFor } from './credit.tsx';
 import { readAmount } from './read-amount.ts';
+import { ReasonForm } from './reason-form.tsx';
 
 const touchedByCash = ['orders', 'deliveries', 'products', 'dashboard', 'kept', 'customers'];
 
@@ -218,12 +219,10 @@ interface EndCashProps {
 
 function EndCash({ order, payment, way, onClose }: EndCashProps) {
   const { tables } = useMember().staff;
-  const [reason, setReason] = useState('');
-  const [problem, setProblem] = useState<string>();
   const isGift = way === 'give_back_cash';
   const money = formatKes(payment.charge_cents);
-  const save = useSave<void>({
-    write: async () => dataOf(await tables.rpc(way, { payment_id: payment.id, reason })) as unknown,
+  const save = useSave<string>({
+    write: async (reason) => dataOf(await tables.rpc(way, { payment_id: payment.id, reason })) as unknown,
     success: isGift
       ? `${money} given back is noted`
       : `The entry is taken back: ${order.order_number} is unpaid`,
@@ -232,43 +231,19 @@ function EndCash({ order, payment, way, onClose }: EndCashProps) {
     refresh: [...touchedByCash, 'refunds'],
     onSuccess: onClose,
   });
-  const label = isGift ? 'Give cash back' : 'Noted by mistake';
   return (
-    <form
-      noValidate
-      aria-label={label}
-      className="mt-2 grid gap-3"
-      onSubmit={(event) => {
-        event.preventDefault();
-        const found = reasonProblem(reason);
-        setProblem(found);
-        if (!found) save.mutate();
-      }}
-    >
-      <p className="text-sm text-ink-soft">
-        {isGift
+    <ReasonForm
+      label={isGift ? 'Give cash back' : 'Noted by mistake'}
+      text={
+        isGift
           ? `Only once the customer has the ${money}: the order is then refunded.`
-          : `The ${money} did not come, or came for another order. This one is to be paid in cash again${order.payments.some(({ method, status }) => method === 'credit' && status === 'completed') ? ', and the credit that paid the rest is owed again' : ''}.`}
-      </p>
-      <TextField
-        label="Reason"
-        required
-        autoFocus
-        maxLength={200}
-        autoComplete="off"
-        value={reason}
-        onChange={(event) => setReason(event.target.value)}
-        disabled={save.isPending}
-        problem={problem}
-      />
-      <div className="flex flex-wrap gap-3">
-        <Button type="submit" tone="danger" isBusy={save.isPending}>
-          {isGift ? `${money} is given back` : 'Take the entry back'}
-        </Button>
-        <Button tone="quiet" disabled={save.isPending} onClick={onClose}>
-          Cancel
-        </Button>
-      </div>
-    </form>
+          : `The ${money} did not come, or came for another order. This one is to be paid in cash again${order.payments.some(({ method, status }) => method === 'credit' && status === 'completed') ? ', and the credit that paid the rest is owed again' : ''}.`
+      }
+      confirm={isGift ? `${money} is given back` : 'Take the entry back'}
+      tone="danger"
+      isBusy={save.isPending}
+      onConfirm={(reason) => save.mutate(reason)}
+      onCancel={onClose}
+    />
   );
 }

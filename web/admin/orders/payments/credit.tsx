@@ -1,19 +1,18 @@
 // What the shop owes to an order's customer: it pays the order, is taken back, or becomes credit again.
 import { useQuery } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { chargeCents, formatKes } from '../../../../domain/money.ts';
 import { Button } from '../../../ui/button.tsx';
-import { TextField } from '../../../ui/field.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { ConfirmDialog } from '../../dialogs/confirm-dialog.tsx';
 import { useMember } from '../../layout/use-member.tsx';
 import { hasLeftShop } from '../../status/states.ts';
 import type { WholeOrder } from '../order-queries.ts';
-import { reasonProblem } from '../refunds/refund-problems.ts';
 import { isRefundable, moneyOf, type PaymentOfOrder } from '../refunds/refund-queries.ts';
 import { isSettling, useResolvedByOther } from '../use-resolved-by-other.ts';
 import { canBePaidInCash } from './can-be-paid.ts';
+import { ReasonForm } from './reason-form.tsx';
 
 const touchedByCredit = [
   'orders',
@@ -134,11 +133,9 @@ interface EndCreditProps {
 
 function EndCredit({ order, payment, isToReturn, onClose }: EndCreditProps) {
   const { tables } = useMember().staff;
-  const [reason, setReason] = useState('');
-  const [problem, setProblem] = useState<string>();
   const money = formatKes(payment.charge_cents);
-  const save = useSave<void>({
-    write: async () => {
+  const save = useSave<string>({
+    write: async (reason) => {
       const given = { payment_id: payment.id, reason };
       dataOf(
         isToReturn ? await tables.rpc('request_refund', given) : await tables.rpc('take_back_credit', given),
@@ -150,43 +147,18 @@ function EndCredit({ order, payment, isToReturn, onClose }: EndCreditProps) {
     refresh: [...touchedByCredit, 'refunds'],
     onSuccess: onClose,
   });
-  function submit(event: FormEvent) {
-    event.preventDefault();
-    const found = reasonProblem(reason);
-    setProblem(found);
-    if (!found && !save.isPending) save.mutate();
-  }
   return (
-    <form
-      noValidate
-      aria-label={isToReturn ? 'Credit again' : 'Used by mistake'}
-      className="mt-2 grid gap-3"
-      onSubmit={submit}
-    >
-      <p className="text-sm text-ink-soft">
-        {isToReturn
+    <ReasonForm
+      label={isToReturn ? 'Credit again' : 'Used by mistake'}
+      text={
+        isToReturn
           ? `The ${money} is owed to ${order.customer_name} again, for another order or to give back. No money moves.`
-          : `The ${money} is owed again, and this order waits for its payment.`}
-      </p>
-      <TextField
-        label="Reason"
-        required
-        autoFocus
-        maxLength={200}
-        autoComplete="off"
-        value={reason}
-        onChange={(event) => setReason(event.target.value)}
-        disabled={save.isPending}
-        problem={problem}
-      />
-      <div className="flex flex-wrap gap-3">
-        <Button type="submit" isBusy={save.isPending}>
-          Make it credit again
-        </Button>
-        <Button tone="quiet" disabled={save.isPending} onClick={onClose}>
-          Cancel
-        </Button>
-      </div>
-    </form>
+          : `The ${money} is owed again, and this order waits for its payment.`
+      }
+      confirm="Make it credit again"
+      isBusy={save.isPending}
+      onConfirm={(reason) => save.mutate(reason)}
+      onCancel={onClose}
+    />
   );
 }

@@ -1,0 +1,50 @@
+// Asks for a reason before something that stays in the books is done.
+import { type FormEvent, useState } from 'react';
+import { Button } from '../../../ui/button.tsx';
+import { TextField } from '../../../ui/field.tsx';
+import { reasonProblem } from '../refunds/refund-problems.ts';
+
+interface ReasonFormProps {
+  label: string;
+  text: string;
+  confirm: string;
+  tone?: 'danger';
+  isBusy: boolean;
+  onConfirm(reason: string): void;
+  onCancel(): void;
+}
+
+export function ReasonForm({ label, text, confirm, tone, isBusy, onConfirm, onCancel }: ReasonFormProps) {
+  const [reason, setReason] = useState('');
+  const [problem, setProblem] = useState<string>();
+  function submit(event: FormEvent) {
+    event.preventDefault();
+    const found = reasonProblem(reason);
+    setProblem(found);
+    if (!found && !isBusy) onConfirm(reason);
+  }
+  return (
+    <form noValidate aria-label={label} className="mt-2 grid gap-3" onSubmit={submit}>
+      <p className="text-sm text-ink-soft">{text}</p>
+      <TextField
+        label="Reason"
+        required
+        autoFocus
+        maxLength={200}
+        autoComplete="off"
+        value={reason}
+        onChange={(event) => setReason(event.target.value)}
+        disabled={isBusy}
+        problem={problem}
+      />
+      <div className="flex flex-wrap gap-3">
+        <Button type="submit" {...(tone ? { tone } : {})} isBusy={isBusy}>
+          {confirm}
+        </Button>
+        <Button tone="quiet" disabled={isBusy} onClick={onCancel}>
+          Cancel
+        </Button>
+      </div>
+    </form>
+  );
+}
