@@ -84,26 +84,29 @@ async function publishedTables(database: Database, schema: string, table: string
  */
 export class PublishedTables {
   readonly #database: Database;
-  readonly #known = new Map<string, Promise<readonly ChangedTable[]>>();
+  readonly #known = new Map<string, { readAt: number; tables: Promise<readonly ChangedTable[]> }>();
   #forgetAt = 0;
 
   constructor(database: Database) {
     this.#database = database;
   }
 
-  /** Describes the members of the publication that have these names; `*` for all. */
-  find(schema: string, table: string): Promise<readonly ChangedTable[]> {
-    if (performance.now() > this.#forgetAt) this.forget();
+  /**
+   * Describes the members of the publication that have these names; `*` for all.
+   * @param readSince how old the description may be: what `performance.now()` said then
+   */
+  find(schema: string, table: string, readSince = 0): Promise<readonly ChangedTable[]> {
+    const now = performance.now();
+    if (now > this.#forgetAt) this.forget();
     const names = JSON.stringify([schema, table]);
-    const cached = this.#known.get(names);
-    if (cached) return cached;
-    const found = this.#describe(schema, table);
-    this.#known.set(names, found);
-    const forgetMissing = () => {
-      if (this.#known.get(names) === found) this.#known.delete(names);
-    };
-    found.then((tables) => tables.length === 0 && forgetMissing(), forgetMissing);
-    return found;
+    const known = this.#known.get(names);
+    if (known && known.readAt >= readSince) return known.tables;
+    const read = { readAt: now, tables: this.#describe(schema, table) };
+    this.#known.set(names, read);
+    read.tables.catch(() => {
+      if (this.#known.get(names) === read) this.#known.delete(names);
+    });
+    return read.tables;
   }
 
   /** Reads the catalogue again at the next call. */

@@ -198,26 +198,38 @@ export class PostgresChanges {
         identity: JSON.stringify(claims),
       };
     });
+    const askedAt = performance.now();
     for (const interest of interests) {
-      const listed = `[${listedInterest(interest)}]`;
-      const tables = await this.#tables.find(interest.schema, interest.table);
-      if (tables.length === 0 || !requestRoles.has(claims.role)) {
-        throw new UnfitInterest(
-          'Unable to subscribe to changes with given parameters. Please check Realtime is enabled for the given ' +
-            `connect parameters: ${listed}`,
-        );
-      }
-      for (const table of tables) {
-        await checkInterest(this.#database, table, interest, claims.role).catch((error) => {
-          if (!(error instanceof UnfitInterest)) throw error;
-          throw new UnfitInterest(
-            'Unable to subscribe to changes with given parameters. An exception happened so please check your ' +
-              `connect parameters: ${listed}. Exception: ${error.message}`,
-          );
-        });
-      }
+      const check = async (readSince?: number) =>
+        this.#checkInterest(interest, await this.#tables.find(interest.schema, interest.table, readSince));
+      // A table may have changed since it was described, and its change be announced after this question: what does not fit a
+      // remembered description is compared with a new one.
+      await check().catch((error) => {
+        if (!(error instanceof UnfitInterest)) throw error;
+        return check(askedAt);
+      });
     }
     return interests;
+  }
+
+  async #checkInterest(interest: Interest, tables: readonly ChangedTable[]): Promise<void> {
+    const listed = `[${listedInterest(interest)}]`;
+    const { role } = interest.follower.claims;
+    if (tables.length === 0 || !requestRoles.has(role)) {
+      throw new UnfitInterest(
+        'Unable to subscribe to changes with given parameters. Please check Realtime is enabled for the given ' +
+          `connect parameters: ${listed}`,
+      );
+    }
+    for (const table of tables) {
+      await checkInterest(this.#database, table, interest, role).catch((error) => {
+        if (!(error instanceof UnfitInterest)) throw error;
+        throw new UnfitInterest(
+          'Unable to subscribe to changes with given parameters. An exception happened so please check your ' +
+            `connect parameters: ${listed}. Exception: ${error.message}`,
+        );
+      });
+    }
   }
 
   #reportMissedChanges() {
