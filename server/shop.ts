@@ -187,7 +187,7 @@ async function wire(options: ShopOptions, closers: Closers): Promise<Omit<Shop, 
     pageViews,
     staffRoutes: createStaffRoutes({
       version: await readRunningVersion(root, release),
-      isStaff: services.isStaff,
+      maySeeVersion: (token) => services.mayStaff(token, 'settings'),
       tables: services.secret.tables,
       backups: database ? join(config.dataDir, 'backups') : null,
     }),

@@ -2,6 +2,10 @@
 
 export type Json = string | number | boolean | null | { [key: string]: Json | undefined } | Json[];
 
+/** Values of `admin_profiles.role`. */
+export type AdminProfileRole = 'owner' | 'staff' | 'counter';
+/** Values of `audit_events.kind`. */
+export type AuditEventKind = 'member_invited' | 'member_changed' | 'member_removed' | 'second_factor_reset' | 'settings_changed';
 /** Values of `backups.outcome`. */
 export type BackupOutcome = 'verified' | 'readable' | 'failed' | 'impossible';
 /** Values of `change_notes.kind`. */
@@ -79,9 +83,16 @@ export type Database = {
   public: {
     Tables: {
       admin_profiles: {
-        Row: { created_at: string; is_active: boolean; user_id: string; };
-        Insert: { created_at?: string; is_active?: boolean; user_id: string; };
-        Update: { created_at?: string; is_active?: boolean; user_id?: string; };
+        Row: { created_at: string; invited_at: string | null; invited_by: string | null; is_active: boolean; name: string; role: AdminProfileRole; user_id: string; };
+        Insert: { created_at?: string; invited_at?: string | null; invited_by?: string | null; is_active?: boolean; name?: string; role?: AdminProfileRole; user_id: string; };
+        Update: { created_at?: string; invited_at?: string | null; invited_by?: string | null; is_active?: boolean; name?: string; role?: AdminProfileRole; user_id?: string; };
+        Relationships: [
+        ];
+      };
+      audit_events: {
+        Row: { actor_email: string | null; actor_id: string | null; after: Json | null; before: Json | null; happened_at: string; id: number; kind: AuditEventKind; subject: string | null; };
+        Insert: { actor_email?: string | null; actor_id?: string | null; after?: Json | null; before?: Json | null; happened_at?: string; id?: never; kind: AuditEventKind; subject?: string | null; };
+        Update: { actor_email?: string | null; actor_id?: string | null; after?: Json | null; before?: Json | null; happened_at?: string; id?: never; kind?: AuditEventKind; subject?: string | null; };
         Relationships: [
         ];
       };
@@ -313,9 +324,9 @@ export type Database = {
         ];
       };
       refunds: {
-        Row: { approved_by: string | null; approved_by_email: string | null; check_count: number; completed_at: string | null; conversation_id: string | null; created_at: string; id: string; method: RefundMethod; needs_approval: boolean; next_check_at: string | null; originator_conversation_id: string | null; payment_id: string | null; reason: string; receipt: string | null; refund_cents: number; refund_receipt: string | null; requested_by: string | null; requested_by_email: string | null; result_code: string | null; result_description: string | null; sent_at: string | null; sent_twice_at: string | null; sent_twice_note: string | null; sent_twice_seen_at: string | null; sent_twice_seen_by: string | null; sent_twice_seen_by_email: string | null; status: RefundStatus; transaction_receipt: string | null; tries: number; updated_at: string; };
-        Insert: { approved_by?: string | null; approved_by_email?: string | null; check_count?: number; completed_at?: string | null; conversation_id?: string | null; created_at?: string; id?: string; method: RefundMethod; needs_approval?: boolean; next_check_at?: string | null; originator_conversation_id?: string | null; payment_id?: string | null; reason: string; receipt?: string | null; refund_cents: number; refund_receipt?: string | null; requested_by?: string | null; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; sent_at?: string | null; sent_twice_at?: string | null; sent_twice_note?: string | null; sent_twice_seen_at?: string | null; sent_twice_seen_by?: string | null; sent_twice_seen_by_email?: string | null; status: RefundStatus; transaction_receipt?: string | null; tries?: number; updated_at?: string; };
-        Update: { approved_by?: string | null; approved_by_email?: string | null; check_count?: number; completed_at?: string | null; conversation_id?: string | null; created_at?: string; id?: string; method?: RefundMethod; needs_approval?: boolean; next_check_at?: string | null; originator_conversation_id?: string | null; payment_id?: string | null; reason?: string; receipt?: string | null; refund_cents?: number; refund_receipt?: string | null; requested_by?: string | null; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; sent_at?: string | null; sent_twice_at?: string | null; sent_twice_note?: string | null; sent_twice_seen_at?: string | null; sent_twice_seen_by?: string | null; sent_twice_seen_by_email?: string | null; status?: RefundStatus; transaction_receipt?: string | null; tries?: number; updated_at?: string; };
+        Row: { approved_alone: boolean; approved_at: string | null; approved_by: string | null; approved_by_email: string | null; check_count: number; completed_at: string | null; conversation_id: string | null; created_at: string; id: string; method: RefundMethod; needs_approval: boolean; next_check_at: string | null; originator_conversation_id: string | null; payment_id: string | null; reason: string; receipt: string | null; refund_cents: number; refund_receipt: string | null; requested_by: string | null; requested_by_email: string | null; result_code: string | null; result_description: string | null; sent_at: string | null; sent_twice_at: string | null; sent_twice_note: string | null; sent_twice_seen_at: string | null; sent_twice_seen_by: string | null; sent_twice_seen_by_email: string | null; status: RefundStatus; transaction_receipt: string | null; tries: number; updated_at: string; };
+        Insert: { approved_alone?: boolean; approved_at?: string | null; approved_by?: string | null; approved_by_email?: string | null; check_count?: number; completed_at?: string | null; conversation_id?: string | null; created_at?: string; id?: string; method: RefundMethod; needs_approval?: boolean; next_check_at?: string | null; originator_conversation_id?: string | null; payment_id?: string | null; reason: string; receipt?: string | null; refund_cents: number; refund_receipt?: string | null; requested_by?: string | null; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; sent_at?: string | null; sent_twice_at?: string | null; sent_twice_note?: string | null; sent_twice_seen_at?: string | null; sent_twice_seen_by?: string | null; sent_twice_seen_by_email?: string | null; status: RefundStatus; transaction_receipt?: string | null; tries?: number; updated_at?: string; };
+        Update: { approved_alone?: boolean; approved_at?: string | null; approved_by?: string | null; approved_by_email?: string | null; check_count?: number; completed_at?: string | null; conversation_id?: string | null; created_at?: string; id?: string; method?: RefundMethod; needs_approval?: boolean; next_check_at?: string | null; originator_conversation_id?: string | null; payment_id?: string | null; reason?: string; receipt?: string | null; refund_cents?: number; refund_receipt?: string | null; requested_by?: string | null; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; sent_at?: string | null; sent_twice_at?: string | null; sent_twice_note?: string | null; sent_twice_seen_at?: string | null; sent_twice_seen_by?: string | null; sent_twice_seen_by_email?: string | null; status?: RefundStatus; transaction_receipt?: string | null; tries?: number; updated_at?: string; };
         Relationships: [
           { foreignKeyName: "a refund is of a payment"; columns: ['payment_id']; isOneToOne: false; referencedRelation: 'payments'; referencedColumns: ['id'] },
           { foreignKeyName: "a refund is of a transaction"; columns: ['transaction_receipt']; isOneToOne: false; referencedRelation: 'mpesa_transactions'; referencedColumns: ['receipt'] },
@@ -379,9 +390,11 @@ export type Database = {
       begin_payment_test: { Args: { phone: string; callback_secret: string; requested_by: string; }; Returns: Database['public']['Tables']['payments']['Row']; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: true; isSetofReturn: false }; };
       block_phone: { Args: { phone: string; reason: string; }; Returns: undefined };
       cash_of_day: { Args: { day: string; }; Returns: { member: string; email: string; taken_cents: number; given_back_cents: number; expected_cents: number; handed_over: Database['public']['CompositeTypes']['handed_over'][]; }[] };
+      change_member: { Args: { member_id: string; role?: string | null; name?: string | null; is_active?: boolean | null; }; Returns: undefined };
       change_order_items: { Args: { order_id: string; access_key: string; items: Json; expected_total: number; }; Returns: Json };
       change_stock: { Args: { product_id: string; by: number; }; Returns: number };
       check_discount_code: { Args: { code: string; }; Returns: Json };
+      check_invitation: { Args: { email: string; role: string; name: string; }; Returns: undefined };
       check_repeat: { Args: { message_id: string; }; Returns: { problem: string; is_true: boolean; }[] };
       check_typed_receipt: { Args: { order_id: string; receipt: string; }; Returns: Database['public']['CompositeTypes']['typed_receipt'] };
       choose_cash: { Args: { order_id: string; access_key: string; }; Returns: Json };
@@ -423,6 +436,7 @@ export type Database = {
       give_back_cash: { Args: { payment_id: string; reason: string; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       home_products: { Args: { newest?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       is_admin: { Args: Record<PropertyKey, never>; Returns: boolean };
+      is_recent_order: { Args: { order_id: string; }; Returns: boolean };
       issue_newsletter_tokens: { Args: { subscription_id: string; }; Returns: { confirm: string; unsubscribe: string; }[] };
       kept_for_customers: { Args: { only_owed?: boolean | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['CompositeTypes']['kept_money'][] };
       kept_totals: { Args: Record<PropertyKey, never>; Returns: { owed_cents: number; used_cents: number; returned_cents: number; customers: number; }[] };
@@ -441,6 +455,7 @@ export type Database = {
       list_unsettled_callbacks: { Args: { at_most?: number | null; }; Returns: { id: number; payment_id: string; body: string; }[] };
       mark_all_inquiries_read: { Args: { seen_until?: string | null; }; Returns: number };
       mark_inquiry_read: { Args: { inquiry_id: string; }; Returns: string };
+      may: { Args: { area: string; }; Returns: boolean };
       message_budgets: { Args: Record<PropertyKey, never>; Returns: { channel: OutboxMessageChannel; sent: number; sent_without_priority: number; per_day: number; over_budget: number; reason: string; }[] };
       money_entries: { Args: { since: string; until: string; after_time?: string | null; after_id?: string | null; page_size?: number | null; }; Returns: Database['public']['CompositeTypes']['money_entry'][] };
       move_on: { Args: { delivery_id: string; expected_step: string; step: string; delivery_person?: string | null; delivery_phone?: string | null; delivery_vehicle?: string | null; }; Returns: Database['public']['CompositeTypes']['status_change'] };
@@ -467,6 +482,7 @@ export type Database = {
       reconciliation_days: { Args: { since: string; until: string; }; Returns: { day: string; ours: number; theirs: number; payments: number; matched: number; missing_here: number; missing_there: number; not_compared: number; doubles: number; wrong_amounts: number; open: number; }[] };
       record_backup: { Args: { started_at: string; outcome: BackupOutcome; file_name?: string | null; size?: number | null; problem?: string | null; }; Returns: undefined };
       record_backup_check: { Args: { backup_id: number; problem?: string | null; }; Returns: undefined };
+      record_invitation: { Args: { member_id: string; role: string; name: string; invited_by: string; }; Returns: undefined };
       record_mpesa_registration: { Args: { kind: string; api_version?: string | null; }; Returns: undefined };
       record_page_views: { Args: { views: Json; }; Returns: undefined };
       record_push: { Args: { payment_id: string; body: string; merchant_request_id?: string | null; checkout_request_id?: string | null; refusal_code?: string | null; refusal_description?: string | null; refusal_ended_by?: PaymentEndedBy | null; }; Returns: Database['public']['Tables']['payments']['Row']; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: true; isSetofReturn: false }; };
@@ -479,12 +495,14 @@ export type Database = {
       request_backup: { Args: Record<PropertyKey, never>; Returns: undefined };
       request_backup_check: { Args: { backup_id: number; }; Returns: undefined };
       request_refund: { Args: { reason: string; payment_id?: string | null; receipt?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
+      reset_second_factor: { Args: { member_id: string; }; Returns: undefined };
       resolve_difference: { Args: { decision: string; receipt?: string | null; payment_id?: string | null; order_id?: string | null; note?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['CompositeTypes']['resolved_difference'] };
       resolve_paid_order: { Args: { order_id: string; resolution: string; }; Returns: undefined };
       resolve_review: { Args: { order_id: string; decision: string; seen_cents: number; receipt?: string | null; note?: string | null; }; Returns: string };
       resume_orders: { Args: Record<PropertyKey, never>; Returns: undefined };
       resume_prompts: { Args: Record<PropertyKey, never>; Returns: undefined };
       save_push_subscription: { Args: { endpoint: string; p256dh: string; auth_secret: string; device: string; kinds: string[]; }; Returns: string };
+      search_audit: { Args: { area?: string | null; person?: string | null; from_day?: string | null; until_day?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['CompositeTypes']['audit_row'][] };
       search_deliveries: { Args: { search?: string | null; status?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; sort?: string | null; }; Returns: Database['public']['Tables']['deliveries']['Row'][]; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: false; isSetofReturn: true }; };
       search_inquiries: { Args: { search?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['inquiries']['Row'][]; SetofOptions: { from: '*'; to: 'inquiries'; isOneToOne: false; isSetofReturn: true }; };
       search_messages: { Args: { search?: string | null; status?: string | null; channel?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['outbox_messages']['Row'][]; SetofOptions: { from: '*'; to: 'outbox_messages'; isOneToOne: false; isSetofReturn: true }; };
@@ -502,6 +520,7 @@ export type Database = {
       shop_metrics: { Args: Record<PropertyKey, never>; Returns: { metric: string; label: string; value: number; }[] };
       shop_page: { Args: { search?: string | null; brand?: string | null; category?: string | null; sort?: string | null; page?: number | null; }; Returns: Json };
       show_pay_link: { Args: { order_id: string; }; Returns: Database['public']['CompositeTypes']['pay_link'] };
+      staff_names: { Args: Record<PropertyKey, never>; Returns: { email: string; name: string; }[] };
       staff_settings: { Args: Record<PropertyKey, never>; Returns: Database['public']['Tables']['store_settings']['Row']; SetofOptions: { from: '*'; to: 'store_settings'; isOneToOne: true; isSetofReturn: false }; };
       statement_status: { Args: Record<PropertyKey, never>; Returns: Database['public']['CompositeTypes']['statement_status'] };
       store_callback: { Args: { callback_secret: string; body: string; source_address?: string | null; }; Returns: { message_id: number; payment_id: string; }[] };
@@ -514,6 +533,7 @@ export type Database = {
       take_back_cash: { Args: { payment_id: string; reason: string; }; Returns: undefined };
       take_back_credit: { Args: { payment_id: string; reason: string; }; Returns: undefined };
       take_back_payment: { Args: { payment_id: string; note?: string | null; }; Returns: string };
+      team: { Args: Record<PropertyKey, never>; Returns: { user_id: string; email: string; name: string; role: string; is_active: boolean; is_invited: boolean; invited_at: string; created_at: string; last_seen_at: string; second_factors: number; }[] };
       till_registration: { Args: Record<PropertyKey, never>; Returns: { registered_at: string; api_version: string; }[] };
       track_order: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
       typical_price: { Args: Record<PropertyKey, never>; Returns: number };
@@ -524,12 +544,14 @@ export type Database = {
       validate_till_payment: { Args: { reference: string; offered_cents: number; }; Returns: string };
       waiting_notices: { Args: Record<PropertyKey, never>; Returns: { id: string; kind: string; event_key: string; order_id: string; created_at: string; facts: Json; }[] };
       withdraw_answer: { Args: { answer_id: string; }; Returns: undefined };
+      withdraw_invitation: { Args: { member_id: string; }; Returns: undefined };
       withdraw_refund: { Args: { refund_id: string; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       work_queue: { Args: Record<PropertyKey, never>; Returns: Database['public']['Tables']['deliveries']['Row'][]; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: false; isSetofReturn: true }; };
     };
     Enums: { [name in never]: never };
     CompositeTypes: {
       active_pause: { code: string; description: string; since: string; until: string; is_refused: boolean; };
+      audit_row: { id: string; created_at: string; area: string; kind: string; actor_id: string; actor_email: string; subject: string; before: Json; after: Json; };
       daraja_token_lease: { state: string; token: string; fresh_for_ms: number; lease: string; };
       erased_counts: { orders: number; payments_for_others: number; inquiries: number; newsletter: number; };
       erasure: { identifier: string; erased: Database['public']['CompositeTypes']['erased_counts']; postponed: Database['public']['CompositeTypes']['postponed_order'][]; };

@@ -365,12 +365,13 @@ where r.method = 'reversal' and r.status = 'completed'
     where p.id = r.payment_id and e.kind = 'refund_completed' and e.actor = 'staff'
   );
 
--- a refund above the limit is sent only after two staff members agreed
+-- a refund above the limit is sent only after two staff members agreed, or the only owner waited
 select r.id::text as subject, r.refund_cents::text as found
 from public.refunds as r
 where r.method = 'reversal' and (r.tries > 0 or r.sent_at is not null)
   and (r.needs_approval or r.refund_cents > (select s.refund_approval_above from public.store_settings as s))
-  and (r.approved_by is null or r.approved_by = r.requested_by);
+  and (r.approved_by is null or (r.approved_by = r.requested_by and not r.approved_alone)
+    or (r.approved_alone and r.approved_at < r.created_at + interval '10 minutes'));
 
 -- the customer of money that went back by M-PESA or by hand gets one text and, with an address, one email
 select back.order_id::text as subject, format('%s refunds, %s texts, %s emails', count(*), sent.texts, sent.mails) as found

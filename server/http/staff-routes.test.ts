@@ -33,7 +33,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       service.fetch(new Request(input, init), { claims: { role: 'service_role' }, address: null });
     routes = createStaffRoutes({
       version,
-      isStaff: async (token) => token === 'of-staff',
+      maySeeVersion: async (token) => token === 'of-staff',
       tables: createStore({ url: 'http://shop.test', key: 'secret' }, { fetch: serviceFetch }).tables,
       backups: folder,
     });

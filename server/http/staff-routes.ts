@@ -9,8 +9,8 @@ import { archiveName } from '../backups/backups.ts';
 
 export interface StaffRoutesOptions {
   version: RunningVersion;
-  /** Whether the bearer of an access token is staff. */
-  isStaff(token: string): Promise<boolean>;
+  /** Whether the bearer of an access token is staff whose role has the settings. */
+  maySeeVersion(token: string): Promise<boolean>;
   /** Table client with the secret key. */
   tables: Store['tables'];
   /** The folder of the backups. Null with a hosted project, which makes its own. */
@@ -30,14 +30,19 @@ const noStore = { 'cache-control': 'no-store' };
 /**
  * Creates the routes.
  *
- * - `GET /api/staff/version` with an access token of staff
+ * - `GET /api/staff/version` with an access token of staff who may see the settings
  * - `GET /api/staff/backups/{token}`: the file of a backup. A download carries no header, so the token of `allow_backup_download` is in the
  *   URL; it is valid for two minutes. `HEAD` asks whether the file is here.
  */
-export function createStaffRoutes({ version, isStaff, tables, backups }: StaffRoutesOptions): StaffRoutes {
+export function createStaffRoutes({
+  version,
+  maySeeVersion,
+  tables,
+  backups,
+}: StaffRoutesOptions): StaffRoutes {
   async function sendVersion({ headers }: Request): Promise<Response> {
     const [, token = ''] = /^bearer (\S+)$/i.exec(headers.get('authorization') ?? '') ?? [];
-    if (token === '' || !(await isStaff(token))) {
+    if (token === '' || !(await maySeeVersion(token))) {
       return Response.json({ error: 'Only staff may do this' }, { status: 403, headers: noStore });
     }
     return Response.json(version, { headers: noStore });

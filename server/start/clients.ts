@@ -2,6 +2,7 @@
 import type { Backend } from '@jani-juice/backend';
 import type { FairShare } from '@jani-juice/backend/limits';
 import type { ApiKeys } from '@jani-juice/backend/settings';
+import type { StaffArea } from '../../domain/staff-rights.ts';
 import { createStore, type Store } from '../../supabase/store.ts';
 import { createSharedFetch, jobCalls } from '../http/shared-calls.ts';
 import type { Config } from './settings/config.ts';
@@ -14,8 +15,8 @@ export interface Clients {
   secret: Store;
   /** With the publishable key. */
   visitor: Store['tables'];
-  /** Whether the bearer of an access token is staff; the services verify it. */
-  isStaff(token: string): Promise<boolean>;
+  /** Whether the bearer of an access token is staff whose role has the area; the services verify it. */
+  mayStaff(token: string, area: StaffArea): Promise<boolean>;
 }
 
 /** @param backend null with a hosted project */
@@ -37,12 +38,12 @@ export function openClients(
     transport: serviceFetch ? { serviceFetch } : {},
     secret: { ...storeWith(keys.secret), tables: storeWith(keys.secret, inShare).tables },
     visitor: storeWith(keys.publishable).tables,
-    async isStaff(token) {
+    async mayStaff(token, area) {
       const { tables } = createStore(
         { url, key: keys.publishable },
         { ...(serviceFetch ? { fetch: serviceFetch } : {}), headers: { Authorization: `Bearer ${token}` } },
       );
-      return (await tables.rpc('is_admin')).data === true;
+      return (await tables.rpc('may', { area })).data === true;
     },
   };
 }

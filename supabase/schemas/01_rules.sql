@@ -281,9 +281,19 @@ comment on function private.nairobi_day is 'The day in Nairobi at a moment.';
 create table public.admin_profiles (
   user_id uuid primary key references auth.users (id) on delete cascade,
   is_active boolean not null default true,
-  created_at timestamptz not null default now()
+  created_at timestamptz not null default now(),
+  role text not null default 'owner',
+  name text not null default '',
+  invited_at timestamptz,
+  invited_by uuid,
+  constraint "a role is known" check (role in ('owner', 'staff', 'counter')),
+  constraint "a name is one line of up to 60 characters" check (name ~ '^[^\u0001-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]{0,60}$')
 );
 comment on table public.admin_profiles is 'Staff accounts. A signed-in user is staff only while the row is active.';
+comment on column public.admin_profiles.role is
+  'What a member may do (private.areas_of). Default: owner, because rows without a role come from the command for the first owner.';
+comment on column public.admin_profiles.invited_at is 'When the last invitation was sent. Null: the account was not invited from the panel.';
+comment on column public.admin_profiles.name is 'Shown to colleagues instead of the email address. Empty: none was given.';
 alter table public.admin_profiles enable row level security;
 grant select on public.admin_profiles to authenticated;
 create policy "people read their own profile" on public.admin_profiles
@@ -334,27 +344,87 @@ language sql stable security definer set search_path = '' as $$
 $$;
 comment on function public.list_own_sessions is 'Sessions of the caller, the current one first.';
 
+-- The rights of the roles: the only place in the database that states them (docs/decisions/roles.md).
+create function private.areas_of(role text) returns text[]
+language sql immutable
+return case role
+  when 'counter' then array['panel', 'deliveries', 'cash']
+  when 'staff' then array['panel', 'deliveries', 'cash', 'orders', 'products', 'inquiries', 'messages', 'refunds', 'figures']
+  when 'owner' then array[
+    'panel', 'deliveries', 'cash', 'orders', 'products', 'inquiries', 'messages', 'refunds', 'figures',
+    'approvals', 'reconciliation', 'personal_data', 'settings', 'team'
+  ]
+end;
+comment on function private.areas_of is
+  'The areas in which a role may read and write. panel: what every screen needs. deliveries: Today and deliveries. refunds: up to the limit; approvals: above it. domain/staff-rights.ts repeats it for screens.';
+
+create function public.may(area text) returns boolean
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return public.is_admin() and exists (
+    select from public.admin_profiles as profile
+    where profile.user_id = (select auth.uid()) and may.area = any (private.areas_of(profile.role))
+  );
+end
+$$;
+comment on function public.may is
+  'Whether the caller is active staff (is_admin) with a role that has the area. Staff policies and procedures check this.';
+
+create function private.counter_days() returns integer
+language sql immutable
+return 7;
+comment on function private.counter_days is 'For how many days, today included, the role counter sees closed orders.';
+
+-- Only the counter's policies call it: all other staff see every order before this is asked.
+create function public.is_recent_order(order_id uuid) returns boolean
+language plpgsql stable security definer cost 1 set search_path = '' as $$
+declare
+  since constant timestamptz := (private.nairobi_day(now()) - private.counter_days() + 1)::timestamp at time zone 'Africa/Nairobi';
+begin
+  return exists (
+    select from public.orders as o
+    where o.id = is_recent_order.order_id and (
+      private.is_open_order(o.status) or o.created_at >= since
+      or exists (select from public.deliveries as d where d.order_id = o.id and d.created_at >= since)
+    )
+  );
+end
+$$;
+comment on function public.is_recent_order is
+  'Whether an order is open, or was placed or paid in the last seven days: what the role counter sees (docs/decisions/roles.md).';
+
 -- For security definer functions that act for staff.
-create function private.expect_staff() returns void
+create function private.refuse_staff() returns void
 language plpgsql stable set search_path = '' as $$
 begin
-  if not (public.is_admin() or (select auth.role()) is not distinct from 'service_role') then
-    perform private.refuse(403, 'staff_only', 'Only staff may do this');
+  if public.is_admin() then
+    perform private.refuse(403, 'not_in_role', 'Your role does not include this. Please ask an owner');
+  end if;
+  perform private.refuse(403, 'staff_only', 'Only staff may do this');
+end
+$$;
+
+create function private.expect_staff(area text) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if not (public.may(expect_staff.area) or (select auth.role()) is not distinct from 'service_role') then
+    perform private.refuse_staff();
   end if;
 end
 $$;
-comment on function private.expect_staff is 'Refuses callers other than staff and the shop itself.';
+comment on function private.expect_staff is 'Refuses callers other than staff whose role has the area, and the shop itself.';
 
-create function private.expect_staff_member() returns uuid
+create function private.expect_staff_member(area text) returns uuid
 language plpgsql stable set search_path = '' as $$
 begin
-  if not public.is_admin() or (select auth.uid()) is null then
-    perform private.refuse(403, 'staff_only', 'Only staff may do this');
+  if not public.may(expect_staff_member.area) or (select auth.uid()) is null then
+    perform private.refuse_staff();
   end if;
   return (select auth.uid());
 end
 $$;
-comment on function private.expect_staff_member is 'The calling staff member; refuses all other callers, the shop itself included.';
+comment on function private.expect_staff_member is
+  'The calling staff member, whose role has the area; refuses all other callers, the shop itself included.';
 
 create function private.email_of(user_id uuid) returns text
 language sql stable strict set search_path = '' as $$
@@ -363,5 +433,5 @@ $$;
 comment on function private.email_of is 'The current email address of an account, which logs store beside its id.';
 
 -- Execution rights
-grant execute on function public.is_admin to authenticated, service_role;
+grant execute on function public.is_admin, public.may, public.is_recent_order to authenticated, service_role;
 grant execute on function public.list_own_sessions to authenticated;

@@ -109,7 +109,7 @@ grant select (
 ) on public.store_settings to anon, authenticated;
 create policy "everyone reads the settings" on public.store_settings for select to anon, authenticated using (true);
 create policy "staff edit the settings" on public.store_settings
-  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+  for update to authenticated using ((select public.may('settings'))) with check ((select public.may('settings')));
 
 create table public.shop_texts (
   slug text primary key,
@@ -129,7 +129,7 @@ grant select on public.shop_texts to anon, authenticated;
 grant update (title, body, updated_at) on public.shop_texts to authenticated;
 create policy "everyone reads the texts of the shop" on public.shop_texts for select to anon, authenticated using (true);
 create policy "staff edit the texts of the shop" on public.shop_texts
-  for update to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+  for update to authenticated using ((select public.may('settings'))) with check ((select public.may('settings')));
 
 create function private.time_of_edit(old jsonb, new jsonb) returns timestamptz
 language sql volatile set search_path = '' as $$
@@ -155,7 +155,7 @@ $$;
 create function public.staff_settings() returns public.store_settings
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('panel');
   return (select s from public.store_settings as s);
 end
 $$;
@@ -181,7 +181,7 @@ grant select on public.categories to anon, authenticated;
 grant insert (name, is_active), update (name, is_active) on public.categories to authenticated;
 create policy "everyone reads active categories" on public.categories for select to anon, authenticated using (is_active);
 create policy "staff read and edit every category" on public.categories
-  for all to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+  for all to authenticated using ((select public.may('products'))) with check ((select public.may('products')));
 create unique index "category names are unique in any case" on public.categories (lower(name));
 
 create table public.products (
@@ -245,7 +245,7 @@ grant
   delete on public.products to authenticated;
 create policy "everyone reads active products" on public.products for select to anon, authenticated using (is_active);
 create policy "staff read and edit every product" on public.products
-  for all to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+  for all to authenticated using ((select public.may('products'))) with check ((select public.may('products')));
 create index products_newest_first on public.products (created_at desc);
 create index products_by_category on public.products (category, created_at desc, id desc);
 create index products_by_part_of_their_name on public.products using gin (lower(name) extensions.gin_trgm_ops) with (fastupdate = off);
@@ -482,8 +482,8 @@ comment on function public.shop_page(text, text, text, text, integer) is
 create policy "everyone reads product images" on storage.objects
   for select to anon, authenticated using (bucket_id = 'product-images');
 create policy "staff edit product images" on storage.objects for all to authenticated
-  using (bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin()))
-  with check (bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.is_admin()));
+  using (bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.may('products')))
+  with check (bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.may('products')));
 
 -- Execution rights
 grant execute on function public.product_and_related, public.home_products, public.shop_page

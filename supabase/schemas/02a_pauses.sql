@@ -15,7 +15,7 @@ comment on table public.order_pauses is
 alter table public.order_pauses enable row level security;
 revoke all on public.order_pauses from anon, authenticated, service_role;
 grant select on public.order_pauses to authenticated, service_role;
-create policy "staff read every pause" on public.order_pauses for select to authenticated using ((select public.is_admin()));
+create policy "staff read every pause" on public.order_pauses for select to authenticated using ((select public.may('orders')));
 
 create trigger order_pauses_before_change before update or delete on public.order_pauses
   for each row execute function private.refuse_change('The history of pauses is only added to');
@@ -35,7 +35,7 @@ language plpgsql volatile security definer set search_path = '' as $$
 declare
   shown text;
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('orders');
   shown := rtrim(private.read_reason(pause_orders.reason, is_required => true), ' .');
   if char_length(shown) not between 1 and 80 or private.has_control_characters(shown) then
     perform private.refuse(400, 'reason_invalid', 'Customers read this: please write one line of at most 80 characters');
@@ -53,7 +53,7 @@ comment on function public.pause_orders is
 create function public.resume_orders() returns void
 language plpgsql volatile security definer set search_path = '' as $$
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('orders');
   update public.store_settings as s
   set orders_pause_reason = null, orders_paused_until = null
   where private.are_orders_paused(s);
@@ -88,7 +88,7 @@ declare
     when 'tomorrow' then (private.nairobi_day(now()) + 1 + time '06:00') at time zone 'Africa/Nairobi'
   end;
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('products');
   if set_sold_out.span is not null and ends_at is null then
     perform private.refuse(400, 'span_unknown', 'A product is sold out for an hour or until tomorrow');
   end if;

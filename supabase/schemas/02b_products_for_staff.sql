@@ -19,7 +19,7 @@ alter table public.price_changes enable row level security;
 revoke all on public.price_changes from anon, authenticated, service_role;
 grant select on public.price_changes to authenticated, service_role;
 create policy "staff read every price change" on public.price_changes
-  for select to authenticated using ((select public.is_admin()));
+  for select to authenticated using ((select public.may('products')));
 create index price_changes_by_product on public.price_changes (product_id, id);
 
 create trigger price_changes_before_change before update or delete on public.price_changes
@@ -58,7 +58,7 @@ alter table public.stock_changes enable row level security;
 revoke all on public.stock_changes from anon, authenticated, service_role;
 grant select on public.stock_changes to authenticated, service_role;
 create policy "staff read every stock change" on public.stock_changes
-  for select to authenticated using ((select public.is_admin()));
+  for select to authenticated using ((select public.may('products')));
 
 create trigger stock_changes_before_change before update or delete on public.stock_changes
   for each row execute function private.refuse_change('The history of the stock is only added to');
@@ -99,7 +99,7 @@ language plpgsql stable security definer rows 50 set search_path = '' as $$
 declare
   most constant integer := least(greatest(coalesce(page_size, 50), 1), 200);
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('products');
   -- Of one edit, the trigger records the price before the stock.
   return query
     with changes as (
@@ -133,7 +133,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   units integer;
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('products');
   update public.products as p set stock_quantity = p.stock_quantity + change_stock.by
   where p.id = change_stock.product_id and p.stock_quantity::bigint + change_stock.by between 0 and 2147483647
   returning p.stock_quantity into units;
@@ -154,7 +154,7 @@ comment on function public.change_stock is
 create function public.list_brands() returns setof text
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('products');
   return query select distinct c.brand from private.catalogue_counts as c where c.brand <> '' order by c.brand;
 end
 $$;
@@ -163,7 +163,7 @@ comment on function public.list_brands is 'For staff: the brands of active produ
 create function public.typical_price() returns integer
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('products');
   return (
     select percentile_disc(0.5) within group (order by p.price)
     from (select n.price from public.products as n where n.is_active order by n.created_at desc, n.id limit 200) as p
@@ -187,7 +187,7 @@ declare
   direction constant text := case when find_products.sort like '-%' then 'desc' else 'asc' end;
   found_ids uuid[];
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('products');
   if sorted_by is null then
     found_ids := private.find_by_text(
       'products', 'lower(t.name)', condition,
@@ -215,7 +215,7 @@ create function public.list_categories() returns table (id uuid, name text, is_a
 language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('products');
   return query
     select c.id, c.name, c.is_active, (
       select count(*)::integer

@@ -33,7 +33,7 @@ comment on column public.search_synonyms.stem is 'Stem of the word, so that juic
 alter table public.search_synonyms enable row level security;
 grant select, insert (word, means), update (word, means), delete on public.search_synonyms to authenticated;
 create policy "staff read and edit the synonyms" on public.search_synonyms
-  for all to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+  for all to authenticated using ((select public.may('products'))) with check ((select public.may('products')));
 
 -- Search index
 create table private.searchable_products (

@@ -84,8 +84,10 @@ comment on column public.orders.accepted_terms is
 alter table public.orders enable row level security;
 grant select, update (status, updated_at) on public.orders to authenticated;
 grant select (id) on public.orders to anon;
-create policy "staff read and edit every order" on public.orders
-  for all to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+create policy "staff read every order, the counter recent ones" on public.orders
+  for select to authenticated using ((select public.may('orders')) or ((select public.may('deliveries')) and public.is_recent_order(id)));
+create policy "staff edit every order" on public.orders
+  for update to authenticated using ((select public.may('orders'))) with check ((select public.may('orders')));
 create index orders_newest_first on public.orders (created_at desc, id desc);
 create index orders_by_phone on public.orders (customer_phone, created_at desc, id desc) where customer_phone <> '';
 create index orders_of_a_final_status_newest_first on public.orders (status, created_at desc, id desc) where status in ('delivered', 'cancelled');
@@ -141,7 +143,8 @@ comment on table public.order_items is 'Items of orders, with name and price of 
 comment on column public.order_items.position is 'Place in the order, as the customer chose the drinks. Counted from 1.';
 alter table public.order_items enable row level security;
 grant select on public.order_items to authenticated;
-create policy "staff read every order item" on public.order_items for select to authenticated using ((select public.is_admin()));
+create policy "staff read every item, the counter those of recent orders" on public.order_items
+  for select to authenticated using ((select public.may('orders')) or ((select public.may('deliveries')) and public.is_recent_order(order_id)));
 create index order_items_by_order on public.order_items (order_id);
 create index order_items_by_product on public.order_items (product_id);
 create index order_items_by_words on public.order_items using gin (

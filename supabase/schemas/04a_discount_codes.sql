@@ -42,8 +42,11 @@ grant
     code, percent, amount_cents, minimum_cents, starts_at, ends_at, max_uses, max_uses_per_phone, is_active, updated_at
   ),
   delete on public.discount_codes to authenticated;
-create policy "staff read and edit the discount codes" on public.discount_codes
-  for all to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+create policy "staff read the discount codes" on public.discount_codes for select to authenticated using ((select public.may('orders')));
+create policy "owners add discount codes" on public.discount_codes for insert to authenticated with check ((select public.may('settings')));
+create policy "owners edit the discount codes" on public.discount_codes
+  for update to authenticated using ((select public.may('settings'))) with check ((select public.may('settings')));
+create policy "owners delete discount codes" on public.discount_codes for delete to authenticated using ((select public.may('settings')));
 
 create function private.read_discount_code(written text) returns text
 language plpgsql immutable set search_path = '' as $$
@@ -157,7 +160,7 @@ create function public.check_discount_code(code text) returns jsonb
 language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  networks text[] := case when public.is_admin() then '{}' else private.caller_networks() end;
+  networks text[] := case when public.may('orders') then '{}' else private.caller_networks() end;
   discount public.discount_codes;
 begin
   if cardinality(networks) > 0 then
@@ -194,7 +197,7 @@ create function public.list_discount_codes() returns table (
 language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('settings');
   return query
   select d.id, d.code, d.percent, d.amount_cents, d.minimum_cents, d.starts_at, d.ends_at,
     d.max_uses, d.max_uses_per_phone, d.is_active, d.created_at, d.updated_at,

@@ -202,7 +202,7 @@ as $$
 declare
   callers text[] := private.caller_networks();
   -- Staff and the shop itself: their orders are not limited, may be of any source, and need neither an email address nor a tick.
-  is_by_shop boolean := coalesce(auth.role(), '') = 'service_role' or public.is_admin();
+  is_by_shop boolean := coalesce(auth.role(), '') = 'service_role' or public.may('orders');
   -- Counted before the subtransaction of the block below, so that a refusal does not roll it back.
   is_within_limit boolean := case when is_by_shop then true else private.count_call_from(callers, 'place_order') end;
   customer private.order_details;

@@ -36,7 +36,7 @@ grant select on public.mpesa_transactions to authenticated;
 -- Otherwise realtime would announce changes to visitors, without their rows.
 grant select (receipt) on public.mpesa_transactions to anon;
 create policy "staff read every transaction" on public.mpesa_transactions
-  for select to authenticated using ((select public.is_admin()));
+  for select to authenticated using ((select public.may('orders')));
 create index mpesa_transactions_by_time on public.mpesa_transactions (transacted_at);
 create index mpesa_transactions_by_payment on public.mpesa_transactions (payment_id);
 create index mpesa_transactions_by_attempt on public.mpesa_transactions (attempt_id) where attempt_id is not null;

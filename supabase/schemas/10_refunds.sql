@@ -44,6 +44,8 @@ create table public.refunds (
   sent_twice_seen_by uuid,
   sent_twice_seen_by_email text,
   sent_twice_note text,
+  approved_at timestamptz,
+  approved_alone boolean not null default false,
   -- Deferred: merging two payments moves the refund within the transaction.
   constraint "a refund is of a payment" foreign key (payment_id) references public.payments (id) deferrable initially deferred,
   constraint "a refund is of a transaction" foreign key (transaction_receipt) references public.mpesa_transactions (receipt),
@@ -58,7 +60,7 @@ create table public.refunds (
   constraint "a refund has a reason" check (char_length(trim(reason)) between 3 and 200),
   constraint "a second staff member approves above the limit" check (
     method <> 'reversal' or not needs_approval or status in ('requested', 'withdrawn')
-    or (approved_by is not null and requested_by is not null and approved_by <> requested_by)
+    or (approved_by is not null and requested_by is not null and (approved_by <> requested_by or approved_alone))
   ),
   constraint "only sent refunds are checked" check (next_check_at is null or status in ('sent', 'unknown')),
   constraint "a refund receipt is used once" unique (refund_receipt),
@@ -72,16 +74,20 @@ comment on table public.refunds is
 comment on column public.refunds.sent_twice_at is
   'When M-PESA reported this reversal after the money had been refunded in another way. refund_receipt is the receipt of the second refund.';
 comment on column public.refunds.needs_approval is 'Whether refund_cents was above the limit when the refund was requested.';
+comment on column public.refunds.approved_alone is
+  'The requester approved it, as the only owner, after a second factor and ten minutes.';
 comment on column public.refunds.sent_twice_note is
   'How staff resolved the double refund: the customer repaid one, or it is written off.';
 alter table public.refunds enable row level security;
 grant select on public.refunds to authenticated;
 -- Otherwise realtime would announce changes to visitors, without their rows.
 grant select (id) on public.refunds to anon;
-create policy "staff read every refund" on public.refunds for select to authenticated using ((select public.is_admin()));
+create policy "staff read every refund" on public.refunds for select to authenticated using ((select public.may('orders')));
 create index refunds_sent_twice on public.refunds (sent_twice_at) where sent_twice_at is not null;
 create unique index "a payment is sent back once" on public.refunds (payment_id) where status not in ('failed', 'withdrawn');
 create unique index "the money of a receipt is sent back once" on public.refunds (receipt) where status not in ('failed', 'withdrawn');
+create index refunds_newest_first on public.refunds (created_at desc);
+create index refunds_by_approval on public.refunds (approved_at desc) where approved_at is not null;
 create index refunds_of_a_payment on public.refunds (payment_id);
 create index refunds_of_a_receipt on public.refunds (receipt);
 create index refunds_under_way on public.refunds (created_at) where status not in ('completed', 'failed', 'withdrawn');
@@ -104,6 +110,19 @@ language sql stable set search_path = '' as $$
   from public.store_settings as s;
 $$;
 comment on function private.refund_limit is 'The current limit in cents. A raise applies after one day.';
+
+create function private.check_refund_right(cents bigint, payment_id uuid) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if cents + (select c.returned_cents from private.change_of(check_refund_right.payment_id) as c) > private.refund_limit() and (select auth.uid()) is not null and not public.may('approvals') then
+    perform private.refuse(403, 'above_refund_limit', format(
+      'Only an owner may note money that went back above KES %s', to_char(private.refund_limit() / 100, 'FM999,999,999')
+    ));
+  end if;
+end
+$$;
+comment on function private.check_refund_right is
+  'Refuses staff who may not approve refunds to give back more than the limit by hand or in cash, which no one approves. cents: with what went back in part already.';
 
 -- A paid order is delivered or refunded, never both.
 create function private.refuse_while_refund_is_open(new public.orders) returns void
@@ -269,6 +288,9 @@ declare
   needs_approval boolean := sent_by_hand is null and refund_cents > private.refund_limit();
 begin
   reason := private.read_reason(reason, is_required => true);
+  if sent_by_hand is not null then
+    perform private.check_refund_right(refund_cents, payment_id);
+  end if;
   insert into public.refunds (
     payment_id, transaction_receipt, receipt, refund_cents, reason, method, status, needs_approval, requested_by, requested_by_email,
     refund_receipt, completed_at
@@ -325,7 +347,7 @@ create function public.request_refund(
 ) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
 declare
-  member uuid := private.expect_staff_member();
+  member uuid := private.expect_staff_member('refunds');
   paid public.payments;
   reported public.mpesa_transactions;
 begin
@@ -363,27 +385,38 @@ comment on function public.request_refund is
 create function public.approve_refund(refund_id uuid) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
 declare
-  member uuid := private.expect_staff_member();
+  member uuid := private.expect_staff_member('approvals');
   approved public.refunds := private.lock_refund(approve_refund.refund_id);
 begin
   if approved.status <> 'requested' then
     perform private.refuse(409, 'refund_changed', 'This refund was changed in the meantime. Please look at it again');
   elsif approved.requested_by = member then
-    perform private.refuse(403, 'second_member_needed', 'You requested this refund, so a colleague must approve it');
+    if exists (select from private.active_owners() as owner where owner.user_id <> member) then
+      perform private.refuse(403, 'second_member_needed', 'You requested this refund, so a colleague must approve it');
+    elsif (select auth.jwt() ->> 'aal') is distinct from 'aal2' then
+      perform private.refuse(403, 'second_factor_needed',
+        'You are the only owner. Add an authenticator app under Account, sign in with it, and approve this refund then');
+    elsif approved.created_at > now() - interval '10 minutes' then
+      perform private.refuse(409, 'approval_too_early', format(
+        'You are the only owner, so take ten minutes to think it over. You can approve it from %s on',
+        to_char((approved.created_at + interval '10 minutes') at time zone 'Africa/Nairobi', 'HH24:MI')
+      ));
+    end if;
   end if;
   update public.refunds as r
-  set status = 'approved', approved_by = member, approved_by_email = private.email_of(member), updated_at = now()
+  set status = 'approved', approved_by = member, approved_by_email = private.email_of(member), approved_at = now(),
+      approved_alone = approved.requested_by = member, updated_at = now()
   where r.id = approved.id
   returning * into approved;
   return approved;
 end
 $$;
-comment on function public.approve_refund is 'Approves, as a second staff member, a refund above the limit.';
+comment on function public.approve_refund is 'Approves, as a second owner, a refund above the limit. The only owner approves an own one after a second factor and ten minutes.';
 
 create function public.withdraw_refund(refund_id uuid) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
 declare
-  member uuid := private.expect_staff_member();
+  member uuid := private.expect_staff_member('refunds');
   withdrawn public.refunds := private.lock_refund(withdraw_refund.refund_id);
 begin
   if withdrawn.status = 'withdrawn' then

@@ -77,7 +77,7 @@ create function public.note_refund_by_hand(
 ) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
 declare
-  member uuid := private.expect_staff_member();
+  member uuid := private.expect_staff_member('refunds');
   paid public.payments;
   reported public.mpesa_transactions;
   noted public.refunds;
@@ -113,7 +113,7 @@ comment on function public.note_refund_by_hand is
 create function public.close_unknown_refund(refund_id uuid, refund_receipt text default null) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
 declare
-  member uuid := private.expect_staff_member();
+  member uuid := private.expect_staff_member('refunds');
   closed public.refunds := private.lock_refund(close_unknown_refund.refund_id);
 begin
   if closed.status <> 'unknown' then
@@ -435,7 +435,7 @@ comment on function public.find_refund_by_secret is 'The refund with this secret
 create function public.acknowledge_sent_twice(refund_id uuid, note text) returns public.refunds
 language plpgsql security definer set search_path = '' as $$
 declare
-  member uuid := private.expect_staff_member();
+  member uuid := private.expect_staff_member('refunds');
   seen public.refunds := private.lock_refund(acknowledge_sent_twice.refund_id);
 begin
   if seen.sent_twice_at is null or seen.sent_twice_seen_at is not null then

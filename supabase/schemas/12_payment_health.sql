@@ -242,7 +242,7 @@ $$;
 create function public.resume_prompts() returns void
 language plpgsql security definer set search_path = '' as $$
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('settings');
   perform private.end_prompt_pause();
 end
 $$;
@@ -280,14 +280,14 @@ create type public.payment_health as (
   refunds_to_approve_by_me bigint
 );
 comment on type public.payment_health is
-  'pause: null while prompts work; after its until the next prompt is sent as a probe. refunds_to_approve_by_me: those that other staff requested. limit_raise: the last one of the past week, amounts in cents; current_limit applies now.';
+  'pause: null while prompts work; after its until the next prompt is sent as a probe. refunds_to_approve_by_me: those that other staff requested; 0 for a role that may not approve. limit_raise: the last one of the past week, amounts in cents; current_limit applies now.';
 
 create function public.payment_health() returns public.payment_health
 language plpgsql stable security definer set search_path = '' as $$
 declare
   health public.payment_health;
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('panel');
   health.checked_at := clock_timestamp();
   health.pause := (
     select (p.code, p.description, p.since, p.until, p.is_refused)::public.active_pause from private.prompt_pause as p
@@ -296,7 +296,7 @@ begin
   health.refunds_to_approve := (select count(*) from public.refunds as r where r.status = 'requested');
   health.refunds_to_approve_by_me := (
     select count(*) from public.refunds as r
-    where r.status = 'requested' and r.requested_by is distinct from (select auth.uid())
+    where r.status = 'requested' and r.requested_by is distinct from (select auth.uid()) and (select public.may('approvals'))
   );
   health.refunds_unknown := (select count(*) from public.refunds as r where r.status = 'unknown');
   health.refunds_stuck := (

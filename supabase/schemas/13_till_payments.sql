@@ -23,7 +23,7 @@ comment on column public.payment_messages.receipt is
 alter table public.payment_messages enable row level security;
 grant select on public.payment_messages to authenticated;
 create policy "staff read every payment message" on public.payment_messages
-  for select to authenticated using ((select public.is_admin()));
+  for select to authenticated using ((select public.may('reconciliation')));
 create index payment_messages_by_payment on public.payment_messages (payment_id);
 create index payment_messages_unprocessed on public.payment_messages (id)
   where source in ('callback', 'confirmation') and outcome is null;
@@ -79,7 +79,7 @@ declare
   received integer := confirm_till_payment.received_cents;
   settled public.settled_payment;
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('orders');
   code := private.read_receipt(confirm_till_payment.receipt);
   if private.is_whole_shillings(received) is not true then
     perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
@@ -229,7 +229,7 @@ declare
   known public.payments;
   received integer := correct_till_payment.received_cents;
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('orders');
   code := private.read_receipt(correct_till_payment.receipt);
   if private.is_whole_shillings(received) is not true then
     perform private.refuse(400, 'amount_invalid', 'The amount must be in whole shillings');
@@ -330,7 +330,7 @@ comment on column public.statement_pulls.new_payments is 'Payments that no earli
 alter table public.statement_pulls enable row level security;
 grant select on public.statement_pulls to authenticated;
 grant select (id) on public.statement_pulls to anon;
-create policy "staff read every pull" on public.statement_pulls for select to authenticated using ((select public.is_admin()));
+create policy "staff read every pull" on public.statement_pulls for select to authenticated using ((select public.may('reconciliation')));
 create unique index "one pull at a time" on public.statement_pulls ((true)) where outcome = 'running';
 create index statement_pulls_that_are_complete on public.statement_pulls (window_to desc) where outcome = 'complete';
 create index statement_pulls_with_gaps on public.statement_pulls (window_from) where missed_since is not null;
@@ -426,7 +426,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   status public.statement_status;
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('panel');
   status.checked_at := clock_timestamp();
   select max(r.registered_at) filter (where r.kind = 'till'), max(r.registered_at) filter (where r.kind = 'statement')
   into status.till_registered_at, status.statement_registered_at

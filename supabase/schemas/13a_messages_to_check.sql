@@ -34,7 +34,7 @@ grant select on public.messages_to_check to authenticated;
 -- Otherwise realtime would announce changes to visitors, without their rows.
 grant select (id) on public.messages_to_check to anon;
 create policy "staff read every message to check" on public.messages_to_check
-  for select to authenticated using ((select public.is_admin()));
+  for select to authenticated using ((select public.may('reconciliation')));
 create index messages_to_check_waiting on public.messages_to_check (received_at) where resolution is null;
 create index messages_to_check_by_payment on public.messages_to_check (payment_id) where payment_id is not null;
 create index messages_to_check_by_refund on public.messages_to_check (refund_id) where refund_id is not null;
@@ -190,7 +190,7 @@ create function public.enter_message_to_check(
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  member uuid := private.expect_staff_member();
+  member uuid := private.expect_staff_member('reconciliation');
   waiting public.messages_to_check;
   code text;
   settled public.settled_payment;
@@ -223,7 +223,7 @@ comment on function public.enter_message_to_check is
 create function public.dismiss_message_to_check(message_id bigint, note text) returns public.messages_to_check
 language plpgsql security definer set search_path = '' as $$
 declare
-  member uuid := private.expect_staff_member();
+  member uuid := private.expect_staff_member('reconciliation');
   waiting public.messages_to_check := private.waiting_message_to_check(dismiss_message_to_check.message_id);
   reason text := private.read_reason(dismiss_message_to_check.note, is_required => true);
 begin

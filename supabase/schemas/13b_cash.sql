@@ -46,7 +46,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   ordered public.orders;
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('cash');
   if not (select s.takes_cash from public.store_settings as s) then
     perform private.refuse(409, 'cash_not_taken', 'The shop takes no cash. Settings, Payments can change that');
   end if;
@@ -126,7 +126,7 @@ create function public.receive_cash(
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  member uuid := private.expect_staff_member();
+  member uuid := private.expect_staff_member('cash');
   person text := private.visible_text(receive_cash.received_from);
   reason text := private.read_reason(receive_cash.note);
   ordered public.orders;
@@ -174,7 +174,7 @@ declare
   ordered public.orders;
   taken public.payments;
   minutes interval := private.reservation();
-  member uuid := private.expect_staff_member();
+  member uuid := private.expect_staff_member('cash');
 begin
   select o.* into ordered from public.orders as o
   where o.id = (select p.order_id from public.payments as p where p.id = take_back_cash.payment_id)
@@ -217,7 +217,7 @@ create function public.give_back_cash(payment_id uuid, reason text) returns publ
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  member uuid := private.expect_staff_member();
+  member uuid := private.expect_staff_member('refunds');
   paid public.payments := private.lock_refundable_payment(give_back_cash.payment_id);
   given public.refunds;
 begin
@@ -226,6 +226,7 @@ begin
   elsif paid.method <> 'cash' then
     perform private.refuse(409, 'not_cash', 'This payment came by M-PESA. It goes back by M-PESA, or by hand with its receipt');
   end if;
+  perform private.check_refund_right(private.left_to_refund(paid), paid.id);
   insert into public.refunds (payment_id, refund_cents, reason, method, status, requested_by, requested_by_email, completed_at)
   values (
     paid.id, private.left_to_refund(paid),

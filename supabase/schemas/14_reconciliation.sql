@@ -23,7 +23,7 @@ revoke all on public.reconciliation_events from anon, authenticated, service_rol
 grant select on public.reconciliation_events to authenticated, service_role;
 grant select (id) on public.reconciliation_events to anon;
 create policy "staff read every decision" on public.reconciliation_events
-  for select to authenticated using ((select public.is_admin()));
+  for select to authenticated using ((select public.may('reconciliation')));
 create index reconciliation_events_by_receipt on public.reconciliation_events (receipt, id);
 create index reconciliation_events_by_payment on public.reconciliation_events (payment_id, id);
 
@@ -155,7 +155,7 @@ declare
   since timestamptz := reconciliation_day.day::timestamp at time zone 'Africa/Nairobi';
   until timestamptz := (reconciliation_day.day + 1)::timestamp at time zone 'Africa/Nairobi';
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('reconciliation');
   return (
     reconciliation_day.day,
     array(select r from private.reconciliation_rows(since, until) as r order by r.is_open desc, r.happened_at desc, r.id),
@@ -189,7 +189,7 @@ create function public.reconciliation_days(since date, until date) returns table
 language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('reconciliation');
   perform private.expect_span(reconciliation_days.since, reconciliation_days.until);
   return query
   select
@@ -227,7 +227,7 @@ create function public.resolve_difference(
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  member uuid := private.expect_staff_member();
+  member uuid := private.expect_staff_member('reconciliation');
   member_email text := private.email_of(member);
   reported public.mpesa_transactions;
   money public.payments;

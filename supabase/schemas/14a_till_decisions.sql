@@ -69,7 +69,7 @@ declare
   of_attempt uuid;
   found_ids uuid[];
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('reconciliation');
   select * into reported from public.mpesa_transactions as t where t.receipt = private.normalised_receipt(suggest_orders.receipt);
   missing_receipt := array(select private.orders_missing_receipt(reported.receipt));
   named := array(select private.orders_named(private.order_numbers_in(reported.reference)));
@@ -247,7 +247,7 @@ create function public.take_back_payment(payment_id uuid, note text default null
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  member uuid := private.expect_staff_member();
+  member uuid := private.expect_staff_member('reconciliation');
   reason text := private.read_reason(take_back_payment.note);
   paid_order public.orders;
   taken public.payments;
@@ -338,7 +338,7 @@ returns text
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  member uuid := private.expect_staff_member();
+  member uuid := private.expect_staff_member('refunds');
   reason text := private.read_reason(resolve_review.note);
   decided public.orders;
   largest public.payments;
@@ -410,7 +410,7 @@ declare
   code text;
   reported_cents integer;
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('orders');
   code := private.read_receipt(check_typed_receipt.receipt);
   select t.received_cents into reported_cents from public.mpesa_transactions as t
   where t.receipt = code and (t.reported_by_confirmation_at is not null or t.reported_by_statement_at is not null);

@@ -33,7 +33,8 @@ comment on column public.change_notes.used_for is
 alter table public.change_notes enable row level security;
 revoke all on public.change_notes from anon, authenticated, service_role;
 grant select on public.change_notes to authenticated, service_role;
-create policy "staff read every note of change" on public.change_notes for select to authenticated using ((select public.is_admin()));
+create policy "staff read every note of change, the counter recent ones" on public.change_notes
+  for select to authenticated using ((select public.may('orders')) or exists (select from public.payments as p where p.id = payment_id));
 create index change_notes_by_payment on public.change_notes (payment_id);
 create index change_notes_by_use on public.change_notes (used_for) where used_for is not null;
 create index change_notes_that_owe on public.change_notes (noted_at desc, id desc) where kind in ('credit', 'to_return');
@@ -146,7 +147,7 @@ create function public.note_change(
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  member uuid := private.expect_staff_member();
+  member uuid := private.expect_staff_member('refunds');
   reason text := private.read_reason(note_change.note);
   has_receipt boolean := nullif(trim(note_change.receipt), '') is not null;
   code text;
@@ -178,6 +179,9 @@ begin
   if note_change.way is not null and note_change.amount_cents > (select c.owed_cents from private.change_of(paid.id) as c) then
     perform private.refuse(409, 'change_exceeds_owed', 'This is more than what is owed of this payment. A part of the price goes back as a part refund');
   end if;
+  if note_change.kind = 'returned' then
+    perform private.check_refund_right(note_change.amount_cents, paid.id);
+  end if;
   noted := private.add_change_note(
     paid, note_change.kind, note_change.amount_cents, code, reason, member, way => note_change.way
   );
@@ -196,7 +200,7 @@ create function public.refund_part(
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  member uuid := private.expect_staff_member();
+  member uuid := private.expect_staff_member('refunds');
   cause text := private.read_reason(refund_part.reason, is_required => true);
   refunded public.orders;
   code text;
@@ -215,6 +219,7 @@ begin
   if refunded.payment_status <> 'paid' or refunded.status = 'cancelled' or paid.needs_refund then
     perform private.refuse(409, 'part_not_refundable', 'Only part of what pays an order can go back like this. Other money goes back in full');
   end if;
+  perform private.check_refund_right(refund_part.amount_cents, paid.id);
   noted := private.add_change_note(
     paid, 'returned', refund_part.amount_cents, code, cause, member, way => refund_part.way, is_part_refund => true
   );

@@ -40,7 +40,7 @@ comment on function private.credit_of_phone is 'What is owed to a phone (+254…
 create function public.credit_for_order(order_id uuid) returns setof public.owed_credit
 language plpgsql stable security definer rows 2 set search_path = '' as $$
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('cash');
   return query
     select c.* from public.orders as o
     cross join lateral private.credit_of_phone(o.customer_phone) as c
@@ -90,7 +90,7 @@ create function public.use_credit(order_id uuid, note text default null) returns
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  member uuid := private.expect_staff_member();
+  member uuid := private.expect_staff_member('cash');
   reason text := private.read_reason(use_credit.note);
   ordered public.orders;
   received bigint;
@@ -98,6 +98,8 @@ declare
 begin
   select * into ordered from public.orders as o where o.id = use_credit.order_id for no key update;
   if ordered.payment_status = 'needs_review' then
+    -- As resolve_review, which decides about such orders.
+    perform private.expect_staff('refunds');
     select sum(p.charge_cents) into received from public.payments as p
     where p.order_id = ordered.id and p.status = 'completed' and not p.needs_refund;
     if received >= ordered.charge_cents or exists (
@@ -168,7 +170,7 @@ create function public.take_back_credit(payment_id uuid, reason text) returns vo
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  member uuid := private.expect_staff_member();
+  member uuid := private.expect_staff_member('cash');
   cause text := private.read_reason(take_back_credit.reason, is_required => true);
   ordered public.orders;
   taken public.payments;
@@ -217,7 +219,7 @@ create function public.kept_for_customers(
 language plpgsql stable security definer rows 50 set search_path = '' as $$
 #variable_conflict use_column
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('refunds');
   return query
     select p.id, o.id, o.order_number, o.customer_name, o.customer_phone, first.noted_at,
       change.owed_cents + change.used_cents + settled.cents,
@@ -259,7 +261,7 @@ comment on function public.kept_for_customers is
 create function public.kept_totals() returns table (owed_cents bigint, used_cents bigint, returned_cents bigint, customers integer)
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('refunds');
   return query
     select coalesce(sum(k.owed_cents), 0)::bigint, coalesce(sum(k.used_cents), 0)::bigint, coalesce(sum(k.returned_cents), 0)::bigint,
       (count(distinct nullif(k.customer_phone, '')) filter (where k.owed_cents > 0))::integer

@@ -16,7 +16,7 @@ comment on function private.work_step is
 create function public.work_queue() returns setof public.deliveries
 language plpgsql stable security definer rows 100 set search_path = '' as $$
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('deliveries');
   return query
     select d.*
     from public.orders as o
@@ -44,7 +44,7 @@ declare
   changed public.deliveries;
   state_before jsonb;
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('deliveries');
   changed := private.lock_delivery(move_on.delivery_id);
   if (select private.work_step(o, changed) from public.orders as o where o.id = changed.order_id)
     is distinct from move_on.expected_step

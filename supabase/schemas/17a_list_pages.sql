@@ -286,7 +286,7 @@ language plpgsql stable security definer rows 50 set search_path = '' as $$
 declare
   found_ids uuid[];
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('orders');
   found_ids := private.find_in_list(
     ('orders', search, status, payment, from_day, until_day, rider, due), sort, before_created_at, before_id, page_size
   );
@@ -307,12 +307,23 @@ create function public.count_orders(
 ) returns integer
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('orders');
   return private.count_in_list(('orders', search, status, payment, from_day, until_day, rider, due));
 end
 $$;
 comment on function public.count_orders is
   'For staff: number of orders that search_orders finds on all pages. 501 means more than 500, for a search or rider; 10001 more than 10,000, for other filters.';
+
+create function private.first_day_of_deliveries(from_day date) returns date
+language sql stable set search_path = '' as $$
+  select case
+    when (select auth.role()) = 'authenticated' and not public.may('orders')
+    then greatest(from_day, private.nairobi_day(now()) - private.counter_days() + 1)
+    else from_day
+  end;
+$$;
+comment on function private.first_day_of_deliveries is
+  'The first day of which the caller sees deliveries: that of the filter, for the role counter not before its seven days.';
 
 create function public.search_deliveries(
   search text default '', status text default null, from_day date default null, until_day date default null,
@@ -323,9 +334,9 @@ language plpgsql stable security definer rows 50 set search_path = '' as $$
 declare
   found_ids uuid[];
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('deliveries');
   found_ids := private.find_in_list(
-    ('deliveries', search, status, null, from_day, until_day, rider, due), sort, before_created_at, before_id, page_size
+    ('deliveries', search, status, null, private.first_day_of_deliveries(from_day), until_day, rider, due), sort, before_created_at, before_id, page_size
   );
   return query
     select d.*
@@ -343,8 +354,10 @@ create function public.count_deliveries(
 ) returns integer
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.expect_staff();
-  return private.count_in_list(('deliveries', search, status, null, from_day, until_day, rider, due));
+  perform private.expect_staff('deliveries');
+  return private.count_in_list(
+    ('deliveries', search, status, null, private.first_day_of_deliveries(from_day), until_day, rider, due)
+  );
 end
 $$;
 comment on function public.count_deliveries is
@@ -356,7 +369,7 @@ create function public.count_work() returns table (
 )
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('deliveries');
   return query select
     private.count_in_list(('orders', null, null, null, null, null, null, 'prepare')),
     private.count_in_list(('orders', null, null, null, null, null, null, 'ready')),
@@ -407,7 +420,7 @@ declare
   own public.orders[];
   customer public.known_customer;
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('orders');
   if wanted is null then
     perform private.refuse(400, 'phone_invalid', 'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)');
   end if;
@@ -463,7 +476,7 @@ declare
     where w.word <> ''
   );
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('orders');
   -- Reads the whole catalogue, as find_products by a column, and of the orders only the newest.
   return query
     with sales as (

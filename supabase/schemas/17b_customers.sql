@@ -14,7 +14,7 @@ alter table public.customer_notes enable row level security;
 revoke all on public.customer_notes from anon, authenticated, service_role;
 grant select on public.customer_notes to authenticated, service_role;
 create policy "staff read every note about customers" on public.customer_notes
-  for select to authenticated using ((select public.is_admin()));
+  for select to authenticated using ((select public.may('orders')));
 
 create table public.blocked_phones (
   person_hash text primary key,
@@ -31,7 +31,7 @@ comment on table public.blocked_phones is
 alter table public.blocked_phones enable row level security;
 revoke all on public.blocked_phones from anon, authenticated, service_role;
 grant select on public.blocked_phones to authenticated, service_role;
-create policy "staff read every blocked phone" on public.blocked_phones for select to authenticated using ((select public.is_admin()));
+create policy "staff read every blocked phone" on public.blocked_phones for select to authenticated using ((select public.may('orders')));
 
 create function private.is_blocked(phone text) returns boolean
 language plpgsql stable set search_path = '' as $$
@@ -149,7 +149,7 @@ declare
   digits constant text := regexp_replace(left(list_customers.search, 100), '\D', '', 'g');
   phones text[];
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('orders');
   if list_customers.kind not in ('repeat', 'credit', 'blocked') then
     perform private.refuse(400, 'filter_unknown', 'Customers are listed with repeat orders, with credit, or blocked');
   elsif coalesce(list_customers.sort, '') not in ('', 'name', '-name', 'orders', '-orders', 'spent', '-spent') then
@@ -236,7 +236,7 @@ declare
   wanted constant text := private.normalised_phone(customer_page.phone);
   shown public.shown_customer;
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('orders');
   if wanted is null then
     perform private.refuse(400, 'phone_invalid', 'Please enter a valid Kenyan phone number (e.g., 0712345678 or +254712345678)');
   end if;
@@ -278,7 +278,7 @@ create function public.note_customer(phone text, notes text, seen_at timestamptz
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  member uuid := private.expect_staff_member();
+  member uuid := private.expect_staff_member('orders');
   wanted text := private.read_customer_phone(note_customer.phone);
   words text := private.visible_text(note_customer.notes);
   known public.customer_notes;
@@ -308,7 +308,7 @@ create function public.block_phone(phone text, reason text) returns void
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  member uuid := private.expect_staff_member();
+  member uuid := private.expect_staff_member('orders');
   wanted text := private.read_customer_phone(block_phone.phone);
 begin
   insert into public.blocked_phones as b (person_hash, phone, reason, blocked_by, blocked_by_email)
@@ -327,9 +327,10 @@ create function public.unblock_phone(phone text) returns void
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  wanted text := private.read_customer_phone(unblock_phone.phone);
+  wanted text;
 begin
-  perform private.expect_staff_member();
+  perform private.expect_staff_member('orders');
+  wanted := private.read_customer_phone(unblock_phone.phone);
   delete from public.blocked_phones as b where b.person_hash = private.hash_person(wanted);
 end
 $$;

@@ -26,7 +26,7 @@ grant insert (name, email, phone, subject, message) on public.inquiries to anon,
 grant select on public.inquiries to authenticated;
 grant select (id) on public.inquiries to anon;
 create policy "everyone sends inquiries" on public.inquiries for insert to anon, authenticated with check (not is_read);
-create policy "staff read every inquiry" on public.inquiries for select to authenticated using ((select public.is_admin()));
+create policy "staff read every inquiry" on public.inquiries for select to authenticated using ((select public.may('inquiries')));
 create index inquiries_newest_first on public.inquiries (created_at desc, id desc);
 create index inquiries_unread on public.inquiries (created_at desc) where not is_read;
 create index inquiries_by_part_of_their_text on public.inquiries
@@ -66,7 +66,7 @@ $$;
 create function public.mark_inquiry_read(inquiry_id uuid) returns text
 language plpgsql volatile security definer set search_path = '' as $$
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('inquiries');
   update public.inquiries as i set is_read = true where i.id = mark_inquiry_read.inquiry_id and not i.is_read;
   if found then
     return 'marked';
@@ -84,7 +84,7 @@ language plpgsql volatile security definer set search_path = '' as $$
 declare
   count integer;
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('inquiries');
   update public.inquiries as i set is_read = true
   where not i.is_read and i.created_at <= coalesce(mark_all_inquiries_read.seen_until, 'infinity');
   get diagnostics count = row_count;
@@ -102,7 +102,7 @@ language plpgsql stable security definer rows 50 set search_path = '' as $$
 declare
   found_ids uuid[];
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('inquiries');
   found_ids := private.find_by_text(
     'inquiries', $sql$lower(t.name || E'\n' || t.email || E'\n' || coalesce(t.subject, ''))$sql$, 'true',
     search, before_created_at, before_id, page_size
@@ -135,7 +135,7 @@ comment on column public.newsletter_subscriptions.confirmation_queued_at is
 alter table public.newsletter_subscriptions enable row level security;
 grant select on public.newsletter_subscriptions to authenticated;
 create policy "staff read every subscription" on public.newsletter_subscriptions
-  for select to authenticated using ((select public.is_admin()));
+  for select to authenticated using ((select public.may('personal_data')));
 create unique index newsletter_addresses_are_unique on public.newsletter_subscriptions (lower(email));
 create index newsletter_subscriptions_newest_first on public.newsletter_subscriptions (created_at desc);
 

@@ -17,7 +17,7 @@ comment on column public.inquiry_answers.body is 'What the customer reads; a not
 comment on column public.inquiry_answers.answered_by is 'Email address of the staff member.';
 alter table public.inquiry_answers enable row level security;
 grant select on public.inquiry_answers to authenticated;
-create policy "staff read every answer" on public.inquiry_answers for select to authenticated using ((select public.is_admin()));
+create policy "staff read every answer" on public.inquiry_answers for select to authenticated using ((select public.may('inquiries')));
 create index inquiry_answers_of_an_inquiry on public.inquiry_answers (inquiry_id, answered_at);
 
 create function private.add_answer(inquiry public.inquiries, way text, body text, subject text, member text) returns uuid
@@ -77,7 +77,7 @@ declare
   added uuid;
   change public.status_change;
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('inquiries');
   select * into inquiry from public.inquiries as i where i.id = answer_inquiry.inquiry_id for update;
   if not found then
     perform private.refuse(404, 'inquiry_not_found', 'This inquiry does not exist any more');
@@ -106,7 +106,7 @@ declare
   parts uuid[];
   withdrawn integer;
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('inquiries');
   -- The inquiry first, as in answer_inquiry.
   perform from public.inquiries as i
   where i.id = (select a.inquiry_id from public.inquiry_answers as a where a.id = withdraw_answer.answer_id)
@@ -172,7 +172,7 @@ grant select, insert (title, body), update (title, body, updated_at), delete on 
 -- Otherwise realtime would announce changes to visitors, without their rows.
 grant select (id) on public.reply_templates to anon;
 create policy "staff read and edit the reply templates" on public.reply_templates
-  for all to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+  for all to authenticated using ((select public.may('inquiries'))) with check ((select public.may('inquiries')));
 
 create function private.check_reply_template() returns trigger
 language plpgsql security definer set search_path = '' as $$

@@ -58,7 +58,7 @@ alter table public.outbox_messages enable row level security;
 grant select on public.outbox_messages to authenticated;
 -- Otherwise realtime would announce changes to visitors, without their rows.
 grant select (id) on public.outbox_messages to anon;
-create policy "staff read every message" on public.outbox_messages for select to authenticated using ((select public.is_admin()));
+create policy "staff read every message" on public.outbox_messages for select to authenticated using ((select public.may('messages')));
 create index outbox_messages_newest_first on public.outbox_messages (created_at desc, id desc);
 create index outbox_messages_of_a_status_newest_first on public.outbox_messages (status, created_at desc, id desc);
 -- Added for about a hundred messages at once, as orders_by_words.
@@ -117,7 +117,7 @@ grant select, update (subject, body, is_on, updated_at) on public.message_templa
 -- Otherwise realtime would announce changes to visitors, without their rows.
 grant select (id) on public.message_templates to anon;
 create policy "staff read and edit the templates" on public.message_templates
-  for all to authenticated using ((select public.is_admin())) with check ((select public.is_admin()));
+  for all to authenticated using ((select public.may('messages'))) with check ((select public.may('messages')));
 
 create table private.messages_sent (
   day date not null,
@@ -289,7 +289,7 @@ language plpgsql stable security definer rows 50 set search_path = '' as $$
 declare
   found_ids uuid[];
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('messages');
   found_ids := private.find_by_text(
     'outbox_messages',
     $sql$lower(t.customer_name || E'\n' || t.recipient || E'\n' || t.order_number || E'\n' || t.tracking_number)$sql$,

@@ -254,7 +254,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   again public.outbox_messages;
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('messages');
   update public.outbox_messages as m
   set status = 'waiting', next_attempt_at = now(), give_up_at = now() + interval '1 day', sending_since = null,
       -- Requested by staff, not by a visitor.
@@ -302,7 +302,7 @@ comment on function private.reason_not_to_repeat is 'Why a message cannot be sen
 create function public.check_repeat(message_id uuid) returns table (problem text, is_true boolean)
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('messages');
   return query
     select private.reason_not_to_repeat(m), private.is_still_true(m) from public.outbox_messages as m where m.id = check_repeat.message_id;
 end
@@ -318,7 +318,7 @@ declare
   new_id constant uuid := gen_random_uuid();
   reason text;
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('messages');
   select coalesce(m.repeat_of, m.id) into first_id from public.outbox_messages as m where m.id = repeat_message.message_id;
   -- Of two members who repeat it at once, the second one sees the first one's message.
   perform from public.outbox_messages as m where m.id = first_id for update;
@@ -357,7 +357,7 @@ declare
   sent integer;
   withheld bigint;
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('messages');
   with chosen as (
     select m.id
     from (values ('mail'), ('text')) as way (channel)
@@ -515,7 +515,7 @@ create function public.message_budgets() returns table (
 language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('messages');
   return query
   select way.channel, private.sent_today(way.channel), private.sent_without_priority(way.channel), private.daily_budget(way.channel),
     private.withheld_messages(way.channel), (

@@ -4,7 +4,7 @@ create function public.send_test_message(channel text, recipient text) returns p
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  member constant text := coalesce(private.email_of(private.expect_staff_member()), 'A colleague');
+  member constant text := coalesce(private.email_of(private.expect_staff_member('settings')), 'A colleague');
   shop constant text := (select s.store_name from public.store_settings as s);
   new_id constant uuid := gen_random_uuid();
   checked text;

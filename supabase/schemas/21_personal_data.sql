@@ -25,7 +25,7 @@ alter table public.personal_data_requests enable row level security;
 revoke all on public.personal_data_requests from anon, authenticated, service_role;
 grant select on public.personal_data_requests to authenticated, service_role;
 create policy "staff read the requests" on public.personal_data_requests
-  for select to authenticated using ((select public.is_admin()));
+  for select to authenticated using ((select public.may('personal_data')));
 create index personal_data_requests_of_a_person on public.personal_data_requests (person_hash, requested_at desc);
 
 create function public.forget_old_rows() returns integer
@@ -340,7 +340,7 @@ declare
   order_ids uuid[];
   answer jsonb;
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('personal_data');
   select * into person from private.read_person(export_person.identifier);
   person_key := coalesce(person.email, person.phone);
   order_ids := private.orders_of_person(person.email, person.phone);
@@ -459,7 +459,7 @@ declare
   erased public.erased_counts;
   postponed public.postponed_order[];
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('personal_data');
   select * into person from private.read_person(erase_person.identifier);
   person_key := coalesce(person.email, person.phone);
   -- Lock the orders first, by id, against deadlocks.

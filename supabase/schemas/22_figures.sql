@@ -10,7 +10,7 @@ create table public.page_views (
 comment on table public.page_views is 'Views of each storefront page per day in Nairobi, without any data of the visitor.';
 alter table public.page_views enable row level security;
 grant select on public.page_views to authenticated;
-create policy "staff read the page views" on public.page_views for select to authenticated using ((select public.is_admin()));
+create policy "staff read the page views" on public.page_views for select to authenticated using ((select public.may('figures')));
 
 create table public.backups (
   id bigint generated always as identity primary key,
@@ -35,7 +35,7 @@ comment on column public.backups.checked_at is 'When that check last ended. Null
 comment on column public.backups.check_problem is 'What the last check found. Null: nothing.';
 alter table public.backups enable row level security;
 grant select on public.backups to authenticated;
-create policy "staff read every backup" on public.backups for select to authenticated using ((select public.is_admin()));
+create policy "staff read every backup" on public.backups for select to authenticated using ((select public.may('settings')));
 
 create function private.counted_page(path text) returns text
 language sql stable set search_path = '' as $$
@@ -151,7 +151,7 @@ declare
   today date := private.nairobi_day(now());
   first_day date := today - least(greatest(coalesce(daily_figures.days, 30), 1), 366) + 1;
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('figures');
   return query
   with seen as (
     select v.day, sum(v.views) as count from public.page_views as v where v.day >= first_day group by 1
@@ -182,7 +182,7 @@ comment on function public.record_backup is 'Records the outcome of a backup.';
 create function public.request_backup() returns void
 language plpgsql volatile security definer set search_path = '' as $$
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('settings');
   if private.count_hit('backups', 'all', interval '10 minutes') > 5 then
     perform private.refuse(429, 'too_many_backups', 'A backup was just requested. Please wait a few minutes');
   end if;
@@ -198,7 +198,7 @@ create function public.system_status() returns table (
   opened_at timestamptz, prompts_paused_since timestamptz
 )
 language sql stable security definer set search_path = '' as $$
-  select private.expect_staff();
+  select private.expect_staff('figures');
   select
     clock_timestamp(),
     made.finished_at,
@@ -232,7 +232,7 @@ declare
   today date := private.nairobi_day(now());
   monday date := date_trunc('week', today::timestamp)::date;
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('figures');
   return query
   select
     (select coalesce(sum(c.products), 0)::bigint from private.catalogue_counts as c),
@@ -251,7 +251,7 @@ comment on function public.dashboard_figures is
 create function public.count_payments_since(since timestamptz default null) returns table (count integer, newest timestamptz)
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('panel');
   return query select
     (select count(*)::integer from (
       select from public.payments as p

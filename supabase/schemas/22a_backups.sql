@@ -20,7 +20,7 @@ revoke all on public.backup_downloads from anon, authenticated, service_role;
 grant select (id, backup_id, file_name, downloaded_by, downloaded_by_email, allowed_at, started_at) on public.backup_downloads
   to authenticated, service_role;
 create policy "staff read who downloaded backups" on public.backup_downloads
-  for select to authenticated using ((select public.is_admin()));
+  for select to authenticated using ((select public.may('settings')));
 
 create function private.backup_with_file(backup_id bigint) returns public.backups
 language plpgsql stable set search_path = '' as $$
@@ -38,7 +38,7 @@ $$;
 create function public.request_backup_check(backup_id bigint) returns void
 language plpgsql volatile security definer set search_path = '' as $$
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('settings');
   perform private.backup_with_file(request_backup_check.backup_id);
   if private.count_hit('backups', 'all', interval '10 minutes') > 5 then
     perform private.refuse(429, 'too_many_backups', 'A backup was just requested. Please wait a few minutes');
@@ -73,7 +73,7 @@ comment on function private.has_fresh_second_factor is
 create function public.allow_backup_download(backup_id bigint) returns text
 language plpgsql volatile security definer set search_path = '' as $$
 declare
-  member constant uuid := private.expect_staff_member();
+  member constant uuid := private.expect_staff_member('settings');
   asked public.backups := private.backup_with_file(allow_backup_download.backup_id);
   token constant text := encode(sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8')), 'hex');
 begin

@@ -89,7 +89,7 @@ create function public.money_entries(
 ) returns setof public.money_entry
 language plpgsql stable security definer rows 100 set search_path = '' as $$
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('figures');
   perform private.expect_span(money_entries.since, money_entries.until);
   return query
   select m.id, m.happened_at, m.kind, m.order_id, o.order_number, o.tracking_number, o.customer_name, o.customer_phone, m.receipt,
@@ -136,7 +136,7 @@ declare
   since timestamptz := day_totals.day::timestamp at time zone 'Africa/Nairobi';
   until timestamptz := (day_totals.day + 1)::timestamp at time zone 'Africa/Nairobi';
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('figures');
   return query
   with orders as (
     select o.total_amount, o.charge_cents, o.delivery_fee, o.discount_cents, o.payment_status <> 'unpaid' as is_paid, money.*
@@ -256,7 +256,7 @@ create function public.cash_of_day(day date) returns table (
 language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('figures');
   return query
   select c.member, private.email_of(c.member), c.taken_cents, c.given_back_cents, c.taken_cents - c.given_back_cents, c.handed_over
   from private.cash_by_member(cash_of_day.day) as c
@@ -284,7 +284,7 @@ revoke all on public.day_closes from anon, authenticated, service_role;
 grant select on public.day_closes to authenticated, service_role;
 -- Otherwise realtime would announce changes to visitors, without their rows.
 grant select (day) on public.day_closes to anon;
-create policy "staff read every close" on public.day_closes for select to authenticated using ((select public.is_admin()));
+create policy "staff read every close" on public.day_closes for select to authenticated using ((select public.may('figures')));
 
 create table public.cash_counts (
   day date not null references public.day_closes (day),
@@ -304,7 +304,7 @@ comment on column public.cash_counts.reason is 'Why the counted cash differs fro
 alter table public.cash_counts enable row level security;
 revoke all on public.cash_counts from anon, authenticated, service_role;
 grant select on public.cash_counts to authenticated, service_role;
-create policy "staff read every count" on public.cash_counts for select to authenticated using ((select public.is_admin()));
+create policy "staff read every count" on public.cash_counts for select to authenticated using ((select public.may('figures')));
 
 create trigger day_closes_before_change before update or delete on public.day_closes
   for each row execute function private.refuse_change('A closed day stays as it was closed');
@@ -339,7 +339,7 @@ create function public.close_day(day date, counts jsonb, note text default null)
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  closing_member uuid := private.expect_staff_member();
+  closing_member uuid := private.expect_staff_member('figures');
   remark text := private.read_reason(close_day.note);
   counted private.cash_count[];
   wrong private.cash_count;

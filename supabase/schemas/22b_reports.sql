@@ -30,7 +30,7 @@ declare
   span_end timestamptz := (report.until + 1)::timestamp at time zone 'Africa/Nairobi';
   answer public.report;
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('figures');
   perform private.expect_span(report.since, report.until);
   with placed as materialized (
     select o.id, o.created_at, o.payment_status = 'paid' as is_sold, o.charge_cents, o.is_collected,

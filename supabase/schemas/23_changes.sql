@@ -36,22 +36,24 @@ $$;
 comment on function private.announce_product_change is
   'Notifies page_changes, as JSON, of a product''s keys before and after a change.';
 
-create function private.announce_access_change() returns trigger
-language plpgsql security definer set search_path = '' as $$
+create function private.announce_access_change(user_id uuid) returns void
+language plpgsql set search_path = '' as $$
 begin
-  if tg_op = 'UPDATE' then
-    if new.is_active or not old.is_active then
-      return null;
-    end if;
-  end if;
-  perform private.end_push_subscriptions(old.user_id, case when tg_table_schema = 'auth' then (to_jsonb(old) ->> 'id')::uuid end);
   -- No details: screens query the services then. Only the account has its id, which names the topic.
-  perform realtime.send('{}'::jsonb, 'access_changed', 'staff-' || old.user_id, false);
-  return null;
+  perform realtime.send('{}'::jsonb, 'access_changed', 'staff-' || announce_access_change.user_id, false);
 end
 $$;
 comment on function private.announce_access_change is
-  'Broadcasts access_changed on the live channel staff-{user_id} when a session of the account ended or it is no longer active staff, and ends the push subscriptions of the session or the account.';
+  'Broadcasts access_changed on the live channel staff-{user_id}: a session of the account ended, it is no longer active staff, or its role changed.';
+
+create function private.announce_end_of_session() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.end_push_subscriptions(old.user_id, old.id);
+  perform private.announce_access_change(old.user_id);
+  return null;
+end
+$$;
 
 create trigger products_after_truncate after truncate on public.products
   for each statement execute function private.announce_page_change();
@@ -71,9 +73,7 @@ create trigger shop_texts_after_statement after insert or delete or truncate on 
   for each statement execute function private.announce_page_change();
 create trigger search_synonyms_after_statement after insert or update or delete or truncate on public.search_synonyms
   for each statement execute function private.announce_page_change();
-create trigger profiles_after_change after update of is_active or delete on public.admin_profiles
-  for each row execute function private.announce_access_change();
-create trigger sessions_announce_their_end after delete on auth.sessions for each row execute function private.announce_access_change();
+create trigger sessions_announce_their_end after delete on auth.sessions for each row execute function private.announce_end_of_session();
 
 -- The realtime service checks this policy for sending to public topics, such as order-{id}: visitors only receive. Private topics
 -- require the secret key.
@@ -196,6 +196,12 @@ begin
     perform pg_catalog.pg_notify('page_changes', '{"table": "store_settings"}');
   end if;
   perform private.record_price_change(null, null, old.delivery_fee, new.delivery_fee);
+  -- The fee stands in the history of prices, a pause in its own.
+  perform private.record_audit_event(
+    'settings_changed', null,
+    to_jsonb(old) - array['updated_at', 'delivery_fee', 'orders_pause_reason', 'orders_paused_until'],
+    to_jsonb(new) - array['updated_at', 'delivery_fee', 'orders_pause_reason', 'orders_paused_until']
+  );
   if (old.orders_pause_reason, old.orders_paused_until) is distinct from (new.orders_pause_reason, new.orders_paused_until) then
     insert into public.order_pauses (reason, paused_until, changed_by, changed_by_email)
     values (new.orders_pause_reason, new.orders_paused_until, auth.uid(), private.email_of(auth.uid()));

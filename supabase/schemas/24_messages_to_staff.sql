@@ -5,18 +5,19 @@ create function private.is_staff_message(kind text) returns boolean
 language sql immutable
 return kind in ('prompts_paused', 'prompts_resumed', 'refund_to_approve');
 
-create function private.staff_emails(except_member uuid default null) returns table (user_id uuid, email text)
+create function private.staff_emails(area text, except_member uuid default null) returns table (user_id uuid, email text)
 language sql stable set search_path = '' as $$
   select profile.user_id, account.email::text
   from public.admin_profiles as profile
   join auth.users as account on account.id = profile.user_id
-  where profile.is_active and account.deleted_at is null
+  where profile.is_active and staff_emails.area = any (private.areas_of(profile.role)) and account.deleted_at is null
     and (account.banned_until is null or account.banned_until <= now())
+    and (profile.invited_at is null or account.email_confirmed_at is not null)
     and profile.user_id is distinct from staff_emails.except_member and account.email <> ''
   order by profile.created_at, profile.user_id
   limit 50;
 $$;
-comment on function private.staff_emails is 'Active staff with an email address, without except_member.';
+comment on function private.staff_emails is 'Active staff with an email address whose role has the area, without except_member.';
 
 create function private.queue_staff_message(kind text, event_key text, except_member uuid default null) returns void
 language plpgsql set search_path = '' as $$
@@ -30,7 +31,9 @@ begin
       order_id, kind, event_key, channel, recipient, order_number, tracking_number, customer_name, has_priority
     )
     select null, template.kind, queue_staff_message.event_key, template.channel, staff.email, '', '', '', true
-    from private.staff_emails(queue_staff_message.except_member) as staff
+    from private.staff_emails(
+      case queue_staff_message.kind when 'refund_to_approve' then 'approvals' else 'orders' end, queue_staff_message.except_member
+    ) as staff
     join public.message_templates as template
       on template.kind = queue_staff_message.kind and template.channel = 'mail' and template.is_on
     returning id, channel
@@ -42,7 +45,7 @@ exception when others then
 end
 $$;
 comment on function private.queue_staff_message is
-  'Mails all active staff except except_member, at most 20 times an hour per kind. Callers call it once per event. Never fails.';
+  'Mails active staff whom a message concerns, except except_member, at most 20 times an hour per kind: those who may approve refunds, or take orders. Callers call it once per event. Never fails.';
 
 create function private.announce_end_of_incident(incident_id uuid) returns void
 language plpgsql set search_path = '' as $$
@@ -104,12 +107,12 @@ comment on function private.staff_message_facts is
 create function public.refund_approvers() returns table (email text)
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.expect_staff();
-  return query select staff.email from private.staff_emails((select auth.uid())) as staff;
+  perform private.expect_staff('refunds');
+  return query select staff.email from private.staff_emails('approvals', (select auth.uid())) as staff;
 end
 $$;
 comment on function public.refund_approvers is
-  'For staff: the email addresses of the other active staff, who can approve a refund that the caller requested.';
+  'For staff: the email addresses of the other active owners, who can approve a refund that the caller requested.';
 
 -- Execution rights
 grant execute on function public.refund_approvers to authenticated;

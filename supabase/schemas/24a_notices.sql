@@ -19,7 +19,7 @@ alter table public.notices enable row level security;
 grant select on public.notices to authenticated;
 -- Otherwise realtime would announce changes to visitors, without their rows.
 grant select (id) on public.notices to anon;
-create policy "staff read every notice" on public.notices for select to authenticated using ((select public.is_admin()));
+create policy "staff read every notice" on public.notices for select to authenticated using ((select public.may('panel')));
 create index notices_newest_first on public.notices (created_at desc);
 create index notices_of_an_order on public.notices (order_id);
 
@@ -89,6 +89,11 @@ alter publication supabase_realtime add table public.notices;
 create function private.notice_kinds() returns text[]
 language sql immutable
 return array['paid_order', 'late_order', 'failed_delivery', 'refund_to_approve', 'inquiry'];
+
+create function private.notice_area(kind text) returns text
+language sql immutable
+return case kind when 'inquiry' then 'inquiries' when 'refund_to_approve' then 'approvals' else 'deliveries' end;
+comment on function private.notice_area is 'The area that a role must have to get a notice (private.areas_of).';
 
 create function private.notice_lifetime(kind text) returns interval
 language sql immutable
@@ -246,7 +251,7 @@ create function public.waiting_notices() returns table (
 language plpgsql stable security definer rows 20 set search_path = '' as $$
 #variable_conflict use_column
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('panel');
   return query
     select n.id, n.kind, n.event_key, n.order_id, n.created_at, private.notice_facts(n)
     from (
@@ -255,16 +260,17 @@ begin
     ) as r
     cross join lateral (select * from public.notices as own where own.id = r.id) as n
     where n.caused_by is distinct from (select auth.uid()) and private.is_notice_waiting(n)
+      and ((select auth.role()) = 'service_role' or public.may(private.notice_area(n.kind)))
     order by n.created_at desc;
 end
 $$;
 comment on function public.waiting_notices is
-  'For staff: which of the newest 500 notices of the last day nobody has dealt with, the newest first, without those that the caller caused.';
+  'For staff: which of the newest 500 notices of the last day nobody has dealt with, the newest first, without those that the caller caused or whose area the caller''s role lacks.';
 
 create function public.push_public_key() returns text
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('panel');
   return (select k.public_key from private.push_keys as k);
 end
 $$;
@@ -275,7 +281,7 @@ create function public.save_push_subscription(endpoint text, p256dh text, auth_s
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
-  member constant uuid := private.expect_staff_member();
+  member constant uuid := private.expect_staff_member('panel');
   saved uuid;
 begin
   if not coalesce(
@@ -353,7 +359,8 @@ begin
     and exists (
       select from public.admin_profiles as profile
       join auth.users as account on account.id = profile.user_id
-      where profile.user_id = s.user_id and profile.is_active and account.deleted_at is null
+      where profile.user_id = s.user_id and profile.is_active and private.notice_area(n.kind) = any (private.areas_of(profile.role))
+        and account.deleted_at is null
         and (account.banned_until is null or account.banned_until <= now())
     )
   );
@@ -372,7 +379,7 @@ begin
 end
 $$;
 comment on function public.lease_pushes is
-  'Adds notices of orders that are late now. Then leases due pushes for a minute, without those whose notice was dealt with, is too old or is for a member who is no longer active. A push whose process ended is leased again; its device replaces the earlier notification. seconds_to_live: how long the push service may retain it. facts: see notice_facts.';
+  'Adds notices of orders that are late now. Then leases due pushes for a minute, without those whose notice was dealt with, is too old or is for a member who is no longer active or whose role lacks its area. A push whose process ended is leased again; its device replaces the earlier notification. seconds_to_live: how long the push service may retain it. facts: see notice_facts.';
 
 create function public.finish_push(push_id bigint, lease uuid, outcome text, retry_after_seconds integer default null) returns void
 language plpgsql security definer set search_path = '' as $$

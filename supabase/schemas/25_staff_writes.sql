@@ -53,7 +53,7 @@ comment on function private.note_answer is 'Keeps the answer of a procedure for 
 create function public.settle_write(write_id uuid) returns table (is_saved boolean, answer jsonb)
 language plpgsql volatile security definer set search_path = '' as $$
 begin
-  perform private.expect_staff();
+  perform private.expect_staff('panel');
   -- Waits for the request if it is still running.
   insert into private.staff_writes (id, is_withdrawn) values (settle_write.write_id, true) on conflict do nothing;
   return query select not w.is_withdrawn, w.answer from private.staff_writes as w where w.id = settle_write.write_id;

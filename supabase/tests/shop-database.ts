@@ -10,8 +10,10 @@ const staffId = '5a000000-0000-4000-8000-000000000001';
 const formerStaffId = '5a000000-0000-4000-8000-000000000002';
 const customerId = '5a000000-0000-4000-8000-000000000003';
 const carefulStaffId = '5a000000-0000-4000-8000-000000000004';
+const assistantId = '5a000000-0000-4000-8000-000000000005';
+const counterId = '5a000000-0000-4000-8000-000000000006';
 
-/** The kinds of caller, by their names in the tests. */
+/** The kinds of caller, by their names in the tests. `staff` are owners; `assistant` and `counter` have the two other roles. */
 export const people = {
   visitor: { role: 'anon' },
   customer: { role: 'authenticated', sub: customerId },
@@ -19,14 +21,24 @@ export const people = {
   staff: { role: 'authenticated', sub: staffId, aal: 'aal1' },
   // Has a second factor, but has entered only the password.
   'half-way staff': { role: 'authenticated', sub: carefulStaffId, aal: 'aal1' },
+  assistant: { role: 'authenticated', sub: assistantId, aal: 'aal1' },
+  counter: { role: 'authenticated', sub: counterId, aal: 'aal1' },
   service: { role: 'service_role' },
 } as const satisfies Record<string, Claims>;
 export type Person = keyof typeof people;
 export type Caller = Person | Claims;
-export const everyone = Object.keys(people) as Person[];
+export const everyCaller = Object.keys(people) as Person[];
+/** Without the staff who have fewer rights than owners. */
+export const everyone = everyCaller.filter((person) => person !== 'assistant' && person !== 'counter');
 /** The same person after the second factor. */
 export const secondStepPassed: Claims = { ...people['half-way staff'], aal: 'aal2' };
-export const personIds = { staff: staffId, 'former staff': formerStaffId, customer: customerId };
+export const personIds = {
+  staff: staffId,
+  'former staff': formerStaffId,
+  customer: customerId,
+  assistant: assistantId,
+  counter: counterId,
+};
 
 /** A fresh database of the shop with its demo catalogue and one account of each kind. */
 export async function openShopDatabase(kind: Database['kind']): Promise<Database> {
@@ -35,8 +47,8 @@ export async function openShopDatabase(kind: Database['kind']): Promise<Database
   await database.query(
     `insert into auth.users (id, email) values
        ($1, 'staff@jani.example'), ($2, 'former@jani.example'), ($3, 'customer@jani.example'),
-       ($4, 'careful@jani.example')`,
-    [staffId, formerStaffId, customerId, carefulStaffId],
+       ($4, 'careful@jani.example'), ($5, 'assistant@jani.example'), ($6, 'counter@jani.example')`,
+    [staffId, formerStaffId, customerId, carefulStaffId, assistantId, counterId],
   );
   // A factor that was never verified has no effect.
   await database.query(
@@ -46,6 +58,10 @@ export async function openShopDatabase(kind: Database['kind']): Promise<Database
   await database.query(
     `insert into public.admin_profiles (user_id, is_active) values ($1, true), ($2, false), ($3, true)`,
     [staffId, formerStaffId, carefulStaffId],
+  );
+  await database.query(
+    `insert into public.admin_profiles (user_id, role) values ($1, 'staff'), ($2, 'counter')`,
+    [assistantId, counterId],
   );
   return database;
 }

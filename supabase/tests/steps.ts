@@ -355,8 +355,8 @@ export function shopSteps(database: Database) {
   const withdrawRefund = ({ id }: { id: string }, by: Caller = 'staff') =>
     callAs<Refund>(by, 'withdraw_refund', { refund_id: id });
   /** Staff record a refund that they sent themselves. */
-  const noteRefundByHand = (money: Money, refund_receipt = newReceipt()) =>
-    asStaff<Refund>('note_refund_by_hand', { ...named(money), refund_receipt, reason: 'Sent by hand' });
+  const noteRefundByHand = (money: Money, refund_receipt = newReceipt(), by: Caller = 'staff') =>
+    callAs<Refund>(by, 'note_refund_by_hand', { ...named(money), refund_receipt, reason: 'Sent by hand' });
   /** Leases every due refund, to be sent or queried. */
   const leaseRefunds = async () =>
     (

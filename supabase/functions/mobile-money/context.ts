@@ -1,5 +1,6 @@
 // The dependencies of every action of the payment function.
 import type { DarajaClient } from './daraja/client.ts';
+import type { AccountStore } from './database/accounts.ts';
 import type { DatabaseClient } from './database/client.ts';
 import type { PaymentStore } from './database/payments.ts';
 import type { RefundStore } from './database/refunds.ts';
@@ -11,6 +12,7 @@ export interface MobileMoneyContext {
   payments: PaymentStore;
   till: TillStore;
   refunds: RefundStore;
+  accounts: AccountStore;
   daraja: DarajaClient;
   callbackBaseUrl(): string;
   /** The public form of `callbackBaseUrl`. */

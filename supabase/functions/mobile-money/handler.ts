@@ -1,9 +1,11 @@
 // The payment function `mobile-money`: collects an order's payment by M-PESA. Uses web standards only, for Node and Deno.
 
+import type { StaffArea } from '../../../domain/staff-rights.ts';
 import { createCallerAddress } from './caller-address.ts';
 import type { MobileMoneyContext } from './context.ts';
 import { connectDaraja } from './daraja/client.ts';
 import { openTokenStore } from './database/access-tokens.ts';
+import { openAccountStore } from './database/accounts.ts';
 import { connectDatabase, DatabaseUnavailable } from './database/client.ts';
 import { openPaymentStore } from './database/payments.ts';
 import { openRefundStore } from './database/refunds.ts';
@@ -20,6 +22,7 @@ import { createRedactor, createSecretKeyCheck, isCallbackSecret, sha256 } from '
 import type { MobileMoneyEvent, MobileMoneySettings } from './settings.ts';
 import { answerReachability, checkPublicAddress, describeSetup } from './setup-check.ts';
 import { staffCaller } from './staff-caller.ts';
+import { inviteMember } from './team/invite.ts';
 import { pullDueStatement } from './till/pull-statement.ts';
 import { receiveTillMessage, settleStoredConfirmations } from './till/receive-message.ts';
 import { registerTill } from './till/register.ts';
@@ -58,6 +61,7 @@ const serviceActions: Record<string, (context: MobileMoneyContext) => Promise<un
  *   (till/register.ts) `{till, statement}`
  * - with a staff session: `POST {action: 'check-address'}` (setup-check.ts) `{reach}`; `{action: 'start-test', phoneNumber}` (prompts/start-test.ts) `{test}` or
  *   `{error, code}`
+ * - with the session of an owner: `POST {action: 'invite-member'}` (team/invite.ts)
  * - `POST /notice/{secret}`: STK callbacks (prompts/receive-callback.ts)
  * - `POST /till/{secret}/validation` and `/confirmation`: payments without a prompt, C2B (till/receive-message.ts)
  * - `POST /reversal/{secret}/result`, `/timeout`, `/status` and `/outcome`: results of refunds (refunds/receive-result.ts)
@@ -83,6 +87,7 @@ export function createMobileMoney(settings: MobileMoneySettings): (request: Requ
     payments,
     till: openTillStore(database),
     refunds: openRefundStore(database),
+    accounts: openAccountStore(settings.database),
     daraja: connectDaraja(daraja, { ...settings, tokenStore: openTokenStore(database, daraja) }),
     callbackBaseUrl: typeof callbackBaseUrl === 'string' ? () => callbackBaseUrl : callbackBaseUrl,
     publicCallbackBaseUrl:
@@ -182,7 +187,7 @@ async function answerAction(context: MobileMoneyContext, request: Request): Prom
     case 'initiate':
       // Customers are not asked who they are: that would cost each of them a query.
       return fields.byStaff === true
-        ? forStaff(context, request, (staffId) =>
+        ? forStaff(context, request, 'orders', (staffId) =>
             initiatePayment(context, fields, context.callerAddress(request), staffId),
           )
         : Response.json(await initiatePayment(context, fields, context.callerAddress(request), null));
@@ -192,15 +197,19 @@ async function answerAction(context: MobileMoneyContext, request: Request): Prom
       // With the secret key, too: the server checks the setup of a hosted project at its start.
       return context.hasSecretKey(request)
         ? Response.json({ setup: await describeSetup(context) })
-        : forStaff(context, request, async () => ({ setup: await describeSetup(context) }));
+        : forStaff(context, request, 'refunds', async () => ({ setup: await describeSetup(context) }));
     case 'register-till':
       return context.hasSecretKey(request)
         ? Response.json(await registerTill(context))
-        : forStaff(context, request, () => registerTill(context));
+        : forStaff(context, request, 'settings', () => registerTill(context));
     case 'check-address':
-      return forStaff(context, request, async () => ({ reach: await checkPublicAddress(context) }));
+      return forStaff(context, request, 'settings', async () => ({
+        reach: await checkPublicAddress(context),
+      }));
     case 'start-test':
-      return forStaff(context, request, (staffId) => startPaymentTest(context, fields, staffId));
+      return forStaff(context, request, 'settings', (staffId) => startPaymentTest(context, fields, staffId));
+    case 'invite-member':
+      return forStaff(context, request, 'team', (staffId) => inviteMember(context, request, fields, staffId));
     default:
       return refuse(400, 'Unknown action');
   }
@@ -209,9 +218,10 @@ async function answerAction(context: MobileMoneyContext, request: Request): Prom
 async function forStaff(
   context: MobileMoneyContext,
   request: Request,
+  area: StaffArea,
   answer: (staffId: string) => Promise<object>,
 ): Promise<Response> {
-  const staffId = await staffCaller(context, request);
+  const staffId = await staffCaller(context, request, area);
   return staffId ? Response.json(await answer(staffId)) : refuse(403, 'Only staff may do this');
 }
 

@@ -1,15 +1,21 @@
 // The staff member who calls, by the access token of their session.
+import type { StaffArea } from '../../../domain/staff-rights.ts';
 import type { MobileMoneyContext } from './context.ts';
 import { parseObject } from './request-body.ts';
 import { bearerTokenOf } from './secrets.ts';
 
 /**
- * Returns the user id of the calling staff member, or null for any other caller. The database verifies the token.
+ * Returns the user id of the calling staff member, or null for any other caller and for a role without the area. The database verifies
+ * the token.
  */
-export async function staffCaller(context: MobileMoneyContext, request: Request): Promise<string | null> {
+export async function staffCaller(
+  context: MobileMoneyContext,
+  request: Request,
+  area: StaffArea,
+): Promise<string | null> {
   const token = bearerTokenOf(request.headers);
   const id = token && subjectOf(token);
-  return id && (await context.database.isStaff(token)) ? id : null;
+  return id && (await context.database.mayStaff(token, area)) ? id : null;
 }
 
 /** Reads the user id of a token that is not verified yet. */

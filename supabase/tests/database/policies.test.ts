@@ -4,12 +4,29 @@ import { randomUUID } from 'node:crypto';
 import { type Database, DatabaseError } from '@jani-juice/backend/database';
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { everyone, type Person, people, personIds, secondStepPassed } from '../shop-database.ts';
+import { areasOf } from '../../../domain/staff-rights.ts';
+import {
+  everyCaller as everyone,
+  type Person,
+  people,
+  personIds,
+  secondStepPassed,
+} from '../shop-database.ts';
 import { setUpShop } from '../steps.ts';
 
 const all: Person[] = everyone;
-const signedIn: Person[] = ['customer', 'former staff', 'half-way staff', 'staff', 'service'];
-const staff: Person[] = ['staff', 'service'];
+const signedIn: Person[] = [
+  'customer',
+  'former staff',
+  'half-way staff',
+  'staff',
+  'assistant',
+  'counter',
+  'service',
+];
+const owners: Person[] = ['staff', 'service'];
+const staff: Person[] = ['staff', 'assistant', 'service'];
+const allRoles: Person[] = ['staff', 'assistant', 'counter', 'service'];
 const service: Person[] = ['service'];
 
 const id = (digit: number) => `f0000000-0000-4000-8000-00000000000${digit}`;
@@ -37,7 +54,7 @@ const matrix: MatrixRow[] = [
     where: `user_id = '${personIds.staff}'`,
     set: 'is_active = true',
     insert: `(user_id) values ('${id(9)}')`,
-    select: staff,
+    select: owners,
     inserts: service,
     updates: service,
     deletes: service,
@@ -61,7 +78,7 @@ const matrix: MatrixRow[] = [
     insert: 'default values',
     select: all,
     inserts: service,
-    updates: staff,
+    updates: owners,
     deletes: service,
   },
   {
@@ -126,15 +143,27 @@ const matrix: MatrixRow[] = [
     set: 'is_active = false',
     insert: `(code, percent) values ('NEW10', 10)`,
     select: staff,
-    inserts: staff,
-    updates: staff,
-    deletes: staff,
+    inserts: owners,
+    updates: owners,
+    deletes: owners,
   },
   {
     table: 'orders',
     row: 'unpaid',
     where: `id = '${id(1)}'`,
     set: `status = 'processing'`,
+    insert: `(order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount)
+      values ('ORD-9', 'JJ-20261121-9999', 'A', 'a@b.example', '+254712345678', 'Karen', 100, 100)`,
+    select: allRoles,
+    inserts: service,
+    updates: staff,
+    deletes: service,
+  },
+  {
+    table: 'orders',
+    row: 'delivered long ago',
+    where: `id = '${id(4)}'`,
+    set: `status = 'cancelled'`,
     insert: `(order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount)
       values ('ORD-9', 'JJ-20261121-9999', 'A', 'a@b.example', '+254712345678', 'Karen', 100, 100)`,
     select: staff,
@@ -144,11 +173,55 @@ const matrix: MatrixRow[] = [
   },
   {
     table: 'order_events',
+    row: 'of an order delivered long ago',
+    where: `order_id = '${id(4)}'`,
+    set: `actor = 'shop'`,
+    insert: `(order_id, kind, actor) values ('${id(4)}', 'order_placed', 'customer')`,
+    select: staff,
+    inserts: 'no one',
+    updates: 'no one',
+    deletes: 'no one',
+  },
+  {
+    table: 'order_items',
+    row: 'of an order delivered long ago',
+    where: `id = '${id(4)}'`,
+    set: 'quantity = 1',
+    insert: `(order_id, product_name, quantity, unit_price) values ('${id(4)}', 'New', 1, 100)`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'payments',
+    row: 'of an order delivered long ago',
+    where: `id = '${id(5)}'`,
+    set: `phone = '+254712345679'`,
+    insert: `(order_id, phone, charge_cents, status) values ('${id(4)}', '+254712345678', 100, 'failed')`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'deliveries',
+    row: 'of an order delivered long ago',
+    where: `id = '${id(4)}'`,
+    set: `delivery_notes = 'Gate 2'`,
+    insert: `(order_id, delivery_status) values ('${id(5)}', 'assigned')`,
+    select: staff,
+    inserts: staff,
+    updates: staff,
+    deletes: service,
+  },
+  {
+    table: 'order_events',
     row: 'of an order',
     where: `order_id = '${id(1)}'`,
     set: `actor = 'shop'`,
     insert: `(order_id, kind, actor) values ('${id(1)}', 'order_placed', 'customer')`,
-    select: staff,
+    select: allRoles,
     inserts: 'no one',
     updates: 'no one',
     deletes: 'no one',
@@ -159,7 +232,7 @@ const matrix: MatrixRow[] = [
     where: `id = '${id(1)}'`,
     set: 'quantity = 1',
     insert: `(order_id, product_name, quantity, unit_price) values ('${id(1)}', 'New', 1, 100)`,
-    select: staff,
+    select: allRoles,
     inserts: service,
     updates: service,
     deletes: service,
@@ -170,7 +243,7 @@ const matrix: MatrixRow[] = [
     where: `id = '${id(1)}'`,
     set: `status = 'completed'`,
     insert: `(order_id, phone, charge_cents, status) values ('${id(1)}', '+254712345678', 100, 'failed')`,
-    select: staff,
+    select: allRoles,
     inserts: service,
     updates: service,
     deletes: service,
@@ -181,7 +254,7 @@ const matrix: MatrixRow[] = [
     where: `payment_id = '${id(1)}'`,
     set: `outcome = 'paid'`,
     insert: `(payment_id, source, body) values ('${id(1)}', 'query', '{}')`,
-    select: staff,
+    select: owners,
     inserts: service,
     updates: service,
     deletes: service,
@@ -192,7 +265,7 @@ const matrix: MatrixRow[] = [
     where: `digest = 'any'`,
     set: `reference = ''`,
     insert: `(source, problem, body, digest) values ('statement', 'unreadable', '{}', 'another')`,
-    select: staff,
+    select: owners,
     inserts: service,
     updates: service,
     deletes: service,
@@ -214,7 +287,7 @@ const matrix: MatrixRow[] = [
     where: `payments = 7`,
     set: 'payments = 7',
     insert: `(window_from, window_to, leased_until, outcome, finished_at) values (now() - interval '1 day', now(), now(), 'failed', now())`,
-    select: staff,
+    select: owners,
     inserts: service,
     updates: service,
     deletes: service,
@@ -258,17 +331,28 @@ const matrix: MatrixRow[] = [
     where: `receipt = 'UKL1234567'`,
     set: `note = 'x'`,
     insert: `(receipt, kind) values ('UKL1234567', 'accepted')`,
-    select: staff,
+    select: owners,
     inserts: 'no one',
     updates: 'no one',
     deletes: 'no one',
   },
   {
     table: 'change_notes',
-    row: 'any',
+    row: 'of an order',
     where: `id = '${id(1)}'`,
     set: `note = 'x'`,
     insert: `(payment_id, kind, amount_cents) values ('${id(1)}', 'credit', 100)`,
+    select: allRoles,
+    inserts: 'no one',
+    updates: 'no one',
+    deletes: 'no one',
+  },
+  {
+    table: 'change_notes',
+    row: 'of an order delivered long ago',
+    where: `id = '${id(4)}'`,
+    set: `note = 'x'`,
+    insert: `(payment_id, kind, amount_cents) values ('${id(5)}', 'credit', 100)`,
     select: staff,
     inserts: 'no one',
     updates: 'no one',
@@ -335,9 +419,9 @@ const matrix: MatrixRow[] = [
     where: `id = '${id(1)}'`,
     set: `delivery_status = 'assigned'`,
     insert: `(order_id, delivery_status) values ('${id(1)}', 'assigned')`,
-    select: staff,
-    inserts: staff,
-    updates: staff,
+    select: allRoles,
+    inserts: allRoles,
+    updates: allRoles,
     deletes: service,
   },
   {
@@ -357,7 +441,7 @@ const matrix: MatrixRow[] = [
     where: `event_key = 'any'`,
     set: `event_key = 'other'`,
     insert: `(kind, event_key) values ('inquiry', 'new')`,
-    select: staff,
+    select: allRoles,
     inserts: service,
     updates: service,
     deletes: service,
@@ -380,10 +464,10 @@ const matrix: MatrixRow[] = [
     set: `device = 'Phone'`,
     insert: `(user_id, endpoint, p256dh, auth_secret, device, kinds)
       values ('${personIds.staff}', 'https://push.example/new', 'B' || repeat('a', 86), repeat('b', 22), 'Tablet', '{}')`,
-    select: staff,
+    select: owners,
     inserts: service,
     updates: service,
-    deletes: staff,
+    deletes: owners,
   },
   {
     table: 'push_subscriptions',
@@ -414,7 +498,7 @@ const matrix: MatrixRow[] = [
     where: `id = '${id(1)}'`,
     set: `email = 'b@b.example'`,
     insert: `(email) values ('new@b.example')`,
-    select: staff,
+    select: owners,
     inserts: service,
     updates: service,
     deletes: service,
@@ -448,7 +532,7 @@ const matrix: MatrixRow[] = [
     where: `person_hash = 'hash'`,
     set: `person_hash = 'other'`,
     insert: `(kind, person_hash, counts) values ('export', 'hash', '{}')`,
-    select: staff,
+    select: owners,
     inserts: 'no one',
     updates: 'no one',
     deletes: 'no one',
@@ -461,7 +545,7 @@ const matrix: MatrixRow[] = [
     insert: `(slug, title, body, default_title, default_body) values ('terms', 'Terms', 'Be kind', 'Terms', 'Be kind')`,
     select: all,
     inserts: service,
-    updates: staff,
+    updates: owners,
     deletes: service,
   },
   {
@@ -476,12 +560,23 @@ const matrix: MatrixRow[] = [
     deletes: service,
   },
   {
+    table: 'audit_events',
+    row: 'any',
+    where: `subject = 'any'`,
+    set: `subject = 'other'`,
+    insert: `(kind, subject) values ('member_changed', 'new')`,
+    select: owners,
+    inserts: 'no one',
+    updates: 'no one',
+    deletes: 'no one',
+  },
+  {
     table: 'backups',
     row: 'that failed',
     where: `problem = 'full'`,
     set: `problem = 'full'`,
     insert: `(started_at, outcome, problem) values (now(), 'failed', 'full')`,
-    select: staff,
+    select: owners,
     inserts: service,
     updates: service,
     deletes: service,
@@ -492,7 +587,7 @@ const matrix: MatrixRow[] = [
     where: `file_name = 'jani-a.tar.gz'`,
     set: `file_name = 'jani-a.tar.gz'`,
     insert: `(backup_id, file_name, downloaded_by_email, token_hash) values (2, 'b', '', 'b')`,
-    select: staff,
+    select: owners,
     inserts: 'no one',
     updates: 'no one',
     deletes: 'no one',
@@ -572,6 +667,8 @@ const procedures: Record<string, Person[]> = {
   orders_by_access_key: all,
   order_receipt: all,
   is_admin: signedIn,
+  may: signedIn,
+  is_recent_order: signedIn,
   list_own_sessions: signedIn,
   count_product_orders: signedIn,
   assign_delivery: signedIn,
@@ -721,6 +818,14 @@ const procedures: Record<string, Person[]> = {
   store_push_keys: service,
   lease_pushes: service,
   finish_push: service,
+  team: signedIn,
+  change_member: signedIn,
+  reset_second_factor: signedIn,
+  check_invitation: signedIn,
+  record_invitation: service,
+  withdraw_invitation: signedIn,
+  staff_names: signedIn,
+  search_audit: signedIn,
 };
 
 // Columns that requests of signed-in users may write; row level security additionally requires staff.
@@ -850,6 +955,15 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into private.prompt_incidents (code, is_refused) values ('2028', false);
       insert into private.mpesa_settings (digest) values ('digest');
       insert into public.deliveries (id, order_id) values ('${id(1)}', '${id(3)}');
+      insert into public.orders
+        (id, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount, created_at, status)
+        select ('f0000000-0000-4000-8000-00000000000' || n)::uuid, 'JJ-20261021-100' || n, 'Amina', 'a@b.example', '+254712345678', 'Karen', 100, 200,
+          now() - interval '30 days', 'delivered'
+        from generate_series(4, 5) as n;
+      insert into public.order_items (id, order_id, product_name, quantity, unit_price) values ('${id(4)}', '${id(4)}', 'Drink', 1, 100);
+      insert into public.payments (id, order_id, phone, charge_cents, status) values ('${id(5)}', '${id(4)}', '+254712345678', 200, 'failed');
+      insert into public.change_notes (id, payment_id, kind, amount_cents) values ('${id(4)}', '${id(5)}', 'credit', 100);
+      insert into public.deliveries (id, order_id, created_at) values ('${id(4)}', '${id(4)}', now() - interval '30 days');
       insert into public.inquiries (id, name, email, message) values ('${id(1)}', 'Amina', 'a@b.example', 'Hello');
       insert into public.inquiry_answers (inquiry_id, way, answered_by) values ('${id(1)}', 'elsewhere', 'staff@jani.example');
       insert into public.newsletter_subscriptions (id, email) values ('${id(1)}', 'a@b.example');
@@ -863,6 +977,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into private.messages_sent (day, channel, part) values ('2026-11-21', 'mail', 0);
       insert into public.personal_data_requests (kind, person_hash, counts) values ('export', 'hash', '{}');
       insert into public.page_views values ('2026-11-21', '/', 2);
+      insert into public.audit_events (kind, subject) values ('member_changed', 'any');
       insert into public.backups (started_at, outcome, problem) values (now(), 'failed', 'full');
       insert into public.backup_downloads (backup_id, file_name, downloaded_by_email, token_hash)
         values (1, 'jani-a.tar.gz', 'a@b.example', 'a');
@@ -932,7 +1047,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ];
       expect(found, person).toEqual(Array(4).fill(person === 'service'));
       expect(await succeeds(database, person, send('broadcast', false)), person).toBe(
-        person === 'service' || person === 'staff',
+        allRoles.includes(person),
       );
     }
     const { rows } = await database.query(
@@ -1136,6 +1251,114 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(found).toEqual(everyone.map((person) => person === 'service'));
   });
 
+  /** What the source of a procedure says of its area. */
+  const areasOfProcedures = async () => {
+    const { rows } = await database.query<{
+      name: string;
+      area: string | null;
+      is_for_visitors: boolean;
+      call: string;
+    }>(
+      `select p.proname as name, substring(p.prosrc from 'private\\.expect_staff(?:_member)?\\(''([a-z_]+)''\\)') as area,
+              has_function_privilege('anon', p.oid, 'execute') as is_for_visitors,
+              format('public.%I(%s)', p.proname, (
+                select string_agg(format('null::%s', a.type::regtype), ', ' order by a.place)
+                from unnest(p.proargtypes) with ordinality as a (type, place)
+              )) as call
+       from pg_proc as p
+       where p.pronamespace = 'public'::regnamespace and has_function_privilege('authenticated', p.oid, 'execute') order by 1`,
+    );
+    return rows;
+  };
+
+  test('a procedure for staff names its area, and every area belongs to a role', async () => {
+    const found = await areasOfProcedures();
+    const nameless = found.filter(({ area, is_for_visitors }) => area === null && !is_for_visitors);
+    // What signed-in users may ask about themselves, and what runs with their own rights.
+    expect(nameless.map(({ name }) => name)).toEqual([
+      'count_product_orders',
+      'is_admin',
+      'is_recent_order',
+      'list_own_sessions',
+      'may',
+      'nth_order',
+    ]);
+    const { rows } = await database.query<{ name: string }>(
+      `select proname as name from pg_proc
+       where pronamespace = 'public'::regnamespace and proname in ('count_product_orders', 'nth_order') and not prosecdef`,
+    );
+    expect(rows).toHaveLength(2);
+    const named = new Set(found.flatMap(({ area }) => area ?? []));
+    expect([...named].filter((area) => !areasOf.owner.some((known) => known === area))).toEqual([]);
+  });
+
+  test('screens and database agree on the areas of each role', async () => {
+    const { rows } = await database.query<{ role: string; areas: string[] }>(
+      `select role, to_jsonb(private.areas_of(role)) as areas from unnest(array['owner', 'staff', 'counter']) as role`,
+    );
+    expect(Object.fromEntries(rows.map(({ role, areas }) => [role, areas]))).toEqual(areasOf);
+    const may = async (person: Person) => {
+      const { rows } = await queryAs<{ area: string }>(
+        person,
+        `select area from unnest('{${[...areasOf.owner, 'unknown'].join()}}'::text[]) with ordinality as a (area, place)
+         where public.may(area) order by place`,
+      );
+      return rows.map(({ area }) => area);
+    };
+    const found: Record<string, string[]> = {};
+    for (const person of signedIn) found[person] = await may(person);
+    expect(found).toEqual({
+      customer: [],
+      'former staff': [],
+      'half-way staff': [],
+      staff: areasOf.owner,
+      assistant: areasOf.staff,
+      counter: areasOf.counter,
+      service: [],
+    });
+  });
+
+  test('each role calls the procedures of its areas and no other', async () => {
+    const procedures = (await areasOfProcedures()).filter(({ area }) => area !== null);
+    expect(procedures.length).toBeGreaterThan(60);
+    const isRefused = (person: Person, call: string) =>
+      asRole(database, people[person], async (session) => {
+        await session.query(`select ${call}`);
+        throw new Undo();
+      }).catch((thrown: unknown) => {
+        if (thrown instanceof DatabaseError) return thrown.detail === 'not_in_role';
+        if (thrown instanceof Undo) return false;
+        throw thrown;
+      });
+    const roles = { staff: areasOf.owner, assistant: areasOf.staff, counter: areasOf.counter } as const;
+    for (const [person, areas] of Object.entries(roles) as [keyof typeof roles, readonly string[]][]) {
+      const refused: string[] = [];
+      for (const { name, call } of procedures) if (await isRefused(person, call)) refused.push(name);
+      expect(refused, person).toEqual(
+        procedures.filter(({ area }) => area && !areas.includes(area)).map(({ name }) => name),
+      );
+    }
+  });
+
+  test('the counter reads no order that was closed more than seven days ago, wherever it asks', async () => {
+    const seenBy = async (person: Person) => {
+      const { rows } = await queryAs<{ id: string; order_id: string }>(
+        person,
+        'select id, order_id from public.search_deliveries()',
+      );
+      return rows.map(({ id }) => id);
+    };
+    expect(await seenBy('counter')).toEqual([id(1)]);
+    expect((await seenBy('assistant')).sort()).toEqual([id(1), id(4)]);
+    const count = async (person: Person) =>
+      (await queryAs<{ count: number }>(person, 'select public.count_deliveries() as count')).rows[0]?.count;
+    expect([await count('counter'), await count('assistant')]).toEqual([1, 2]);
+    // Still open, it is work to do.
+    await database.query(`update public.orders set status = 'processing' where id = $1`, [id(4)]);
+    const { rows } = await queryAs('counter', `select id from public.orders where id = '${id(4)}'`);
+    expect(rows).toHaveLength(1);
+  });
+
   test('security definer functions have an empty search path', async () => {
     const { rows } = await database.query(
       `select oid::regprocedure::text as name from pg_proc
@@ -1156,6 +1379,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       'former staff': false,
       'half-way staff': false,
       staff: true,
+      assistant: true,
+      counter: true,
       service: false,
     });
   });

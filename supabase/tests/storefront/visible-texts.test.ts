@@ -17,6 +17,9 @@ const storedArguments = {
   'place_order.delivery_notes': 'optional',
   'subscribe_to_newsletter.email': 'required',
   'send_test_message.recipient': 'required',
+  'change_member.name': 'required',
+  'check_invitation.email': 'required',
+  'check_invitation.name': 'required',
   'assign_delivery.delivery_person': 'required',
   'assign_delivery.delivery_phone': 'required',
   'assign_delivery.delivery_vehicle': 'required',
@@ -50,9 +53,9 @@ const storedArguments = {
 } as const;
 /** Arguments that are compared, or of which only known values are stored. */
 const comparedArguments = new Set(
-  `access_key access_keys auth_secret brand category channel code decision difference discount_code due endpoint expected_payment_status
+  `access_key access_keys area auth_secret before_id brand category channel code decision difference discount_code due endpoint expected_payment_status
    expected_status expected_step failure_reason identifier kind kinds p256dh payment phone phone_last_four
-   product_slug receipt refund_receipt resolution rider search seen_receipt sort source span status step token
+   person product_slug receipt refund_receipt resolution rider role search seen_receipt sort source span status step token
    tracking_number way`.split(/\s+/),
 );
 

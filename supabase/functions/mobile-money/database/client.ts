@@ -1,5 +1,6 @@
 // The client of the database's procedures: calls over the table API with the secret key, and their errors.
 import { PostgrestClient } from '@supabase/postgrest-js';
+import type { StaffArea } from '../../../../domain/staff-rights.ts';
 import type { Database } from '../../../types.ts';
 import { visitorHeaders } from '../caller-address.ts';
 import type { DatabaseSettings } from '../settings.ts';
@@ -48,8 +49,14 @@ export interface DatabaseClient {
     parameters: Procedures[Name]['Args'],
     callerAddress?: string | null,
   ): Promise<Procedures[Name]['Returns']>;
-  /** Whether the bearer of an access token is active staff. The token may be any text. */
-  isStaff(accessToken: string): Promise<boolean>;
+  /** The same with the rights of a user. @throws as `call` */
+  callAs<Name extends keyof Procedures & string>(
+    accessToken: string,
+    name: Name,
+    parameters: Procedures[Name]['Args'],
+  ): Promise<Procedures[Name]['Returns']>;
+  /** Whether the bearer of an access token is active staff whose role has the area. The token may be any text. */
+  mayStaff(accessToken: string, area: StaffArea): Promise<boolean>;
 }
 
 /**
@@ -64,19 +71,26 @@ export function connectDatabase(settings: DatabaseSettings): DatabaseClient {
       ...(settings.fetch ? { fetch: settings.fetch } : {}),
     });
   const client = connect(settings.secretKey);
+  async function send<Name extends keyof Procedures & string>(
+    sender: typeof client,
+    name: Name,
+    parameters: Procedures[Name]['Args'],
+    callerAddress: string | null,
+  ): Promise<Procedures[Name]['Returns']> {
+    const request = sender.rpc(name, parameters);
+    const { data, error, status } = await (callerAddress
+      ? request.setHeader(visitorHeaders.address, callerAddress)
+      : request);
+    if (!error) return data;
+    // Procedures refuse with SQLSTATEs PT4xx.
+    if (/^PT4\d\d$/.test(error.code ?? '')) throw new ProcedureError(error.message, status, error.details);
+    throw new DatabaseUnavailable(`${status} ${error.code ?? ''} ${error.message}`.trim(), status === 503);
+  }
   return {
-    async call(name, parameters, callerAddress = null) {
-      const request = client.rpc(name, parameters);
-      const { data, error, status } = await (callerAddress
-        ? request.setHeader(visitorHeaders.address, callerAddress)
-        : request);
-      if (!error) return data;
-      // Procedures refuse with SQLSTATEs PT4xx.
-      if (/^PT4\d\d$/.test(error.code ?? '')) throw new ProcedureError(error.message, status, error.details);
-      throw new DatabaseUnavailable(`${status} ${error.code ?? ''} ${error.message}`.trim(), status === 503);
-    },
-    async isStaff(accessToken) {
-      const { data, error } = await connect(accessToken).rpc('is_admin');
+    call: (name, parameters, callerAddress = null) => send(client, name, parameters, callerAddress),
+    callAs: (accessToken, name, parameters) => send(connect(accessToken), name, parameters, null),
+    async mayStaff(accessToken, area) {
+      const { data, error } = await connect(accessToken).rpc('may', { area });
       return !error && data === true;
     },
   };

@@ -404,6 +404,18 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
   });
 
+  test('roles without the settings read the setup at most, and register, test and invite nothing', async () => {
+    const actions = ['describe-setup', 'check-address', 'start-test', 'register-till', 'invite-member'];
+    const statusesOf = async (token: string) => {
+      const found: Record<string, number> = {};
+      for (const action of actions) found[action] = (await shop.post('', { action }, token)).status;
+      return found;
+    };
+    const refused = Object.fromEntries(actions.map((action) => [action, 403]));
+    expect(await statusesOf(tokenOf('counter'))).toEqual(refused);
+    expect(await statusesOf(tokenOf('assistant'))).toEqual({ ...refused, 'describe-setup': 200 });
+  });
+
   describe('a test with KSh 1', () => {
     const start = async (ending?: string) =>
       (await shop.post('', { action: 'start-test', phoneNumber: shop.nextPhone(ending) }, staffToken)).body

@@ -1,0 +1,341 @@
+-- The team: invitations, roles, access, and who changed what (docs/decisions/roles.md).
+
+create table public.audit_events (
+  id bigint generated always as identity primary key,
+  kind text not null,
+  actor_id uuid,
+  actor_email text,
+  subject text,
+  before jsonb,
+  after jsonb,
+  happened_at timestamptz not null default clock_timestamp(),
+  constraint "an audited change is known" check (kind in (
+    'member_invited', 'member_changed', 'member_removed', 'second_factor_reset', 'settings_changed'
+  ))
+);
+comment on table public.audit_events is
+  'Changes of the team and of the settings, with the changed values only. Append-only. search_audit adds the histories that other tables keep. actor_email: the email address at that time. subject: the member.';
+alter table public.audit_events enable row level security;
+revoke all on public.audit_events from anon, authenticated, service_role;
+grant select on public.audit_events to authenticated, service_role;
+create policy "owners read the audit" on public.audit_events for select to authenticated using ((select public.may('team')));
+create trigger audit_events_before_change before update or delete on public.audit_events
+  for each row execute function private.refuse_change('The audit is only added to');
+create trigger audit_events_before_truncate before truncate on public.audit_events
+  for each statement execute function private.refuse_change('The audit is only added to');
+
+create function private.record_audit_event(kind text, subject text, before jsonb, after jsonb, actor uuid default auth.uid()) returns void
+language plpgsql set search_path = '' as $$
+declare
+  -- A change says what differs; what begins or ends, all of it.
+  changed text[] := array(
+    select known.key from jsonb_object_keys(coalesce(before, after, '{}')) as known (key)
+    where before is null or after is null or before -> known.key is distinct from after -> known.key
+  );
+  pick_before jsonb := (select jsonb_object_agg(e.key, e.value) from jsonb_each(before) as e where e.key = any (changed));
+  pick_after jsonb := (select jsonb_object_agg(e.key, e.value) from jsonb_each(after) as e where e.key = any (changed));
+begin
+  if before is not null and after is not null and cardinality(changed) = 0 then
+    return;
+  end if;
+  insert into public.audit_events (kind, actor_id, actor_email, subject, before, after)
+  values (
+    record_audit_event.kind, record_audit_event.actor, private.email_of(record_audit_event.actor), record_audit_event.subject,
+    pick_before, pick_after
+  );
+end
+$$;
+comment on function private.record_audit_event is 'Adds a change to the audit, with the values that differ. Without a difference it adds nothing.';
+
+create function private.active_owners() returns table (user_id uuid)
+language sql stable set search_path = '' as $$
+  select profile.user_id
+  from public.admin_profiles as profile
+  join auth.users as account on account.id = profile.user_id
+  where profile.role = 'owner' and profile.is_active and account.deleted_at is null
+    and (account.banned_until is null or account.banned_until <= now())
+    and (profile.invited_at is null or account.email_confirmed_at is not null);
+$$;
+comment on function private.active_owners is 'Owners who can sign in. Who was invited and has not accepted is none.';
+
+create function private.after_profile_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  before jsonb := case when tg_op <> 'INSERT' then jsonb_build_object('role', old.role, 'name', old.name, 'is_active', old.is_active) end;
+  after jsonb := case when tg_op <> 'DELETE' then jsonb_build_object('role', new.role, 'name', new.name, 'is_active', new.is_active) end;
+begin
+  perform private.record_audit_event(
+    case tg_op when 'INSERT' then 'member_invited' when 'DELETE' then 'member_removed' else 'member_changed' end,
+    coalesce(private.email_of(coalesce(new.user_id, old.user_id)), old.name), before, after,
+    coalesce(auth.uid(), case when tg_op = 'INSERT' then new.invited_by end)
+  );
+  if tg_op <> 'INSERT' and old.is_active and not coalesce(new.is_active, false) then
+    perform private.end_push_subscriptions(old.user_id);
+    perform private.announce_access_change(old.user_id);
+  elsif tg_op = 'UPDATE' and old.role <> new.role then
+    perform private.announce_access_change(old.user_id);
+  end if;
+  -- The secret key may do everything. Two owners who take each other's role away at once come one after the other.
+  if tg_op <> 'INSERT' and old.role = 'owner' and old.is_active and auth.uid() is not null then
+    perform pg_advisory_xact_lock(hashtextextended('owners of the shop', 0));
+    if not exists (select from private.active_owners()) then
+      perform private.refuse(409, 'last_owner', 'At least one active owner must remain. Make somebody else an owner first');
+    end if;
+  end if;
+  return null;
+end
+$$;
+create trigger profiles_after_change after insert or delete or update of role, name, is_active on public.admin_profiles
+  for each row execute function private.after_profile_change();
+
+create function public.team() returns table (
+  user_id uuid, email text, name text, role text, is_active boolean, is_invited boolean, invited_at timestamptz,
+  created_at timestamptz, last_seen_at timestamptz, second_factors integer
+)
+language plpgsql stable security definer set search_path = '' as $$
+#variable_conflict use_column
+begin
+  perform private.expect_staff('team');
+  return query
+    select profile.user_id, account.email::text, profile.name, profile.role, profile.is_active,
+      profile.invited_at is not null and account.email_confirmed_at is null, profile.invited_at, profile.created_at,
+      coalesce((
+        select max(coalesce(session.refreshed_at, session.created_at)) from auth.sessions as session
+        where session.user_id = profile.user_id
+      ), account.last_sign_in_at),
+      (select count(*)::integer from auth.mfa_factors as factor
+       where factor.user_id = profile.user_id and factor.status = 'verified')
+    from public.admin_profiles as profile
+    join auth.users as account on account.id = profile.user_id
+    order by not profile.is_active, lower(coalesce(nullif(profile.name, ''), account.email::text)), profile.user_id;
+end
+$$;
+comment on function public.team is
+  'For owners: all members, active ones first. is_invited: the invitation was not accepted yet. last_seen_at: when a session was last renewed, or the last sign-in.';
+
+create function private.lock_member(member_id uuid, caller uuid) returns public.admin_profiles
+language plpgsql set search_path = '' as $$
+declare
+  locked public.admin_profiles;
+begin
+  select * into locked from public.admin_profiles as profile where profile.user_id = lock_member.member_id for update;
+  if not found then
+    perform private.refuse(404, 'member_not_found', 'This member does not exist any more');
+  elsif lock_member.member_id = lock_member.caller then
+    perform private.refuse(409, 'own_access', 'Another owner changes your role and your access');
+  end if;
+  return locked;
+end
+$$;
+
+create function private.read_role(role text) returns text
+language plpgsql immutable set search_path = '' as $$
+begin
+  if private.areas_of(role) is null then
+    perform private.refuse(400, 'role_unknown', 'A role is owner, staff or counter');
+  end if;
+  return role;
+end
+$$;
+
+create function private.read_member_name(name text) returns text
+language plpgsql immutable set search_path = '' as $$
+declare
+  shown text := coalesce(private.visible_text(left(name, 200)), '');
+begin
+  if char_length(shown) not between 1 and 60 or private.has_control_characters(shown) then
+    perform private.refuse(400, 'member_name_invalid', 'A name has 1 to 60 characters');
+  end if;
+  return shown;
+end
+$$;
+
+create function public.change_member(
+  member_id uuid, role text default null, name text default null, is_active boolean default null
+) returns void
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  caller constant uuid := private.expect_staff_member('team');
+  changed public.admin_profiles;
+begin
+  -- One's own name is no question of access.
+  if change_member.member_id = caller and change_member.role is null and change_member.is_active is null then
+    update public.admin_profiles as p set name = private.read_member_name(change_member.name) where p.user_id = caller;
+    return;
+  end if;
+  changed := private.lock_member(change_member.member_id, caller);
+  update public.admin_profiles as p
+  set role = case when change_member.role is null then changed.role else private.read_role(change_member.role) end,
+      name = case when change_member.name is null then changed.name else private.read_member_name(change_member.name) end,
+      is_active = coalesce(change_member.is_active, changed.is_active)
+  where p.user_id = changed.user_id;
+  if change_member.is_active = false then
+    delete from auth.sessions as session where session.user_id = changed.user_id;
+  end if;
+end
+$$;
+comment on function public.change_member is
+  'For owners: another role, name or access of a member; null leaves it as it is. Without access all sessions of the member end. Of their own row owners change the name only.';
+
+create function public.reset_second_factor(member_id uuid) returns void
+language plpgsql security definer set search_path = '' as $$
+declare
+  caller constant uuid := private.expect_staff_member('team');
+  changed public.admin_profiles := private.lock_member(reset_second_factor.member_id, caller);
+begin
+  delete from auth.mfa_factors as factor where factor.user_id = changed.user_id and factor.status = 'verified';
+  if not found then
+    perform private.refuse(409, 'no_second_factor', 'This member has no second factor');
+  end if;
+  delete from auth.sessions as session where session.user_id = changed.user_id;
+  perform private.record_audit_event('second_factor_reset', private.email_of(changed.user_id), null, null);
+end
+$$;
+comment on function public.reset_second_factor is
+  'For owners: removes the authenticator apps of another member who has lost them, and ends all sessions of the member. The password stays.';
+
+create function public.check_invitation(email text, role text, name text) returns void
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.expect_staff('team');
+  perform private.read_role(check_invitation.role), private.read_member_name(check_invitation.name);
+  if not private.is_email(trim(check_invitation.email)) then
+    perform private.refuse(400, 'email_invalid', 'Please enter a valid email address');
+  elsif exists (
+    select from auth.users as account
+    left join public.admin_profiles as profile on profile.user_id = account.id
+    where lower(account.email::text) = lower(trim(check_invitation.email)) and account.deleted_at is null
+      and (account.email_confirmed_at is not null or (profile.user_id is not null and profile.invited_at is null))
+  ) then
+    perform private.refuse(409, 'email_has_account', 'This address has an account already. Members who left are readmitted in the list');
+  end if;
+end
+$$;
+comment on function public.check_invitation is
+  'For owners, by the function that invites: refuses an invitation of an address that has an account, or with an invalid name or role.';
+
+create function public.record_invitation(member_id uuid, role text, name text, invited_by uuid) returns void
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+begin
+  insert into public.admin_profiles as p (user_id, role, name, invited_at, invited_by)
+  values (
+    record_invitation.member_id, private.read_role(record_invitation.role), private.read_member_name(record_invitation.name),
+    now(), record_invitation.invited_by
+  )
+  on conflict (user_id) do update
+  set invited_at = excluded.invited_at, invited_by = excluded.invited_by, role = excluded.role, name = excluded.name, is_active = true
+  where p.invited_at is not null;
+end
+$$;
+comment on function public.record_invitation is
+  'Makes an invited account staff, with its role and name. Again for an invitation that is sent again.';
+
+create function public.withdraw_invitation(member_id uuid) returns void
+language plpgsql security definer set search_path = '' as $$
+declare
+  caller constant uuid := private.expect_staff_member('team');
+  withdrawn public.admin_profiles := private.lock_member(withdraw_invitation.member_id, caller);
+begin
+  if withdrawn.invited_at is null
+    or exists (select from auth.users as account where account.id = withdrawn.user_id and account.email_confirmed_at is not null)
+  then
+    perform private.refuse(409, 'invitation_accepted', 'This invitation was accepted already. Take the access away instead');
+  end if;
+  delete from public.admin_profiles as profile where profile.user_id = withdrawn.user_id;
+  delete from auth.users as account where account.id = withdrawn.user_id;
+end
+$$;
+comment on function public.withdraw_invitation is 'For owners: withdraws an invitation that was not accepted. Its link does not work any more.';
+
+create function public.staff_names() returns table (email text, name text)
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.expect_staff('panel');
+  return query
+    select account.email::text, profile.name
+    from public.admin_profiles as profile
+    join auth.users as account on account.id = profile.user_id
+    where profile.name <> '' and account.email <> '';
+end
+$$;
+comment on function public.staff_names is 'For staff: the names of all present and former members who have one, by the email address that histories store.';
+
+create type public.audit_row as (
+  id text, created_at timestamptz, area text, kind text, actor_id uuid, actor_email text, subject text, before jsonb, after jsonb
+);
+
+create function public.search_audit(
+  area text default null, person text default null, from_day date default null, until_day date default null,
+  before_created_at timestamptz default null, before_id text default null, page_size integer default 50
+) returns setof public.audit_row
+language plpgsql stable security definer rows 50 set search_path = '' as $$
+#variable_conflict use_column
+declare
+  wanted constant text := nullif(search_audit.area, '');
+  by_whom constant text := nullif(search_audit.person, '');
+  since constant timestamptz := coalesce(search_audit.from_day::timestamp at time zone 'Africa/Nairobi', '-infinity');
+  until constant timestamptz := coalesce((search_audit.until_day + 1)::timestamp at time zone 'Africa/Nairobi', 'infinity');
+  upto constant timestamptz := coalesce(search_audit.before_created_at, 'infinity');
+  most constant integer := least(greatest(coalesce(search_audit.page_size, 50), 1), 1000);
+begin
+  perform private.expect_staff('team');
+  -- Each history is read from its newest row, no further than a page.
+  return query
+    select (found).* from (
+      (select ('change-' || e.id, e.happened_at, case e.kind when 'settings_changed' then 'settings' else 'team' end,
+          e.kind, e.actor_id, e.actor_email, e.subject, e.before, e.after)::public.audit_row as found
+        from public.audit_events as e
+        where (wanted is null or wanted = case e.kind when 'settings_changed' then 'settings' else 'team' end)
+          and (by_whom is null or e.actor_email = by_whom) and e.happened_at >= since and e.happened_at < until
+          and (e.happened_at, 'change-' || e.id) < (upto, coalesce(search_audit.before_id, ''))
+        order by e.happened_at desc, 'change-' || e.id desc limit most)
+      union all
+      (select ('price-' || p.id, p.changed_at, 'prices', 'price_changed', p.changed_by, p.changed_by_email,
+          coalesce(p.product_name, 'Delivery fee'),
+          jsonb_build_object('price', p.from_cents), jsonb_build_object('price', p.to_cents))::public.audit_row
+        from public.price_changes as p
+        where (wanted is null or wanted = 'prices')
+          and (by_whom is null or p.changed_by_email = by_whom) and p.changed_at >= since and p.changed_at < until
+          and (p.changed_at, 'price-' || p.id) < (upto, coalesce(search_audit.before_id, ''))
+        order by p.changed_at desc, 'price-' || p.id desc limit most)
+      union all
+      (select ('refund-' || r.id, r.created_at, 'refunds', case when r.method = 'reversal' then 'refund_requested' else 'refund_noted' end,
+          r.requested_by, r.requested_by_email, coalesce(r.receipt, r.refund_receipt, case r.method when 'credit' then 'From credit' else 'In cash' end), null,
+          jsonb_build_object('refund', r.refund_cents, 'reason', r.reason))::public.audit_row
+        from public.refunds as r
+        where (wanted is null or wanted = 'refunds') and r.requested_by is not null
+          and (by_whom is null or r.requested_by_email = by_whom) and r.created_at >= since and r.created_at < until
+          and (r.created_at, 'refund-' || r.id) < (upto, coalesce(search_audit.before_id, ''))
+        order by r.created_at desc, 'refund-' || r.id desc limit most)
+      union all
+      (select ('approval-' || r.id, r.approved_at, 'refunds', 'refund_approved', r.approved_by, r.approved_by_email,
+          coalesce(r.receipt, 'In cash'), null,
+          jsonb_build_object('refund', r.refund_cents, 'alone', case when r.approved_alone then true end))::public.audit_row
+        from public.refunds as r
+        where (wanted is null or wanted = 'refunds') and r.approved_at is not null
+          and (by_whom is null or r.approved_by_email = by_whom) and r.approved_at >= since and r.approved_at < until
+          and (r.approved_at, 'approval-' || r.id) < (upto, coalesce(search_audit.before_id, ''))
+        order by r.approved_at desc, 'approval-' || r.id desc limit most)
+      union all
+      (select ('decision-' || d.id, d.happened_at, 'reconciliation', d.kind, d.actor_id, d.actor_email,
+          coalesce(d.receipt, 'A payment'), null, jsonb_build_object('note', d.note))::public.audit_row
+        from public.reconciliation_events as d
+        -- Refunds have their own rows.
+        where (wanted is null or wanted = 'reconciliation') and d.kind <> 'refund' and d.actor_id is not null
+          and (by_whom is null or d.actor_email = by_whom) and d.happened_at >= since and d.happened_at < until
+          and (d.happened_at, 'decision-' || d.id) < (upto, coalesce(search_audit.before_id, ''))
+        order by d.happened_at desc, 'decision-' || d.id desc limit most)
+    ) as history
+    order by (found).created_at desc, (found).id desc
+    limit most;
+end
+$$;
+comment on function public.search_audit is
+  'For owners: who changed what, newest first, after the row named by before_created_at and before_id: team, settings, prices, refunds, reconciliation (area). person: the email address that the histories store. Days of Nairobi.';
+
+-- Execution rights
+grant execute on function public.team, public.change_member, public.reset_second_factor, public.check_invitation,
+  public.withdraw_invitation, public.staff_names, public.search_audit to authenticated;
+grant execute on function public.record_invitation to service_role;
