@@ -30,6 +30,8 @@ export async function asOwner(shop: Shop, path: string, method: string, body?: u
   return answer;
 }
 
+export type StaffRole = 'owner' | 'staff' | 'counter';
+
 let accountCount = 0;
 
 /**
@@ -40,6 +42,7 @@ export async function makeAccount(
   shop: Shop,
   kind: 'staff' | 'customer' = 'staff',
   label?: string,
+  role: StaffRole = 'owner',
 ): Promise<Account> {
   accountCount += 1;
   const email = `${kind}-${label ?? accountCount}@jani.example`;
@@ -50,7 +53,7 @@ export async function makeAccount(
     email_confirm: true,
   });
   const { id } = (await answer.json()) as { id: string };
-  if (kind === 'staff') await asOwner(shop, '/rest/v1/admin_profiles', 'POST', { user_id: id });
+  if (kind === 'staff') await asOwner(shop, '/rest/v1/admin_profiles', 'POST', { user_id: id, role });
   return { id, email, password };
 }
 

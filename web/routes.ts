@@ -47,6 +47,8 @@ export default [
     route('settings/discounts', 'admin/settings/discounts/discounts-page.tsx'),
     route('settings/customer-data', 'admin/customer-data/customer-data-page.tsx'),
     route('settings/payments', 'admin/payments-check/payments-check-page.tsx'),
+    route('settings/team', 'admin/team/team-page.tsx'),
+    route('settings/team/audit', 'admin/team/audit-page.tsx'),
     route('account', 'admin/account/account-page.tsx'),
   ]),
 ] satisfies RouteConfig;

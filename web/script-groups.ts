@@ -73,7 +73,8 @@ export const scriptGroups: ScriptGroup[] = [
   // Every page of the panel, also without a session.
   group('staff', 4, {
     'web/admin/data': 'early-requests.tsx',
-    'web/admin/layout': 'staff-page.ts use-store-name.ts staff-mark.tsx staff.css',
+    'web/admin/layout': 'screen-areas.ts staff-page.ts use-store-name.ts staff-mark.tsx staff.css',
+    domain: 'staff-rights.ts',
     'web/admin/ui': 'panel-loading.tsx',
   }),
   // The pages without a session.
@@ -88,7 +89,7 @@ export const scriptGroups: ScriptGroup[] = [
       use-row-keys.ts use-rows.ts use-selection.ts`,
     'web/admin/undo': 'undo-bar.tsx use-status-change.ts',
     'web/admin/status': 'status-badge.tsx status-select.tsx status-change.ts',
-    'web/admin/ui': 'age.tsx contact-link.tsx use-last-value.ts use-part.ts',
+    'web/admin/ui': 'age.tsx contact-link.tsx known-names.ts use-last-value.ts use-part.ts',
     'web/admin/dialogs': 'use-dialog-url-close.ts uuid.ts',
     'web/admin/deliveries': 'rider-queries.ts',
   }),

@@ -43,7 +43,10 @@ function failUserRequest(): void {
 
 beforeEach(() => {
   vi.spyOn(console, 'warn').mockImplementation(() => {});
-  answers = { '/auth/v1/user': user(), '/rest/v1/admin_profiles': [{ is_active: true }] };
+  answers = {
+    '/auth/v1/user': user(),
+    '/rest/v1/admin_profiles': [{ is_active: true, role: 'staff', name: 'Amina' }],
+  };
   requests = [];
   staff = createStaff({ url: 'http://services.example', key: 'sb_publishable_x' }, async (input, init) => {
     const request = new Request(input, init);
@@ -65,10 +68,16 @@ describe('the staff status', () => {
 
   test('is staff with an active profile, queried with the session token', async () => {
     await signIn('aal1');
-    expect(await staff.status()).toEqual({ is: 'staff', id: userId, email: 'amina@jani.example' });
+    expect(await staff.status()).toEqual({
+      is: 'staff',
+      id: userId,
+      email: 'amina@jani.example',
+      role: 'staff',
+      name: 'Amina',
+    });
     const profile = requests.find(({ url }) => url.includes('admin_profiles'));
     expect(new URL(profile?.url ?? '').search).toBe(
-      `?select=is_active&user_id=eq.${userId}&is_active=eq.true`,
+      `?select=is_active%2Crole%2Cname&user_id=eq.${userId}&is_active=eq.true`,
     );
     expect(profile?.headers.get('authorization')).toMatch(/^Bearer ey/);
     expect(profile?.headers.get('apikey')).toBe('sb_publishable_x');
@@ -198,6 +207,22 @@ describe('a refused call', () => {
     expect(callsOf('/auth/v1/user')).toBe(1);
   });
 
+  test('reports another role of the member, once', async () => {
+    await signIn('aal1');
+    let reports = 0;
+    onStaffStatusChange(staff, () => {
+      reports += 1;
+    });
+    await staff.status();
+    await staff.checkSession();
+    expect(reports).toBe(0);
+    answers['/rest/v1/admin_profiles'] = [{ is_active: true, role: 'counter', name: 'Amina' }];
+    await staff.checkSession();
+    await staff.checkSession();
+    expect(reports).toBe(1);
+    expect(await staff.status()).toMatchObject({ role: 'counter' });
+  });
+
   test.each([
     ['a refusal', 401],
     ['a write that found no row', []],
@@ -217,7 +242,7 @@ describe('a refused call', () => {
     await vi.waitFor(() => expect(reports).toBeGreaterThan(0));
     expect(isAnswered).toBe(false);
     answers['/rest/v1/products'] = [{ id: userId }];
-    answers['/rest/v1/admin_profiles'] = [{ is_active: true }];
+    answers['/rest/v1/admin_profiles'] = [{ is_active: true, role: 'staff', name: 'Amina' }];
     await signIn('aal1');
     expect((await write).data).toEqual([{ id: userId }]);
     expect(callsOf('/rest/v1/products')).toBe(2);
@@ -230,7 +255,7 @@ describe('a refused call', () => {
     // Awaited at once: the client sends a query only then.
     const write = setStatus().then((answer) => answer);
     await vi.waitFor(() => expect(callsOf('/rest/v1/admin_profiles')).toBe(1));
-    answers['/rest/v1/admin_profiles'] = [{ is_active: true }];
+    answers['/rest/v1/admin_profiles'] = [{ is_active: true, role: 'staff', name: 'Amina' }];
     answers['/auth/v1/user'] = { ...user(), id: '5a000000-0000-4000-8000-000000000002' };
     await signIn('aal1');
     expect((await write).error).not.toBeNull();

@@ -11,6 +11,7 @@ import {
 import { PostgrestClient } from '@supabase/postgrest-js';
 import type { RealtimeClient } from '@supabase/realtime-js';
 import type { StorageClient } from '@supabase/storage-js';
+import type { StaffRole } from '../../domain/staff-rights.ts';
 import { withTimeout as withinTime } from '../../domain/timeout.ts';
 import { type StoreAddress, servicesOrigin } from '../../supabase/store.ts';
 import type { Database } from '../../supabase/types.ts';
@@ -26,7 +27,7 @@ export type StaffStatus =
   | { is: 'not staff'; email: string; isUnanswered?: true }
   /** Staff with a second factor that this session has not verified. */
   | { is: 'second step'; email: string; factors: Factor[] }
-  | { is: 'staff'; id: string; email: string };
+  | { is: 'staff'; id: string; email: string; role: StaffRole; name: string };
 
 export interface Staff {
   auth: GoTrueClient;
@@ -47,7 +48,7 @@ export interface Staff {
   signOut(): Promise<void>;
   /** Whether the services could not be reached by the last sign-out, so that the session is still valid there. */
   isSignOutUnconfirmed(): boolean;
-  /** Checks the session and notifies `onStaffStatusChange` if it has ended. */
+  /** Checks the session and notifies `onStaffStatusChange` if it has ended or the role is another one. */
   checkSession(): Promise<void>;
   /** Whether the auth service has passkeys enabled. */
   arePasskeysEnabled(): Promise<boolean>;
@@ -123,8 +124,13 @@ export function createStaff(address: StoreAddress, transport: typeof fetch = fet
     transport(input, { ...init, signal: init?.signal ?? AbortSignal.timeout(timeoutMs) });
   const openTables = (send: typeof fetch) =>
     new PostgrestClient<Database>(`${origin}/rest/v1`, { headers: { apikey: address.key }, fetch: send });
-  const status = () => readStaffStatus(auth, openTables(withToken(withTimeout)));
-  const { asMember, checkSession } = guardSession(auth, status);
+  let lastRole: string | undefined;
+  const status = async () => {
+    const now = await readStaffStatus(auth, openTables(withToken(withTimeout)));
+    if (now.is === 'staff') lastRole = `${now.id} ${now.role}`;
+    return now;
+  };
+  const { asMember, checkSession } = guardSession(auth, status, () => lastRole);
   const asMemberWithToken = (send: typeof fetch) => asMember(withToken(send));
   const plainTables = openTables(asMemberWithToken(withTimeout));
   const settleWrite = async (writeId: string): Promise<SettledWrite> => {
@@ -214,7 +220,11 @@ const isNoLongerStaff = (status: StaffStatus): boolean =>
 const sessionListeners = new WeakMap<GoTrueClient, Set<() => void>>();
 
 /** Holds calls that were refused because the session has ended, until the same user has signed in again. */
-function guardSession(auth: GoTrueClient, status: () => Promise<StaffStatus>) {
+function guardSession(
+  auth: GoTrueClient,
+  status: () => Promise<StaffStatus>,
+  lastRole: () => string | undefined,
+) {
   const listeners = new Set<() => void>();
   sessionListeners.set(auth, listeners);
   let pendingCheck: Promise<StaffStatus> | null = null;
@@ -226,10 +236,11 @@ function guardSession(auth: GoTrueClient, status: () => Promise<StaffStatus>) {
     return pendingCheck;
   };
   const hasEnded = async (): Promise<boolean> => {
-    const now = await check();
-    if (!isNoLongerStaff(now)) return false;
-    for (const listener of listeners) listener();
-    return true;
+    const role = lastRole();
+    const ended = isNoLongerStaff(await check());
+    // Another role shows other screens.
+    if (ended || role !== lastRole()) for (const listener of listeners) listener();
+    return ended;
   };
   const waitForSignIn = (userId: string | undefined, signal: AbortSignal | null | undefined) =>
     new Promise<void>((resolve, reject) => {
@@ -284,7 +295,7 @@ async function readStaffStatus(auth: GoTrueClient, tables: PostgrestClient<Datab
     auth.getUser(),
     tables
       .from('admin_profiles')
-      .select('is_active')
+      .select('is_active, role, name')
       .eq('user_id', session.user.id)
       .eq('is_active', true)
       .maybeSingle(),
@@ -306,7 +317,8 @@ async function readStaffStatus(auth: GoTrueClient, tables: PostgrestClient<Datab
   if (factors.length > 0 && assurance.data?.currentLevel !== 'aal2')
     return { is: 'second step', email, factors };
   noteStaffSession(session.access_token);
-  return { is: 'staff', id: user.id, email };
+  const { role, name } = profile.data;
+  return { is: 'staff', id: user.id, email, role, name };
 }
 
 /**

@@ -14,7 +14,7 @@ import {
   useParams,
 } from 'react-router';
 import { expect, inject, onTestFinished } from 'vitest';
-import { type Account, asOwner, makeAccount, sessionOf } from '../../e2e/staff-member.ts';
+import { type Account, asOwner, makeAccount, type StaffRole, sessionOf } from '../../e2e/staff-member.ts';
 import { technicalMessages } from '../../e2e/technical-messages.ts';
 import { createStore } from '../../supabase/store.ts';
 import { shopContext } from '../lib/shop-context.ts';
@@ -104,7 +104,7 @@ async function readRoutes(): Promise<RouteObject[]> {
 }
 /** Parts that screens load on demand: translating them for a test takes longer than a test waits for an element. */
 const partsOnDemand =
-  /\/(?:bulk-bar|bulk-rider|decisions|list-options|notices-dialog|order-filters|order-dialog|refunds-needing-action|session-ended|status-confirmation|status-menu|undo-bar-content)\.tsx$/;
+  /\/(?:bulk-bar|not-for-role|bulk-rider|decisions|list-options|notices-dialog|order-filters|order-dialog|refunds-needing-action|session-ended|status-confirmation|status-menu|undo-bar-content)\.tsx$/;
 async function readAll(): Promise<RouteObject[]> {
   const parts = Object.entries(modules).filter(([path]) => partsOnDemand.test(path));
   const [staffRoutes] = await Promise.all([readRoutes(), ...parts.map(([, read]) => read())]);
@@ -141,9 +141,9 @@ export interface OpenScreen {
  */
 export async function openScreen(
   path: string,
-  { on = 'desktop', expected }: { on?: keyof typeof widths; expected?: RegExp } = {},
+  { on = 'desktop', role, expected }: { on?: keyof typeof widths; role?: StaffRole; expected?: RegExp } = {},
 ): Promise<OpenScreen> {
-  const account = await makeAccount(shop, 'staff', crypto.randomUUID());
+  const account = await makeAccount(shop, 'staff', crypto.randomUUID(), role);
   localStorage.setItem('jani.staff', JSON.stringify(await sessionOf(shop, account)));
   const { happyDOM } = window as unknown as {
     happyDOM: { setViewport(size: { width: number; height: number }): void };

@@ -11,6 +11,7 @@ import { messageForUser } from '../data/table-answer.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { labelOf } from '../status/label-of.ts';
 import { formatDateTime } from '../ui/dates.ts';
+import { NameInHistory } from '../ui/staff-name.tsx';
 import type { Route } from './+types/customer-data-page.ts';
 import { type ErasedData, useFind, useRequests } from './customer-data-queries.ts';
 import { EraseDialog } from './erase-dialog.tsx';
@@ -162,7 +163,8 @@ function Log() {
               <strong>{labelOf(kinds, kind)}</strong> {describeCounts(counts)}
             </span>
             <span className="text-ink-soft">
-              {requested_by_email ?? 'The shop itself'}, {formatDateTime(requested_at)}
+              <NameInHistory email={requested_by_email} otherwise="The shop itself" />,{' '}
+              {formatDateTime(requested_at)}
             </span>
           </li>
         ))}

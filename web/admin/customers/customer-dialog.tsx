@@ -13,7 +13,7 @@ import { useSave } from '../data/use-save.ts';
 import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
 import { Discard } from '../dialogs/discard.tsx';
 import { useUnsaved } from '../dialogs/use-unsaved.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMay, useMember } from '../layout/use-member.tsx';
 import { Part } from '../orders/part.tsx';
 import { PaymentBadge } from '../orders/payments/payment-badge.tsx';
 import { drinksOf } from '../orders/place.ts';
@@ -21,6 +21,7 @@ import { reasonProblem } from '../orders/refunds/refund-problems.ts';
 import { StatusBadge } from '../status/status-badge.tsx';
 import { ContactLink, callTo, chatTo } from '../ui/contact-link.tsx';
 import { formatDateTime } from '../ui/dates.ts';
+import { NameInHistory } from '../ui/staff-name.tsx';
 import { useLastValue } from '../ui/use-last-value.ts';
 import { CustomerBadges } from './customer-badges.tsx';
 import { type ShownCustomer, useCustomer, useOrdersOfCustomer } from './customer-queries.ts';
@@ -83,6 +84,7 @@ function Customer({ phone, onClose }: { phone: string; onClose(): void }) {
 
 function Whole({ customer }: { customer: ShownCustomer }) {
   const { phone, name, email, orders, cancelled, spent_cents, credit_cents, first_order_at } = customer;
+  const may = useMay();
   const who = name ?? formatPhone(phone);
   const sums: [string, string][] = [
     ['Orders', `${orders.toLocaleString('en-KE')}${cancelled > 0 ? `, ${cancelled} cancelled` : ''}`],
@@ -149,15 +151,17 @@ function Whole({ customer }: { customer: ShownCustomer }) {
           <Notes key={customer.notes_at} customer={customer} />
           <Orders phone={phone} />
           <Block customer={customer} who={who} />
-          <p className="text-sm text-ink-soft">
-            A copy of everything stored, or erasing it:{' '}
-            <Link
-              to={`/admin/settings/customer-data?person=${encodeURIComponent(phone)}`}
-              className="tap font-semibold underline"
-            >
-              Customer data
-            </Link>
-          </p>
+          {may('personal_data') ? (
+            <p className="text-sm text-ink-soft">
+              A copy of everything stored, or erasing it:{' '}
+              <Link
+                to={`/admin/settings/customer-data?person=${encodeURIComponent(phone)}`}
+                className="tap font-semibold underline"
+              >
+                Customer data
+              </Link>
+            </p>
+          ) : null}
         </div>
       </DialogBody>
     </>
@@ -198,7 +202,7 @@ function Notes({ customer: { phone, notes, notes_by, notes_at } }: { customer: S
         />
         {notes_at ? (
           <p className="text-sm text-ink-soft">
-            {notes_by ?? 'Staff'} · {formatDateTime(notes_at)}
+            <NameInHistory email={notes_by} otherwise="Staff" /> · {formatDateTime(notes_at)}
           </p>
         ) : null}
         {unsaved.isBlocked ? (
@@ -297,7 +301,7 @@ function Block({ customer, who }: { customer: ShownCustomer; who: string }) {
           <p className="wrap-anywhere">
             {block_reason ? `“${block_reason}”` : 'The reason was erased with the customer’s data.'}{' '}
             <span className="text-ink-soft">
-              {blocked_by ?? 'Staff'}
+              <NameInHistory email={blocked_by} otherwise="Staff" />
               {blocked_at ? ` · ${formatDateTime(blocked_at)}` : ''}
             </span>
           </p>

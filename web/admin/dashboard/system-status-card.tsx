@@ -2,6 +2,7 @@
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { useInstallation } from '../layout/use-installation.ts';
+import { useMay } from '../layout/use-member.tsx';
 import { useMessageBudgets } from '../messages/message-queries.ts';
 import { type PaymentHealth, usePaymentHealth } from '../payments-check/payment-health.ts';
 import { useStatementStatus } from '../reconciliation/reconciliation-queries.ts';
@@ -23,6 +24,7 @@ export function SystemStatusCard() {
   const { paymentMode } = useInstallation();
   const { system, status, isHosted, line, title, isBusy, isMade, backUp } = useBackup();
   const authentication = useAuthHealth();
+  const may = useMay();
   const health = usePaymentHealth().data ?? null;
   const budgets = useMessageBudgets();
 
@@ -57,7 +59,7 @@ export function SystemStatusCard() {
         />
         <StatusLine label="Last Backup" line={line} title={title} />
       </dl>
-      {isHosted ? null : (
+      {isHosted || !may('settings') ? null : (
         <Button tone="quiet" className="mt-4" isBusy={isBusy} onClick={backUp}>
           {isMade ? 'Backing up...' : 'Back up now'}
         </Button>

@@ -1,10 +1,12 @@
 // Shown while messages to customers are withheld, or a daily budget of them is used up.
 import { Link } from 'react-router';
 import { Notice } from '../../ui/notice.tsx';
+import { useMay } from '../layout/use-member.tsx';
 import { useMessageBudgets } from '../messages/message-queries.ts';
 import { describeWithheld } from './describe-status.ts';
 
 export function WithheldNotice() {
+  const may = useMay();
   const withheld = describeWithheld(useMessageBudgets().data ?? []);
   if (!withheld) return null;
   return (
@@ -13,7 +15,7 @@ export function WithheldNotice() {
       <Link to="/admin/messages?status=over_budget" className="tap font-semibold underline">
         See the messages
       </Link>
-      {withheld.isUsedUp ? (
+      {withheld.isUsedUp && may('settings') ? (
         <>
           {' '}
           or{' '}

@@ -15,7 +15,7 @@ const script = (orders: ScreenRequest | undefined): string =>
   "if(location.pathname=='/admin/login')send('GET','/auth/v1/settings','','');" +
   "var s=JSON.parse(localStorage.getItem('jani.staff'));if(!s||s.expires_at*1000-Date.now()<12e4)return;var t=s.access_token;" +
   "send('GET','/auth/v1/user','',t);" +
-  "send('GET','/rest/v1/admin_profiles?select=is_active&user_id=eq.'+s.user.id+'&is_active=eq.true','',t);" +
+  "send('GET','/rest/v1/admin_profiles?select=is_active%2Crole%2Cname&user_id=eq.'+s.user.id+'&is_active=eq.true','',t);" +
   (orders
     ? `if(location.pathname=='/admin/orders'&&!location.search&&localStorage.getItem('${staffSessionKey}')==t.slice(-32))send('POST',${JSON.stringify(orders.path)},${JSON.stringify(orders.body)},t)`
     : '') +

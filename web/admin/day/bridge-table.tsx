@@ -1,6 +1,8 @@
 // A chain of totals and the steps between them.
 import { Link } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
+import { mayOpen } from '../layout/screen-areas.ts';
+import { useMember } from '../layout/use-member.tsx';
 import type { Bridge, BridgeLine } from './day-bridge.ts';
 
 /** A step between two totals, such as `+ KES 200`. */
@@ -21,12 +23,13 @@ export function BridgeTable({ bridge: { title, lines } }: { bridge: Bridge }) {
 }
 
 function Line({ line: { label, cents, isTotal = false, where, to } }: { line: BridgeLine }) {
+  const { role } = useMember();
   return (
     <tr
       className={`align-baseline ${isTotal ? 'border-t border-line-strong/60 font-semibold' : 'text-ink-soft'}`}
     >
       <th scope="row" className={`py-1.5 pr-3 ${isTotal ? '' : 'pl-3 font-normal'}`}>
-        {to ? (
+        {to && mayOpen(role, to) ? (
           <Link
             to={to}
             className="underline decoration-line-strong underline-offset-4 hover:text-ink max-md:tap"

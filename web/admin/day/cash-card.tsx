@@ -9,7 +9,7 @@ import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
 import { useUnsaved } from '../dialogs/use-unsaved.ts';
 import { nameDay } from '../reconciliation/days/nairobi-day.ts';
 import { formatDateTime } from '../ui/dates.ts';
-import { nameOfStaff } from '../ui/staff-name.tsx';
+import { useShortNameOf } from '../ui/staff-name.tsx';
 import { describeStep } from './bridge-table.tsx';
 import { type CountProblem, notCounted, readCounted, readCounts, type TypedCount } from './count-cash.ts';
 import { changesSince, type DayTotals } from './day-bridge.ts';
@@ -56,6 +56,7 @@ function CloseForm({ day, isToday, cash }: Pick<CashCardProps, 'day' | 'cash'> &
   const [note, setNote] = useState('');
   const [problem, setProblem] = useState<CountProblem | null>(null);
   const [counts, setCounts] = useState<CountedCash[] | null>(null);
+  const nameOf = useShortNameOf();
   const form = useRef<HTMLFormElement>(null);
   const save = useCloseDay(day, () => {
     unsaved.note(false);
@@ -137,7 +138,7 @@ function CloseForm({ day, isToday, cash }: Pick<CashCardProps, 'day' | 'cash'> &
             {counts.map(({ member, expected_cents, counted_cents, reason }) =>
               counted_cents === expected_cents ? null : (
                 <li key={member}>
-                  <strong>{nameOfStaff(cash.find((own) => own.member === member)?.email ?? '')}</strong>:{' '}
+                  <strong>{nameOf(cash.find((own) => own.member === member)?.email ?? '')}</strong>:{' '}
                   {describeDifference(counted_cents - expected_cents)}. {reason}
                 </li>
               ),
@@ -172,6 +173,7 @@ interface CountOfMemberProps {
 function CountOfMember({ cash, typed, problem, onType }: CountOfMemberProps) {
   const { member, email, taken_cents, given_back_cents, expected_cents } = cash;
   const id = useId();
+  const nameOf = useShortNameOf();
   const counted = readCounted(typed.counted);
   const difference = counted === null ? null : counted - expected_cents;
   return (
@@ -179,7 +181,7 @@ function CountOfMember({ cash, typed, problem, onType }: CountOfMemberProps) {
       <div className="flex flex-wrap items-baseline justify-between gap-x-4">
         <p id={id}>
           <span title={email} className="font-semibold">
-            {nameOfStaff(email)}
+            {nameOf(email)}
           </span>
         </p>
         <p className="font-semibold tabular-nums">{formatKes(expected_cents)} expected</p>
@@ -226,13 +228,16 @@ function CountOfMember({ cash, typed, problem, onType }: CountOfMemberProps) {
 }
 
 function ClosedCash({ close: { counts, note } }: { close: Close }) {
+  const nameOf = useShortNameOf();
   return (
     <div className="grid gap-3">
       {counts.length === 0 ? <p className="text-ink-soft">There was no cash on this day.</p> : null}
       <ul className="grid gap-3">
         {counts.map(({ member, member_email, expected_cents, counted_cents, reason }) => (
           <li key={member} className="grid gap-1 border-t border-line pt-3 first:border-0 first:pt-0">
-            <p className="font-semibold">{nameOfStaff(member_email ?? '')}</p>
+            <p title={member_email ?? undefined} className="font-semibold">
+              {nameOf(member_email ?? '')}
+            </p>
             <dl className="grid grid-cols-3 gap-3 tabular-nums">
               <div>
                 <dt className={label}>Expected</dt>
@@ -261,10 +266,11 @@ function ClosedCash({ close: { counts, note } }: { close: Close }) {
 /** Who closed the day, and what would be different now. */
 export function ClosedNotice({ close, totals }: { close: Close; totals: DayTotals }) {
   const changes = changesSince(close.totals, totals);
+  const nameOf = useShortNameOf();
   return (
     <Notice
       tone={changes.length > 0 ? 'info' : 'success'}
-      title={`Closed by ${nameOfStaff(close.closed_by_email ?? '')}, ${formatDateTime(close.closed_at)}`}
+      title={`Closed by ${nameOf(close.closed_by_email ?? '')}, ${formatDateTime(close.closed_at)}`}
     >
       {changes.length === 0 ? (
         'Nothing has changed since.'

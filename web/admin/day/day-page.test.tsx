@@ -6,7 +6,7 @@ import { placeOrder } from '../../../e2e/placed-orders.ts';
 import { callAs, makeAccount } from '../../../e2e/staff-member.ts';
 import { openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 import { dayOf } from '../reconciliation/days/nairobi-day.ts';
-import { nameOfStaff } from '../ui/staff-name.tsx';
+import { shorten } from '../ui/known-names.ts';
 
 /** A member receives the whole amount of a new order in cash, and another one opens the page of that day. */
 async function openAfterCash(name: string, on: 'phone' | 'desktop' = 'desktop') {
@@ -22,7 +22,7 @@ async function openAfterCash(name: string, on: 'phone' | 'desktop' = 'desktop') 
   });
   const { completed_at } = (await answer.json()) as { completed_at: string };
   const opened = await openScreen(`/admin/day/${dayOf(new Date(completed_at))}`, { on });
-  return { ...opened, order, cents, holder: nameOfStaff(account.email) };
+  return { ...opened, order, cents, holder: shorten(account.email) };
 }
 
 test('shows the cash of a member with its rider, asks for what was counted, and why it differs', async () => {
@@ -65,7 +65,7 @@ test('closes a day after a question, and shows who closed it ever after', async 
   const question = within(await screen.findByRole('dialog', { name: /^Close Tuesday/ }));
   question.getByText(/cannot be changed or opened again/);
   await opened.press(question.getByRole('button', { name: 'Close the day' }));
-  await screen.findByText(new RegExp(`^Closed by ${nameOfStaff(opened.account.email)}, `));
+  await screen.findByText(new RegExp(`^Closed by ${shorten(opened.account.email)}, `));
   screen.getByText('Nothing has changed since.');
   screen.getByText('Shop was closed');
   expect(screen.queryByRole('button', { name: 'Close the day' })).toBeNull();

@@ -6,7 +6,8 @@ import { phoneCell } from '../list/phone-cell.ts';
 import type { Column } from '../list/row-list.tsx';
 import { labelOf } from '../status/label-of.ts';
 import { formatForFile, formatTime } from '../ui/dates.ts';
-import { nameOfStaff } from '../ui/staff-name.tsx';
+import { knownNameOf, type NameOf } from '../ui/known-names.ts';
+import { useShortNameOf } from '../ui/staff-name.tsx';
 import type { Shown } from './day-bridge.ts';
 import type { Entry } from './day-queries.ts';
 
@@ -54,8 +55,12 @@ const kindOf = ({ kind }: Entry): string => labelOf(kindLabels, kind);
 const inKes = (cents: number): number | null => (cents === 0 ? null : cents / 100);
 
 /** Who had it in hand: the rider and the member. */
-const handsOf = ({ received_from, member_email }: Entry): string =>
-  [received_from, member_email ? nameOfStaff(member_email) : null].filter(Boolean).join(', to ');
+const handsOf = ({ received_from, member_email }: Entry, nameOf: NameOf): string =>
+  [received_from, member_email ? nameOf(member_email) : null].filter(Boolean).join(', to ');
+
+function Hands({ entry }: { entry: Entry }) {
+  return <span className="line-clamp-2">{handsOf(entry, useShortNameOf())}</span>;
+}
 
 const amounts = ({ received_cents, refunded_cents, kept_cents }: Entry) => (
   <>
@@ -91,13 +96,14 @@ export const entryColumns: Column<Entry>[] = [
   {
     title: 'By',
     width: '8.5rem',
-    show: (entry) => <span className="line-clamp-2">{handsOf(entry)}</span>,
+    show: (entry) => <Hands entry={entry} />,
   },
   { title: 'Amount', width: '7rem', isNumber: true, show: amounts },
 ];
 
 /** On phones. */
 export function EntryRow({ entry }: { entry: Entry }) {
+  const nameOf = useShortNameOf();
   return (
     <div className="grid grid-cols-[minmax(0,1fr)_auto] gap-x-3 py-1 text-sm leading-5.5">
       <p className="truncate font-semibold">
@@ -109,7 +115,7 @@ export function EntryRow({ entry }: { entry: Entry }) {
         <OrderLink entry={entry} /> <span className="text-ink-soft">{entry.customer_name}</span>
       </p>
       <p className="col-span-2 truncate text-ink-soft">
-        {[entry.items, entry.receipt, handsOf(entry)].filter(Boolean).join(' · ')}
+        {[entry.items, entry.receipt, handsOf(entry, nameOf)].filter(Boolean).join(' · ')}
       </p>
     </div>
   );
@@ -134,6 +140,6 @@ export const entryFileColumns: CsvColumn<Entry>[] = [
   },
   { title: 'Drinks', value: ({ items }) => items },
   { title: 'Handed over by', value: ({ received_from }) => received_from },
-  { title: 'Staff member', value: ({ member_email }) => member_email },
+  { title: 'Staff member', value: ({ member_email }) => member_email && knownNameOf(member_email) },
   { title: 'Note', value: ({ note }) => note },
 ];

@@ -3,7 +3,7 @@ import { formatKes } from '../../../domain/money.ts';
 import { PrintSheet } from '../print/print-sheet.tsx';
 import { nameDay } from '../reconciliation/days/nairobi-day.ts';
 import { formatDateTime } from '../ui/dates.ts';
-import { nameOfStaff } from '../ui/staff-name.tsx';
+import { useShortNameOf } from '../ui/staff-name.tsx';
 import { describeStep } from './bridge-table.tsx';
 import { bridgesOf, changesSince, type DayTotals } from './day-bridge.ts';
 import type { CashOfMember, Close } from './day-queries.ts';
@@ -17,6 +17,7 @@ interface PrintedDayProps {
 }
 
 export function PrintedDay({ day, totals, cash, close, onPrinted }: PrintedDayProps) {
+  const nameOf = useShortNameOf();
   const shown = { ...totals, ...close?.totals };
   const changes = close ? changesSince(close.totals, totals) : [];
   const counted = close
@@ -27,7 +28,7 @@ export function PrintedDay({ day, totals, cash, close, onPrinted }: PrintedDayPr
       <h1 className="text-xl">{nameDay(day)}</h1>
       <p className="mb-3">
         {close
-          ? `Closed by ${nameOfStaff(close.closed_by_email ?? '')}, ${formatDateTime(close.closed_at)}`
+          ? `Closed by ${nameOf(close.closed_by_email ?? '')}, ${formatDateTime(close.closed_at)}`
           : `Not closed. Printed ${formatDateTime(new Date().toISOString())}`}
       </p>
       {bridgesOf(shown, day).map(({ title, lines }) => (
@@ -63,7 +64,7 @@ export function PrintedDay({ day, totals, cash, close, onPrinted }: PrintedDayPr
             ({ member, email, taken_cents, given_back_cents, expected_cents, counted_cents, reason }) => (
               <tr key={member} className="border-t border-black/40 align-top">
                 <th scope="row" className="py-1 pr-2 font-normal">
-                  {nameOfStaff(email)}
+                  {nameOf(email)}
                 </th>
                 <td className="py-1 pr-2">{formatKes(taken_cents)}</td>
                 <td className="py-1 pr-2">{formatKes(given_back_cents)}</td>

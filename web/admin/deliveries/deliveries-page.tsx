@@ -1,7 +1,7 @@
 // The deliveries: search, filters, export, assignment and status changes.
 import { deliveryStatuses } from '../../../domain/delivery-status.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMay, useMember } from '../layout/use-member.tsx';
 import { type FilterParameters, noDays, readDays } from '../list/days.ts';
 import { ExportButton, exportRows } from '../list/export-button.tsx';
 import {
@@ -44,6 +44,7 @@ const noFilters: FilterParameters<DeliveryFilters> & { sort: string } = {
 
 export default function DeliveriesPage() {
   const { tables } = useMember().staff;
+  const may = useMay();
   const filters = useListFilters(noFilters);
   const { search, status, rider, due } = filters.values;
   const query = { search, status, rider, due, ...readDays(filters.values, useNow()) };
@@ -104,7 +105,13 @@ export default function DeliveriesPage() {
                 ]}
                 onChoose={(value) => filters.set('sort', value)}
               />
-              <ExportButton name="deliveries" read={readDeliveries(tables, query)} columns={exportColumns} />
+              {may('orders') ? (
+                <ExportButton
+                  name="deliveries"
+                  read={readDeliveries(tables, query)}
+                  columns={exportColumns}
+                />
+              ) : null}
               <PrintList
                 heading="Deliveries"
                 read={readDeliveries(tables, query, order)}

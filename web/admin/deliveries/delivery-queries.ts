@@ -8,6 +8,7 @@ import { isUuid } from '../dialogs/uuid.ts';
 import { useMember } from '../layout/use-member.tsx';
 import type { Days } from '../list/days.ts';
 import { inOrder, type ReadPage, useRows } from '../list/use-rows.ts';
+import { knownNameOf } from '../ui/known-names.ts';
 
 /** '' or null without a filter. */
 export interface DeliveryFilters extends Days {
@@ -128,7 +129,7 @@ export async function lastDeliveryChange(
   const last = data?.[0];
   if (!last) return null;
   return {
-    actor: last.actor_email ?? 'The shop',
+    actor: knownNameOf(last.actor_email ?? 'The shop'),
     details: last.details as { to?: DeliveryStatus; person?: string },
     at: last.happened_at,
   };

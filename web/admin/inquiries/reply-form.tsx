@@ -10,7 +10,7 @@ import { Button } from '../../ui/button.tsx';
 import { SelectField, TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { useShop } from '../messages/use-shop.ts';
-import { nameOfStaff } from '../ui/staff-name.tsx';
+import { knownNameOf, shorten } from '../ui/known-names.ts';
 import { type Inquiry, useReplyTemplates } from './inquiry-queries.ts';
 import { sentBody, wayLabels } from './use-answer.ts';
 import type { ReplyDraft } from './use-reply-draft.ts';
@@ -133,7 +133,7 @@ function Overtaken({ inquiry, onAccept }: { inquiry: Inquiry; onAccept(): void }
   return (
     <Notice
       tone="danger"
-      title={`${nameOfStaff(inquiry.answered_by ?? '')} answered this in the meantime. Nothing of yours was sent.`}
+      title={`${shorten(knownNameOf(inquiry.answered_by ?? ''))} answered this in the meantime. Nothing of yours was sent.`}
     >
       <span className="grid justify-items-start gap-3">
         <span>Their answer is above. Send yours only if the customer still needs it.</span>

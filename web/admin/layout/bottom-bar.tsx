@@ -5,6 +5,7 @@ import type { Waiting } from '../live/use-waiting.ts';
 import {
   atTheThumb,
   badgeText,
+  forRole,
   rarelyNeeded,
   screens,
   sumUp,
@@ -12,6 +13,7 @@ import {
   waitsBehind,
 } from './navigation.ts';
 import { StaffIcon } from './staff-icons.tsx';
+import { useMember } from './use-member.tsx';
 
 interface BottomBarProps {
   waiting: Waiting;
@@ -21,17 +23,19 @@ interface BottomBarProps {
 }
 
 const others = [...screens, ...rarelyNeeded].filter((entry) => !atTheThumb.includes(entry));
+
 const place =
   'relative flex min-h-14 min-w-0 flex-1 flex-col items-center justify-center gap-0.5 rounded-md px-0.5 text-xs leading-tight font-semibold text-ink-soft aria-[current=page]:text-dusk-800';
 
 export function BottomBar({ waiting, isMenuOpen, onMenu }: BottomBarProps) {
+  const { role } = useMember();
   return (
     <nav
       data-bottom-bar
       aria-label="Screens of the day"
       className="fixed inset-x-0 bottom-0 z-30 flex border-t border-line bg-card px-1 pb-[env(safe-area-inset-bottom)] md:hidden print:hidden"
     >
-      {atTheThumb.map((entry) => (
+      {forRole(role, atTheThumb).map((entry) => (
         <NavLink key={entry.to} to={entry.to} className={`${place} no-underline`}>
           <Mark icon={<StaffIcon name={entry.icon} />} waits={waitsBehind(entry, waiting)}>
             {entry.label}
@@ -45,7 +49,10 @@ export function BottomBar({ waiting, isMenuOpen, onMenu }: BottomBarProps) {
         aria-expanded={isMenuOpen}
         className={place}
       >
-        <Mark icon={<StaffIcon name="menu" />} waits={others.flatMap((entry) => waitsBehind(entry, waiting))}>
+        <Mark
+          icon={<StaffIcon name="menu" />}
+          waits={forRole(role, others).flatMap((entry) => waitsBehind(entry, waiting))}
+        >
           More
         </Mark>
       </button>

@@ -1,5 +1,6 @@
 // The staff member whose screens are shown. The guard sets it for all loaders behind it.
 import { createContext } from 'react-router';
+import type { StaffRole } from '../../../domain/staff-rights.ts';
 import type { Staff, StaffStatus } from '../../lib/staff.ts';
 
 interface EndedSession {
@@ -12,6 +13,9 @@ export interface Member {
   staff: Staff;
   id: string;
   email: string;
+  role: StaffRole;
+  /** Empty: none was given. */
+  name: string;
   /** The session has ended while the screen is open. */
   ended?: EndedSession;
 }

@@ -1,5 +1,7 @@
 // The sidebar's entries in order (docs/product.md#panel-layout), with less frequent ones below.
+import type { StaffRole } from '../../../domain/staff-rights.ts';
 import type { Waiting } from '../live/use-waiting.ts';
+import { mayOpen } from './screen-areas.ts';
 import type { StaffIconName } from './staff-icons.tsx';
 
 export interface Entry {
@@ -66,6 +68,10 @@ export const account: Entry = { label: 'Account', to: '/admin/account', icon: 'a
 export const atTheThumb = screens.filter(({ label }) =>
   ['Today', 'Orders', 'Deliveries', 'Inquiries'].includes(label),
 );
+
+/** The entries whose page the role has. */
+export const forRole = (role: StaffRole, entries: readonly Entry[]): Entry[] =>
+  entries.filter(({ to }) => mayOpen(role, to));
 
 export interface Waits {
   number: number;

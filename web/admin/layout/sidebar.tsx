@@ -9,6 +9,7 @@ import {
   account,
   badgeText,
   type Entry,
+  forRole,
   newOrder,
   rarelyNeeded,
   screens,
@@ -18,6 +19,7 @@ import {
 } from './navigation.ts';
 import { StaffIcon } from './staff-icons.tsx';
 import { StaffMark } from './staff-mark.tsx';
+import { useMember } from './use-member.tsx';
 
 interface SidebarProps {
   storeName: string;
@@ -112,9 +114,10 @@ interface EntriesProps {
 }
 
 function Entries({ waiting, replace = false, onChoose }: EntriesProps) {
+  const { role } = useMember();
   const list = (entries: readonly Entry[]) => (
-    <ul className="grid gap-1">
-      {entries.map((entry) => (
+    <ul className="grid gap-1 empty:hidden">
+      {forRole(role, entries).map((entry) => (
         <li key={entry.to}>
           <EntryLink {...entry} waiting={waitsBehind(entry, waiting)} replace={replace} onChoose={onChoose} />
         </li>
@@ -125,7 +128,7 @@ function Entries({ waiting, replace = false, onChoose }: EntriesProps) {
     <nav aria-label="Admin" className="grid gap-4">
       {onChoose ? list([newOrder]) : null}
       {list(screens)}
-      <div className="border-t border-white/15 pt-4">
+      <div className="border-t border-white/15 pt-4 has-[ul:empty]:hidden">
         {list(onChoose ? [...rarelyNeeded, account] : rarelyNeeded)}
       </div>
     </nav>

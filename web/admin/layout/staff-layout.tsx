@@ -29,6 +29,7 @@ import type { Route } from './+types/staff-layout.ts';
 import { BottomBar } from './bottom-bar.tsx';
 import { LiveDot } from './live-dot.tsx';
 import { type Member, memberContext } from './member.ts';
+import { mayOpen } from './screen-areas.ts';
 import { Sidebar, SidebarDrawer } from './sidebar.tsx';
 import { StaffIcon } from './staff-icons.tsx';
 import { describeStaffPage, staffFor } from './staff-page.ts';
@@ -39,6 +40,7 @@ import './staff.css';
 import './staff-layout.css';
 
 const loadAfterFirstScreen = () => import('./after-first-screen.ts');
+const loadNotForRole = () => import('./not-for-role.tsx');
 const loadSessionEnded = () => import('./session-ended.tsx');
 
 /** The last admitted staff member of this tab; null if the next screen must check first. */
@@ -56,7 +58,10 @@ const guard: Route.ClientMiddlewareFunction = async ({ request, context }, next)
   const isSameAddress = request.url === window.location.href.replace(/#.*$/, '');
   if (member?.staff !== staff || isSameAddress) {
     const status = await staff.status();
-    member = status.is === 'staff' ? { staff, id: status.id, email: status.email } : null;
+    member =
+      status.is === 'staff'
+        ? { staff, id: status.id, email: status.email, role: status.role, name: status.name }
+        : null;
     // A failed connection does not revoke an admission; the services authorise each request.
     if (status.is === 'not staff' && status.isUnanswered && shownMember?.staff === staff)
       member = shownMember;
@@ -96,8 +101,10 @@ export function HydrateFallback() {
   );
 }
 
-export default function StaffLayout({ loaderData: { staff, id, email, ended } }: Route.ComponentProps) {
-  const member = useMemo(() => ({ staff, id, email }), [staff, id, email]);
+export default function StaffLayout({
+  loaderData: { staff, id, email, role, name, ended },
+}: Route.ComponentProps) {
+  const member = useMemo(() => ({ staff, id, email, role, name }), [staff, id, email, role, name]);
   // The next user of this device must not see data of this one.
   useEffect(() => {
     isSigningOut = false;
@@ -164,13 +171,17 @@ function SessionEndedCover() {
   );
 }
 
-function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean }) {
+function Panel({ staff, email, role, isSignedOut }: Member & { isSignedOut: boolean }) {
   const main = useRef<HTMLElement>(null);
   const { pathname } = useLocation();
   const isNavigating = useNavigation().state === 'loading';
   const storeName = useStoreName();
   const isCounter = useIsCounter();
-  useNewOrderKey(!isCounter && !isSignedOut && pathname !== '/admin/orders/new');
+  const isForRole = mayOpen(role, pathname);
+  const notForRole = usePart(loadNotForRole, !isForRole);
+  useNewOrderKey(
+    !isCounter && !isSignedOut && pathname !== '/admin/orders/new' && mayOpen(role, '/admin/orders/new'),
+  );
   const { isExpanded, drawer, isDrawerOpen, onDrawerClose, toggle } = useSidebar();
   const waiting = useWaiting(['/admin/orders', '/admin/today'].includes(screenOf(pathname)));
   const isOnline = useIsOnline();
@@ -262,7 +273,7 @@ function Panel({ staff, email, isSignedOut }: Member & { isSignedOut: boolean })
         >
           {after && !isCounter ? <after.StaffNotices /> : null}
           <LiveStateContext value={live}>
-            <Outlet context={waiting} />
+            {isForRole ? <Outlet context={waiting} /> : notForRole ? <notForRole.NotForRole /> : null}
           </LiveStateContext>
         </main>
       </div>

@@ -4,7 +4,7 @@ import { useQueries } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { readStored, writeStored } from '../../lib/browser/browser-storage.ts';
 import { dataOf, TableProblem } from '../data/table-answer.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMay, useMember } from '../layout/use-member.tsx';
 import { usePaymentHealth } from '../payments-check/payment-health.ts';
 import { unsentMessageStatuses } from '../status/states.ts';
 
@@ -38,6 +38,7 @@ const seenKey = 'jani.staff.payments-seen';
 /** @param isShowingOrders whether the orders are on the screen: then none of them is new */
 export function useWaiting(isShowingOrders: boolean): Waiting {
   const { tables } = useMember().staff;
+  const may = useMay();
   // The time of the newest payment seen on this device, by the database's clock.
   const [seen, setSeen] = useState(() => readStored(seenKey));
   const [orders, deliveries, inquiries, messages, money, toCheck] = useQueries({
@@ -65,6 +66,7 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
       },
       {
         queryKey: ['inquiries', 'unread'],
+        enabled: may('inquiries'),
         queryFn: async ({ signal }) =>
           counted(
             await tables
@@ -76,6 +78,7 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
       },
       {
         queryKey: ['messages', 'not sent'],
+        enabled: may('messages'),
         queryFn: async ({ signal }) =>
           counted(
             await tables
@@ -90,6 +93,7 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
       },
       {
         queryKey: ['reconciliation', 'waiting'],
+        enabled: may('reconciliation'),
         queryFn: async ({ signal }) =>
           counted(
             await tables
@@ -102,6 +106,7 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
       },
       {
         queryKey: ['reconciliation', 'messages waiting'],
+        enabled: may('reconciliation'),
         queryFn: async ({ signal }) =>
           counted(
             await tables

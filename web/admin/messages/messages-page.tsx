@@ -3,7 +3,7 @@ import { Link } from 'react-router';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { keysOf } from '../data/keys-of.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMay, useMember } from '../layout/use-member.tsx';
 import { ExportButton } from '../list/export-button.tsx';
 import { MoreFilters } from '../list/list-filters.tsx';
 import { FilterSelect, SearchBox } from '../list/list-toolbar.tsx';
@@ -28,6 +28,7 @@ export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(match
 
 export default function MessagesPage() {
   const { tables } = useMember().staff;
+  const may = useMay();
   const filters = useListFilters<MessageFilters>({ search: '', status: '', channel: '' });
   const { search, status, channel } = filters.values;
   const messages = useMessages(filters.values);
@@ -78,12 +79,14 @@ export default function MessagesPage() {
                 read={readMessages(tables, filters.values)}
                 columns={exportColumns}
               />
-              <ExportButton
-                name="newsletter readers"
-                label="Newsletter list"
-                read={readNewsletterReaders(tables)}
-                columns={readerColumns}
-              />
+              {may('personal_data') ? (
+                <ExportButton
+                  name="newsletter readers"
+                  label="Newsletter list"
+                  read={readNewsletterReaders(tables)}
+                  columns={readerColumns}
+                />
+              ) : null}
             </MoreFilters>
           </>
         }

@@ -24,8 +24,9 @@ import { AssignedRider } from '../deliveries/assigned-rider.tsx';
 import { MapLink } from '../deliveries/map-link.tsx';
 import { useFailure } from '../deliveries/use-failure.tsx';
 import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
+import { placeForRole } from '../layout/place-for-role.ts';
 import { StaffIcon } from '../layout/staff-icons.tsx';
-import { useMember } from '../layout/use-member.tsx';
+import { useMay, useMember } from '../layout/use-member.tsx';
 import { RowMenu } from '../list/row-menu.tsx';
 import { PrintOrder } from '../print/print-order.tsx';
 import { labelOfFailure, sourceInSentence } from '../status/staff-labels.ts';
@@ -37,6 +38,8 @@ import { whoHasIt } from '../today/who-has-it.ts';
 import { ContactLink, callTo, chatTo, mailTo } from '../ui/contact-link.tsx';
 import { formatDateTime } from '../ui/dates.ts';
 import { Due } from '../ui/due.tsx';
+import type { NameOf } from '../ui/known-names.ts';
+import { useNameOf } from '../ui/staff-name.tsx';
 import { useLastValue } from '../ui/use-last-value.ts';
 import { orderStatuses } from './order-queries.ts';
 import { Part } from './part.tsx';
@@ -61,8 +64,10 @@ export function OrderDialog({ id, onClose }: { id: string | null; onClose(): voi
 function Order({ id, onClose }: { id: string; onClose(): void }) {
   const { data: order, error, isFetching, refetch } = useOrder(id);
   const { state } = useLocation();
+  const { role } = useMember();
   // It was opened by its tracking number.
-  if (order && order.id !== id) return <Navigate to={`/admin/orders/${order.id}`} replace state={state} />;
+  if (order && order.id !== id)
+    return <Navigate to={placeForRole(role, `/admin/orders/${order.id}`)} replace state={state} />;
   if (order) return <Whole order={order} isOutdated={error !== null} />;
   if (order === null) {
     return (
@@ -104,6 +109,8 @@ function Order({ id, onClose }: { id: string; onClose(): void }) {
 
 function Whole({ order, isOutdated }: { order: WholeOrder; isOutdated: boolean }) {
   const decision = useOrderDecision(order);
+  const nameOf = useNameOf();
+  const may = useMay();
   const isDrawer = useDialogShape() === 'drawer';
   // With keys, a form in a part keeps what was typed when the part becomes urgent.
   const items = <Items key="items" order={order} />;
@@ -134,14 +141,14 @@ function Whole({ order, isOutdated }: { order: WholeOrder; isOutdated: boolean }
             Order {order.order_number} <StatusBadge status={order.status} isSmall />
           </span>
         }
-        description={describeOrigin(order)}
+        description={describeOrigin(order, nameOf)}
       />
       <DialogBody>
         <div className={column}>
           {isOutdated ? (
             <Notice tone="danger" title="What you see may be out of date: the last refresh failed" />
           ) : null}
-          <PaidOrderDecision order={order} save={decision} />
+          {may('refunds') ? <PaidOrderDecision order={order} save={decision} /> : null}
           {/* In each layout the keyboard and screen readers follow the order on the screen: what is needed first comes first. */}
           {isDrawer ? (
             <>
@@ -183,21 +190,28 @@ function NextStep({ order, saving }: NextStepProps) {
   const failure = useFailure();
   const delivery = order.delivery && { ...order.delivery, order };
   const step = delivery && workStep(order, delivery);
+  const may = useMay();
+  // The counter moves orders on and sets no other status.
+  if (!may('orders') && !step) return null;
   return (
     <DialogFooter isSticky>
       <div className="flex items-center gap-3">
-        <span aria-hidden="true" className={`text-sm text-ink-soft ${step ? 'max-md:hidden' : ''}`}>
-          Status
-        </span>
-        <StatusSelect
-          label={`Set the status of ${order.order_number}`}
-          value={order.status}
-          options={orderStatuses}
-          saving={status.saving(order) ?? saving}
-          confirmation={(to) => confirmOrderStatus(order, to)}
-          block={(to) => orderStatusBlock(order, to)}
-          onChoose={(to) => status.set(order, to)}
-        />
+        {may('orders') ? (
+          <>
+            <span aria-hidden="true" className={`text-sm text-ink-soft ${step ? 'max-md:hidden' : ''}`}>
+              Status
+            </span>
+            <StatusSelect
+              label={`Set the status of ${order.order_number}`}
+              value={order.status}
+              options={orderStatuses}
+              saving={status.saving(order) ?? saving}
+              confirmation={(to) => confirmOrderStatus(order, to)}
+              block={(to) => orderStatusBlock(order, to)}
+              onChoose={(to) => status.set(order, to)}
+            />
+          </>
+        ) : null}
         {delivery && step ? (
           <span className="flex min-w-0 grow items-center gap-1 md:ml-auto md:min-w-56 md:grow-0">
             <NextStepButton delivery={delivery} steps={steps} isLarge isBusy={failure.isSaving(delivery)} />
@@ -233,9 +247,9 @@ function NextStep({ order, saving }: NextStepProps) {
 }
 
 /** When it was placed, or who entered it and how it came. */
-function describeOrigin({ source, events, created_at }: WholeOrder): string {
+function describeOrigin({ source, events, created_at }: WholeOrder, nameOf: NameOf): string {
   if (source === 'storefront') return `Placed ${formatDateTime(created_at)}`;
-  const by = events.find(({ kind }) => kind === 'order_placed')?.actor_email ?? 'the shop';
+  const by = nameOf(events.find(({ kind }) => kind === 'order_placed')?.actor_email ?? 'the shop');
   return `Entered by ${by} · ${sourceInSentence(source)}, ${formatDateTime(created_at)}`;
 }
 
@@ -306,6 +320,7 @@ function Items({ order }: { order: WholeOrder }) {
 }
 
 function Customer({ order }: { order: WholeOrder }) {
+  const may = useMay();
   const about = `Your order ${order.tracking_number}`;
   if (order.anonymised_at) {
     return (
@@ -336,10 +351,12 @@ function Customer({ order }: { order: WholeOrder }) {
         <span className="font-normal whitespace-nowrap text-ink-soft">
           {formatPhone(order.customer_phone)}
         </span>{' '}
-        <Link to={`/admin/customers/${order.customer_phone}`} className="tap whitespace-nowrap underline">
-          {order.nth_order > 1 ? `${ordinal(order.nth_order)} order` : 'First order'}
-          <span className="sr-only">: the customer</span>
-        </Link>
+        {may('orders') ? (
+          <Link to={`/admin/customers/${order.customer_phone}`} className="tap whitespace-nowrap underline">
+            {order.nth_order > 1 ? `${ordinal(order.nth_order)} order` : 'First order'}
+            <span className="sr-only">: the customer</span>
+          </Link>
+        ) : null}
       </p>
       <div className="mt-3 grid grid-cols-2 gap-2">
         <ContactLink
@@ -373,10 +390,11 @@ function Customer({ order }: { order: WholeOrder }) {
 
 function Delivery({ order }: { order: WholeOrder }) {
   const { email } = useMember();
+  const nameOf = useNameOf();
   const assign = useDialogOpener('assign');
   const { delivery } = order;
   const step = delivery && workStep(order, delivery);
-  const holder = delivery && step === 'preparing' ? whoHasIt(delivery.taken_by, email) : null;
+  const holder = delivery && step === 'preparing' ? whoHasIt(delivery.taken_by, email, nameOf) : null;
   return (
     <Part title="Delivery">
       {delivery ? (

@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import type { OrderPaymentStatus, OrderStatus } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { dataOf } from '../data/table-answer.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMay, useMember } from '../layout/use-member.tsx';
 import type { Days, FilterParameters } from '../list/days.ts';
 import { inOrder, type PageWanted, type ReadPage, useRows } from '../list/use-rows.ts';
 import { isGoingBack } from './refunds/refund-status.ts';
@@ -109,9 +109,10 @@ const mostToDecide = 50;
 /** The newest orders that need review, without those whose money goes back already, and their number. */
 export function useOrdersNeedingReview(isActive = true) {
   const { tables } = useMember().staff;
+  const may = useMay();
   return useQuery({
     queryKey: ['orders', 'to decide'],
-    enabled: isActive,
+    enabled: isActive && may('refunds'),
     queryFn: async ({ signal }) => {
       const answer = await tables
         .from('orders')

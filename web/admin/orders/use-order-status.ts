@@ -1,9 +1,11 @@
 // Sets an order's status, from the list and from the order itself.
+
 import type { OrderStatus } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { type StaffStatus, statusLabel } from '../status/status-badge.tsx';
 import { needsConsent, type OrderState } from '../status/status-change.ts';
 import { formatDateTime } from '../ui/dates.ts';
+import { knownNameOf } from '../ui/known-names.ts';
 import { useStatusChange } from '../undo/use-status-change.ts';
 
 export type OrderSeen = OrderState & { id: string };
@@ -49,5 +51,5 @@ async function whatHappened(tables: Staff['tables'], { id, order_number }: Order
   const [when, words] = [formatDateTime(last.happened_at), statusLabel(to)];
   return last.kind === 'payment_status_changed'
     ? `The payment of ${order_number} became ${words} (${when}). Nothing of yours was saved: please look at it again.`
-    : `${last.actor_email ?? 'The shop'} set ${order_number} to ${words} (${when}). That stays; nothing of yours was saved.`;
+    : `${knownNameOf(last.actor_email ?? 'The shop')} set ${order_number} to ${words} (${when}). That stays; nothing of yours was saved.`;
 }

@@ -1,4 +1,5 @@
 // Asks why the shop takes no orders, and for how long.
+
 import { type FormEvent, useId, useState } from 'react';
 import { pauseReasons, pauseSentence } from '../../../domain/order-pause.ts';
 import { Button } from '../../ui/button.tsx';
@@ -15,6 +16,7 @@ import { useMember } from '../layout/use-member.tsx';
 import { useNow } from '../ui/age.tsx';
 import { Choices } from '../ui/choices.tsx';
 import { formatDateTime } from '../ui/dates.ts';
+import { NameInHistory } from '../ui/staff-name.tsx';
 import { usePauseChanges } from './pause-queries.ts';
 
 interface PauseDialogProps {
@@ -155,7 +157,8 @@ function FormerPauses() {
                 : `${reason}, ${paused_until === null ? 'until resumed' : `until ${formatDateTime(paused_until)}`}`}
             </span>{' '}
             <span className="text-ink-soft">
-              {changed_by_email ?? 'The shop itself'}, {formatDateTime(changed_at)}
+              <NameInHistory email={changed_by_email} otherwise="The shop itself" />,{' '}
+              {formatDateTime(changed_at)}
             </span>
           </li>
         ))}

@@ -1,13 +1,15 @@
 // Stops new orders for a while: the button, and the banner during a pause (docs/decisions/pauses.md).
+
 import { type ReactNode, type RefObject, useEffect, useRef, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMay, useMember } from '../layout/use-member.tsx';
 import { useNow } from '../ui/age.tsx';
 import { formatClock, formatDateTime } from '../ui/dates.ts';
 import { formatMinutes } from '../ui/due.tsx';
+import { knownNameOf, shorten } from '../ui/known-names.ts';
 import { PauseDialog } from './pause-dialog.tsx';
 import { useOrderPause } from './pause-queries.ts';
 
@@ -20,6 +22,7 @@ export const flat = '-mt-1.5 -mb-1';
  */
 export function PausableHeading({ children }: { children: ReactNode }) {
   const pause = useOrderPause();
+  const may = useMay();
   const [isOpen, setOpen] = useState(false);
   const banner = useRef<HTMLElement>(null);
   const button = useRef<HTMLButtonElement>(null);
@@ -38,7 +41,7 @@ export function PausableHeading({ children }: { children: ReactNode }) {
         <p role="status" className="sr-only">
           {pause?.sentence}
         </p>
-        {isPaused ? null : (
+        {isPaused || !may('orders') ? null : (
           <Button
             ref={button}
             tone="quiet"
@@ -80,6 +83,7 @@ interface PauseBannerProps {
 
 function PauseBanner({ pause, banner, onResume }: PauseBannerProps) {
   const { tables } = useMember().staff;
+  const may = useMay();
   const now = useNow();
   const resume = useSave({
     write: async () => dataOf(await tables.rpc('resume_orders')),
@@ -104,13 +108,16 @@ function PauseBanner({ pause, banner, onResume }: PauseBannerProps) {
           {left === null ? 'Until you resume' : `${formatMinutes(left)} left`}
           {' · '}
           <span title={formatDateTime(by.changed_at)}>
-            {by.changed_by_email?.split('@')[0] ?? 'The shop itself'}, {formatClock(by.changed_at, now)}
+            {by.changed_by_email ? shorten(knownNameOf(by.changed_by_email)) : 'The shop itself'},{' '}
+            {formatClock(by.changed_at, now)}
           </span>
         </p>
       </div>
-      <Button tone="dusk" isBusy={resume.isPending} onClick={() => resume.mutate()} className="max-sm:grow">
-        Resume now
-      </Button>
+      {may('orders') ? (
+        <Button tone="dusk" isBusy={resume.isPending} onClick={() => resume.mutate()} className="max-sm:grow">
+          Resume now
+        </Button>
+      ) : null}
     </section>
   );
 }

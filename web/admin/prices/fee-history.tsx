@@ -1,6 +1,8 @@
 // Who changed the delivery fee, when, and from what to what.
+
 import { formatKes } from '../../../domain/money.ts';
 import { formatDateTime } from '../ui/dates.ts';
+import { NameInHistory } from '../ui/staff-name.tsx';
 import { useFeeChanges } from './price-queries.ts';
 
 export function FeeHistory() {
@@ -16,7 +18,8 @@ export function FeeHistory() {
               {formatKes(from_cents)} to {formatKes(to_cents)}
             </span>{' '}
             <span className="text-ink-soft">
-              {changed_by_email ?? 'The shop itself'}, {formatDateTime(changed_at)}
+              <NameInHistory email={changed_by_email} otherwise="The shop itself" />,{' '}
+              {formatDateTime(changed_at)}
             </span>
           </li>
         ))}

@@ -1,4 +1,5 @@
 // Every change of a product's stock and price: what caused it, who made it, and when.
+
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'react-router';
@@ -8,6 +9,7 @@ import { Button } from '../../ui/button.tsx';
 import { dataOf } from '../data/table-answer.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { formatDateTime } from '../ui/dates.ts';
+import { NameInHistory } from '../ui/staff-name.tsx';
 
 const pageSize = 50;
 
@@ -114,10 +116,11 @@ function Changes({ changes }: { changes: readonly Change[] }) {
                 <Link to={`/admin/orders/${change.order_id}`} className="tap underline">
                   {change.order_number ?? 'Order'}
                 </Link>
-                {change.changed_by_email ? `, ${change.changed_by_email}` : ''}
+                {change.changed_by_email ? ', ' : ''}
+                <NameInHistory email={change.changed_by_email} otherwise="" />
               </>
             ) : (
-              (change.changed_by_email ?? 'The shop itself')
+              <NameInHistory email={change.changed_by_email} otherwise="The shop itself" />
             )}
           </span>
           <time dateTime={change.changed_at} className="text-right text-ink-soft">

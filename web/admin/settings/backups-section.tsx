@@ -15,6 +15,7 @@ import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
 import { useMember } from '../layout/use-member.tsx';
 import { formatDateTime } from '../ui/dates.ts';
 import { ScreenLoadState } from '../ui/load-states.tsx';
+import { NameInHistory } from '../ui/staff-name.tsx';
 import { type Backup, type Download, sizeInWords, useBackups, useDownload } from './backup-queries.ts';
 import { TerminalCommand } from './terminal-command.tsx';
 import { useIsPast } from './use-is-past.ts';
@@ -155,7 +156,8 @@ function StoredBackup({ backup, downloads, onDownload }: StoredBackupProps) {
         {last ? (
           <p className="text-sm text-ink-soft wrap-anywhere">
             Downloaded {downloads.length > 1 ? `${downloads.length} times, last ` : ''}by{' '}
-            {last.downloaded_by_email} on {formatDateTime(last.allowed_at)}
+            <NameInHistory email={last.downloaded_by_email} otherwise="" /> on{' '}
+            {formatDateTime(last.allowed_at)}
           </p>
         ) : null}
       </div>

@@ -15,7 +15,7 @@ import { useTypicalPrice } from '../prices/price-queries.ts';
 import { usePriceUndo } from '../prices/use-price-undo.ts';
 import { BackupsSection } from './backups-section.tsx';
 import { ChangedByOther } from './changed-by-other.tsx';
-import { PagesSection, TeamSection } from './other-sections.tsx';
+import { PagesSection } from './other-sections.tsx';
 import { SectionCards } from './section-cards.tsx';
 import { SettingsIndex } from './settings-index.tsx';
 import { type Settings, writeSettings } from './settings-queries.ts';
@@ -197,7 +197,6 @@ export function SettingsForm({ latest }: { latest: Settings }) {
               </h2>
             </div>
             {section === 'pages' ? <PagesSection /> : null}
-            {section === 'team' ? <TeamSection /> : null}
             {section === 'backups' ? <BackupsSection /> : null}
             {section === 'pages' ? null : (
               <SectionCards

@@ -34,8 +34,9 @@ test('the index has all sections, each with its own address', async () => {
   expect(address()).toBe('/admin/settings?section=messages');
   await waitFor(() => expect(document.activeElement?.textContent).toBe('Messages'));
   await user.click(await section('Team'));
-  await screen.findByText('(you)');
-  await screen.findByText(/^curl -X POST .*auth\/v1\/invite/);
+  expect((await screen.findByRole('link', { name: /^Team ?Invite colleagues/ })).getAttribute('href')).toBe(
+    '/admin/settings/team',
+  );
   await user.click(await section('Backups'));
   await screen.findByRole('region', { name: 'Restore or move' });
   await user.click(await section('Pages'));

@@ -249,7 +249,7 @@ export const settingsSections: Record<SectionId, Section> = {
   },
   team: {
     title: 'Team',
-    summary: 'Your account, colleagues',
+    summary: 'Your account, colleagues and their roles',
     cards: [],
     places: [
       {
@@ -257,7 +257,16 @@ export const settingsSections: Record<SectionId, Section> = {
         words: 'Password, authenticator app, passkeys and other devices',
         to: '/admin/account',
       },
-      { label: 'Invite or remove a colleague', words: 'Staff members and their access' },
+      {
+        label: 'Team',
+        words: 'Invite colleagues, roles, access, second factors',
+        to: '/admin/settings/team',
+      },
+      {
+        label: 'Audit',
+        words: 'Who changed team, settings, prices and refunds, and when',
+        to: '/admin/settings/team/audit',
+      },
     ],
   },
   data: {

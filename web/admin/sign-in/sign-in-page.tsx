@@ -9,6 +9,7 @@ import { showToast } from '../../ui/toasts/toasts.tsx';
 import { useAction } from '../../ui/use-action.ts';
 import { EarlyRequests } from '../data/early-requests.tsx';
 import { useAttempt } from '../data/use-attempt.ts';
+import { homeOf } from '../layout/screen-areas.ts';
 import { describeStaffPage, staffFor } from '../layout/staff-page.ts';
 import { PanelLoading } from '../ui/panel-loading.tsx';
 import type { Route } from './+types/sign-in-page.ts';
@@ -25,7 +26,7 @@ export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(match
 export async function clientLoader({ request }: Route.ClientLoaderArgs) {
   const staff = staffFor(request);
   const [status, arePasskeysEnabled] = await Promise.all([staff.status(), staff.arePasskeysEnabled()]);
-  if (status.is === 'staff') throw redirect('/admin/dashboard');
+  if (status.is === 'staff') throw redirect(homeOf(status.role));
   return { staff, status, canUsePasskey: arePasskeysEnabled && 'PublicKeyCredential' in window };
 }
 clientLoader.hydrate = true as const;

@@ -1,6 +1,8 @@
 // What waits for staff, as links to where it is done.
 import { Link } from 'react-router';
 import { useWork, type Work } from '../deliveries/rider-queries.ts';
+import { mayOpen } from '../layout/screen-areas.ts';
+import { useMember } from '../layout/use-member.tsx';
 import type { Waiting } from '../live/use-waiting.ts';
 import { useOrdersNeedingReview } from '../orders/order-queries.ts';
 import { useEndedLinks } from '../orders/payments/ended-links.tsx';
@@ -51,12 +53,15 @@ export function useMatters(waiting: Waiting): Matter[] {
   const lowOnStock = useLowStockCount() ?? 0;
   const cash = useWork()?.cash_not_received ?? 0;
   const endedLinks = useEndedLinks() ?? [];
-  return [
+  const { role } = useMember();
+  const matters = [
     {
       count: cash,
       one: 'delivered order to receive cash for',
       many: 'delivered orders to receive cash for',
-      to: '/admin/orders?payment=cash&status=delivered',
+      to: mayOpen(role, '/admin/orders')
+        ? '/admin/orders?payment=cash&status=delivered'
+        : '/admin/deliveries?status=delivered',
     },
     {
       count: endedLinks.length,
@@ -84,6 +89,7 @@ export function useMatters(waiting: Waiting): Matter[] {
       to: '/admin/messages',
     },
   ];
+  return matters.filter(({ to }) => mayOpen(role, to));
 }
 
 /** @param isOneLine whether they stay in one line on narrow screens, so that the queue below stays in view */

@@ -2,7 +2,7 @@
 import { Link } from 'react-router';
 import { buttonStyle } from '../../ui/button.tsx';
 import { fromThisPage } from '../dialogs/use-dialog-url-close.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMay, useMember } from '../layout/use-member.tsx';
 import { loadOrderDialog } from '../orders/list/order-columns.tsx';
 import { useOrdersNeedingReview } from '../orders/order-queries.ts';
 import { whyDecide } from '../orders/payments/why-decide.ts';
@@ -15,11 +15,12 @@ const prepareDialog = () => void loadOrderDialog().catch(() => {});
 
 export function useMoneyDecisions() {
   const { id } = useMember();
+  const may = useMay();
   const reviews = useOrdersNeedingReview();
   // A member does not approve an own request, and M-PESA is asked for unknown results without staff.
   const refunds = useRefundsNeedingAction()?.filter(
     ({ status, requested_by, sent_twice_at }) =>
-      sent_twice_at !== null || (status === 'requested' && requested_by !== id),
+      sent_twice_at !== null || (status === 'requested' && requested_by !== id && may('approvals')),
   );
   const part = usePart(loadRefunds, (refunds?.length ?? 0) > 0);
   return {

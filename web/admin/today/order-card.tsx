@@ -1,4 +1,5 @@
 // An order of the queue: what to pack first, then for whom, by when, and one button that moves it on.
+
 import { Link, useLocation } from 'react-router';
 import { isCashDue, minutesLeft, type WorkStep } from '../../../domain/delivery-status.ts';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
@@ -11,13 +12,14 @@ import { useFailure } from '../deliveries/use-failure.tsx';
 import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
 import { fromThisPage } from '../dialogs/use-dialog-url-close.ts';
 import { StaffIcon } from '../layout/staff-icons.tsx';
-import { useMember } from '../layout/use-member.tsx';
+import { useMay, useMember } from '../layout/use-member.tsx';
 import { loadOrderDialog } from '../orders/list/order-columns.tsx';
 import { areaOf, drinkAndBrand } from '../orders/place.ts';
 import { labelOfFailure } from '../status/staff-labels.ts';
 import { useNow } from '../ui/age.tsx';
 import { callTo } from '../ui/contact-link.tsx';
 import { Due } from '../ui/due.tsx';
+import { useNameOf } from '../ui/staff-name.tsx';
 import { NextStepButton } from './next-step-button.tsx';
 import { stepLabels, useNextStep } from './use-next-step.ts';
 import { whoHasIt } from './who-has-it.ts';
@@ -50,6 +52,7 @@ export function OrderCard({
   showsStep = false,
 }: OrderCardProps) {
   const { order } = delivery;
+  const may = useMay();
   // Staying in counter mode while the order is open.
   const { search } = useLocation();
   const isLate = minutesLeft(delivery.created_at, useNow()) < 0;
@@ -92,7 +95,7 @@ export function OrderCard({
         </Link>
         {'\u00a0'}· {areaOf(order)}
         {'\u00a0'}· <bdi>{order.customer_name.split(/\s/)[0]}</bdi>
-        {order.nth_order > 1 ? `, ${ordinal(order.nth_order)} order` : ''}
+        {order.nth_order > 1 && may('orders') ? `, ${ordinal(order.nth_order)} order` : ''}
         <Who delivery={delivery} step={step} />
       </p>
       {isCashDue(order) ? (
@@ -135,8 +138,9 @@ export function CardDrinks({ order }: { order: Pick<ListedDelivery['order'], 'or
 /** Who prepares it, or who carries it. */
 function Who({ delivery, step }: Pick<OrderCardProps, 'delivery' | 'step'>) {
   const { email } = useMember();
+  const nameOf = useNameOf();
   const { taken_by, delivery_person } = delivery;
-  const holder = step === 'preparing' ? whoHasIt(taken_by, email) : null;
+  const holder = step === 'preparing' ? whoHasIt(taken_by, email, nameOf) : null;
   return (
     <>
       {holder ? (

@@ -4,6 +4,7 @@ import { minutesLeft } from '../../../domain/delivery-status.ts';
 import { Button } from '../../ui/button.tsx';
 import { AssignDialog } from '../deliveries/assign-dialog.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
+import { useMay } from '../layout/use-member.tsx';
 import type { Waiting } from '../live/use-waiting.ts';
 import { NewOrderLink } from '../orders/new/new-order-link.tsx';
 import { OrderDetails } from '../orders/order-details.tsx';
@@ -30,6 +31,7 @@ export default function TodayPage({ params }: Route.ComponentProps) {
   const moneyMatters = useMoneyMatters(waiting);
   const decisions = useMoneyDecisions();
   const openCounter = useCounterOpener();
+  const may = useMay();
   const dialogs = (
     <>
       <AssignDialog />
@@ -61,7 +63,7 @@ export default function TodayPage({ params }: Route.ComponentProps) {
     <div className="grid grid-cols-[minmax(0,1fr)] gap-2 md:gap-3">
       <PausableHeading>
         <h1 className="text-2xl">Today</h1>
-        <NewOrderLink isShort className={`max-md:min-w-11 max-md:px-0! ${flat}`} />
+        {may('orders') ? <NewOrderLink isShort className={`max-md:min-w-11 max-md:px-0! ${flat}`} /> : null}
         <Button
           tone="quiet"
           onClick={openCounter}

@@ -8,7 +8,7 @@ import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { Discard } from '../../dialogs/discard.tsx';
 import { useUnsaved } from '../../dialogs/use-unsaved.ts';
-import { useMember } from '../../layout/use-member.tsx';
+import { useMay, useMember } from '../../layout/use-member.tsx';
 import { useSettings } from '../../settings/settings-queries.ts';
 import { Choices } from '../../ui/choices.tsx';
 import type { WholeOrder } from '../order-queries.ts';
@@ -196,10 +196,12 @@ function ReceiveCash({ order, onClose }: { order: WholeOrder; onClose(): void })
 
 /** What staff can do about cash that is noted: take the entry back, or give the money back. */
 export function CashDecisions({ order, payment }: { order: WholeOrder; payment: PaymentOfOrder }) {
+  const may = useMay();
   const [isOpen, setOpen] = useState(false);
   if (payment.method !== 'cash' || payment.status !== 'completed' || payment.refunded_at !== null)
     return null;
   const isToGiveBack = isRefundable(order, payment);
+  if (isToGiveBack && !may('refunds')) return null;
   if (!isToGiveBack && (order.payment_status !== 'paid' || payment.change_notes.length > 0)) return null;
   const way = isToGiveBack ? 'give_back_cash' : 'take_back_cash';
   if (isOpen) return <EndCash order={order} payment={payment} way={way} onClose={() => setOpen(false)} />;

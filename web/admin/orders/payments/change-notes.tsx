@@ -13,6 +13,7 @@ import { labelOf } from '../../status/label-of.ts';
 import { isOpenRefund } from '../../status/states.ts';
 import { Choices } from '../../ui/choices.tsx';
 import { formatDateTime } from '../../ui/dates.ts';
+import { NameInHistory } from '../../ui/staff-name.tsx';
 import type { WholeOrder } from '../order-queries.ts';
 import { reasonProblem, receiptProblem, receiptRefusal } from '../refunds/refund-problems.ts';
 import type { PaymentOfOrder } from '../refunds/refund-queries.ts';
@@ -83,7 +84,8 @@ export function ChangeNotes({ order, payment }: ChangeNotesProps) {
                   <li key={id} className="text-ink-soft wrap-anywhere">
                     {is_part_refund ? 'Part refund' : labelOf(kinds, kind)}: {formatKes(amount_cents)}
                     {receipt ? `, receipt ${receipt}` : way === 'cash' ? ', in cash' : ''}
-                    {note ? `, “${note}”` : ''} · {noted_by_email ?? 'Staff'} · {formatDateTime(noted_at)}
+                    {note ? `, “${note}”` : ''} · <NameInHistory email={noted_by_email} otherwise="Staff" /> ·{' '}
+                    {formatDateTime(noted_at)}
                   </li>
                 ),
               )}

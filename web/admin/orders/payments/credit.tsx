@@ -6,7 +6,7 @@ import { Button } from '../../../ui/button.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { ConfirmDialog } from '../../dialogs/confirm-dialog.tsx';
-import { useMember } from '../../layout/use-member.tsx';
+import { useMay, useMember } from '../../layout/use-member.tsx';
 import { hasLeftShop } from '../../status/states.ts';
 import type { WholeOrder } from '../order-queries.ts';
 import { isRefundable, moneyOf, type PaymentOfOrder } from '../refunds/refund-queries.ts';
@@ -49,6 +49,7 @@ export function useCreditFor(order: WholeOrder) {
 
 export function CreditOfCustomer({ order }: { order: WholeOrder }) {
   const { tables } = useMember().staff;
+  const may = useMay();
   const { credits, cents } = useCreditFor(order);
   const [isAsking, setAsking] = useState(false);
   const missing = missingOf(order);
@@ -66,6 +67,8 @@ export function CreditOfCustomer({ order }: { order: WholeOrder }) {
     isOffered: (now) => missingOf(now) !== null,
   });
   if (missing === null || credits.length === 0) return null;
+  // Who uses credit there decides about the order.
+  if (order.payment_status === 'needs_review' && !may('refunds')) return null;
   const from = credits.map(({ order_number }) => order_number).join(', ');
   return (
     <section
@@ -102,10 +105,12 @@ export function CreditOfCustomer({ order }: { order: WholeOrder }) {
 
 /** What staff can do about credit that paid an order: it was used by mistake, or the order does not need it any more. */
 export function CreditDecisions({ order, payment }: { order: WholeOrder; payment: PaymentOfOrder }) {
+  const may = useMay();
   const [isOpen, setOpen] = useState(false);
   if (payment.method !== 'credit' || payment.status !== 'completed' || payment.refunded_at !== null)
     return null;
   const isToReturn = isRefundable(order, payment);
+  if (isToReturn && !may('refunds')) return null;
   if (
     !isToReturn &&
     (order.status === 'cancelled' || hasLeftShop(order.status) || payment.change_notes.length > 0)

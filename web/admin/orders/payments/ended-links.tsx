@@ -3,16 +3,17 @@ import { useQuery } from '@tanstack/react-query';
 import { Button } from '../../../ui/button.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
-import { useMember } from '../../layout/use-member.tsx';
+import { useMay, useMember } from '../../layout/use-member.tsx';
 import { formatDateTime } from '../../ui/dates.ts';
 import type { WholeOrder } from '../order-queries.ts';
 
 /** The newest first; undefined until loaded. */
 export function useEndedLinks(isNeeded = true) {
   const { tables } = useMember().staff;
+  const may = useMay();
   return useQuery({
     queryKey: ['orders', 'ended-links'],
-    enabled: isNeeded,
+    enabled: isNeeded && may('orders'),
     queryFn: async ({ signal }) => dataOf(await tables.rpc('ended_pay_links').abortSignal(signal)),
   }).data;
 }

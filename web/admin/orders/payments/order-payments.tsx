@@ -5,6 +5,7 @@ import { chargeCents, formatKes } from '../../../../domain/money.ts';
 import { formatPhone } from '../../../../domain/phone.ts';
 import { Badge } from '../../../ui/badge.tsx';
 import { Icon } from '../../../ui/icons.tsx';
+import { useMay } from '../../layout/use-member.tsx';
 import { openParts } from '../../print/money-to-collect.ts';
 import { dayOf } from '../../reconciliation/days/nairobi-day.ts';
 import { describeMoneyOfOrder } from '../../reconciliation/differences/order-difference.ts';
@@ -29,6 +30,7 @@ import { WaysToPay } from './ways-to-pay.tsx';
 /** The money in one line, what needs a decision, and all payments and attempts behind the line. */
 export function Payments({ order }: { order: WholeOrder }) {
   const now = useNow();
+  const may = useMay();
   const { text, tone, facts } = describePaymentLine(order, now);
   const needing = order.payments.filter(needsLook);
   const isNeeded = needing.length > 0;
@@ -70,9 +72,13 @@ export function Payments({ order }: { order: WholeOrder }) {
           </ul>
         </details>
       )}
-      <EndedLink order={order} />
-      <WaysToPay order={order} />
-      <ConfirmTillPayment order={order} />
+      {may('orders') ? (
+        <>
+          <EndedLink order={order} />
+          <WaysToPay order={order} />
+          <ConfirmTillPayment order={order} />
+        </>
+      ) : null}
       <CashOfOrder order={order} />
     </Part>
   );
@@ -80,6 +86,7 @@ export function Payments({ order }: { order: WholeOrder }) {
 
 function PaymentDetails({ order, payment }: { order: WholeOrder; payment: PaymentOfOrder }) {
   const state = labelOfPayment(payment.status);
+  const may = useMay();
   return (
     <>
       <p className="flex flex-wrap items-center justify-between gap-2">
@@ -112,11 +119,11 @@ function PaymentDetails({ order, payment }: { order: WholeOrder; payment: Paymen
         {formatDateTime(payment.completed_at ?? payment.created_at)}
       </p>
       {payment.note ? <p className="mt-1 wrap-anywhere">“{payment.note}”</p> : null}
-      <RefundOf order={order} payment={payment} />
+      {may('refunds') ? <RefundOf order={order} payment={payment} /> : null}
       <CashDecisions order={order} payment={payment} />
       <CreditDecisions order={order} payment={payment} />
-      <TakeBack order={order} payment={payment} />
-      <ChangeNotes order={order} payment={payment} />
+      {may('reconciliation') ? <TakeBack order={order} payment={payment} /> : null}
+      {may('refunds') ? <ChangeNotes order={order} payment={payment} /> : null}
     </>
   );
 }
@@ -133,6 +140,7 @@ function describeWay({ method, phone, received_from }: PaymentOfOrder): string {
 /** Payments for this order that are less than its charge: they wait in the reconciliation. */
 function Parts({ order }: { order: WholeOrder }) {
   const open = openParts(order.parts);
+  const may = useMay();
   if (open.length === 0) return null;
   return (
     <ul className="mb-3 grid gap-2 rounded-md border border-line bg-paper-deep px-3 py-2 text-sm">
@@ -147,12 +155,16 @@ function Parts({ order }: { order: WholeOrder }) {
             bookedCents: moneyOf(order).came,
             waitingCents: open.reduce((cents, part) => cents + part.received_cents, 0),
           })}{' '}
-          <Link
-            to={`/admin/reconciliation?day=${dayOf(new Date(transacted_at))}&view=${receipt}`}
-            className="tap font-semibold underline"
-          >
-            Decide about {receipt}
-          </Link>
+          {may('reconciliation') ? (
+            <Link
+              to={`/admin/reconciliation?day=${dayOf(new Date(transacted_at))}&view=${receipt}`}
+              className="tap font-semibold underline"
+            >
+              Decide about {receipt}
+            </Link>
+          ) : (
+            'An owner decides about it.'
+          )}
         </li>
       ))}
     </ul>
@@ -162,16 +174,21 @@ function Parts({ order }: { order: WholeOrder }) {
 /** Payments of another amount than the charge: staff resolve them in the reconciliation. */
 function InReview({ order }: { order: WholeOrder }) {
   const reviewed = order.payments.find(({ status }) => status === 'review');
+  const may = useMay();
   if (!reviewed) return null;
   return (
     <p className="mb-3 rounded-md border border-danger/40 bg-danger-soft px-3 py-2 text-sm">
       The customer was asked not to pay again while you check this payment.{' '}
-      <Link
-        to={`/admin/reconciliation?day=${dayOf(new Date(reviewed.created_at))}`}
-        className="tap font-semibold underline"
-      >
-        Decide in Reconciliation
-      </Link>
+      {may('reconciliation') ? (
+        <Link
+          to={`/admin/reconciliation?day=${dayOf(new Date(reviewed.created_at))}`}
+          className="tap font-semibold underline"
+        >
+          Decide in Reconciliation
+        </Link>
+      ) : (
+        'An owner decides about it.'
+      )}
     </p>
   );
 }

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import type { Setup } from '../../../../domain/payment-setup.ts';
 import type { Database } from '../../../../supabase/types.ts';
 import { dataOf } from '../../data/table-answer.ts';
-import { useMember } from '../../layout/use-member.tsx';
+import { useMay, useMember } from '../../layout/use-member.tsx';
 import { isDroppedRefund } from '../../status/states.ts';
 import { decisionOf, type WholeOrder } from '../order-queries.ts';
 
@@ -31,7 +31,7 @@ export function usePaymentSetup() {
   });
 }
 
-/** Email addresses of the staff who can approve a refund that this member requested; undefined until loaded. */
+/** Email addresses of the other owners, who can approve a refund that this member requested; undefined until loaded. */
 export function useRefundApprovers(isNeeded: boolean): string[] | undefined {
   const { tables } = useMember().staff;
   return useQuery({
@@ -44,14 +44,14 @@ export function useRefundApprovers(isNeeded: boolean): string[] | undefined {
 
 /**
  * Names who can approve a refund.
- * @param emails of the colleagues; undefined while unknown
+ * @param owners their names; undefined while unknown
  */
-export function describeApprovers(emails: readonly string[] | undefined): string {
-  if (!emails) return 'it needs the approval of a colleague';
-  if (emails.length === 0) {
-    return 'it needs the approval of a colleague, and you have none yet. Add one, or send the money back by hand and note it';
+export function describeApprovers(owners: readonly string[] | undefined): string {
+  if (!owners) return 'it needs the approval of a colleague';
+  if (owners.length === 0) {
+    return 'it needs the approval of another owner, and there is none. Ask for one, or send the money back by hand and note it';
   }
-  const [named, more] = [emails.slice(0, 3), emails.length - 3];
+  const [named, more] = [owners.slice(0, 3), owners.length - 3];
   const list = more > 0 ? [...named, `${more} more`] : named;
   const names = new Intl.ListFormat('en-KE', { type: 'disjunction' }).format(list);
   return `it needs the approval of ${names}, notified by mail`;
@@ -60,8 +60,10 @@ export function describeApprovers(emails: readonly string[] | undefined): string
 /** Refunds that need staff: an approval, an unknown result, or money sent back twice. */
 export function useRefundsNeedingAction() {
   const { tables } = useMember().staff;
+  const may = useMay();
   return useQuery({
     queryKey: ['refunds', 'needing action'],
+    enabled: may('refunds'),
     queryFn: async ({ signal }) =>
       dataOf(
         await tables

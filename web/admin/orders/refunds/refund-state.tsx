@@ -1,4 +1,5 @@
 // The state of a refund in words, and the actions of staff.
+
 import { useState } from 'react';
 import { formatKes } from '../../../../domain/money.ts';
 import { adviseOnRefund } from '../../../../domain/result-advice.ts';
@@ -8,9 +9,10 @@ import { TextField } from '../../../ui/field.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { ConfirmDialog } from '../../dialogs/confirm-dialog.tsx';
-import { useMember } from '../../layout/use-member.tsx';
+import { useMay, useMember } from '../../layout/use-member.tsx';
 import { labelOf } from '../../status/label-of.ts';
 import { formatDateTime } from '../../ui/dates.ts';
+import { NameInHistory, useNameOf } from '../../ui/staff-name.tsx';
 import { reasonProblem, receiptProblem, receiptRefusal } from './refund-problems.ts';
 import { describeApprovers, type Refund, touchedByRefunds, useRefundApprovers } from './refund-queries.ts';
 
@@ -25,7 +27,8 @@ export const refundWays: Record<RefundMethod, string> = {
 /** @param order of the refunded payment; null for a test */
 export function RefundState({ refund, order }: { refund: Refund; order: RefundedOrder | null }) {
   const amount = formatKes(refund.refund_cents);
-  const by = refund.requested_by_email ?? 'a former colleague';
+  const nameOf = useNameOf();
+  const by = nameOf(refund.requested_by_email ?? 'a former colleague');
   if (refund.sent_twice_at) return <DoubleRefund refund={refund} />;
   switch (refund.status) {
     case 'requested':
@@ -43,7 +46,7 @@ export function RefundState({ refund, order }: { refund: Refund; order: Refunded
           <p>
             {refund.result_code
               ? `${adviseOnRefund(refund.result_code, refund.result_description).what} The shop tries again on its own.`
-              : `“${refund.reason}” (${by}${refund.approved_by_email ? `, approved by ${refund.approved_by_email}` : ''})`}
+              : `“${refund.reason}” (${by}${refund.approved_by_email ? `, approved by ${nameOf(refund.approved_by_email)}` : ''})`}
           </p>
           <ApproveOrWithdraw refund={refund} order={order} />
         </Box>
@@ -102,7 +105,7 @@ function DoubleRefund({ refund }: { refund: Refund }) {
       <Box title={title} tone="info">
         <p className="break-words">
           M-PESA reported the second one late{receipt}. Dealt with by{' '}
-          {refund.sent_twice_seen_by_email ?? 'a former colleague'},{' '}
+          <NameInHistory email={refund.sent_twice_seen_by_email} otherwise="a former colleague" />,{' '}
           {formatDateTime(refund.sent_twice_seen_at)}: “{refund.sent_twice_note}”
         </p>
       </Box>
@@ -201,6 +204,7 @@ export interface RefundedOrder {
 
 export function ApproveOrWithdraw({ refund, order }: { refund: Refund; order: RefundedOrder | null }) {
   const { id, staff } = useMember();
+  const may = useMay();
   const [isAsking, setAsking] = useState(false);
   const approve = useSave({
     write: async () => dataOf(await staff.tables.rpc('approve_refund', { refund_id: refund.id })),
@@ -221,9 +225,13 @@ export function ApproveOrWithdraw({ refund, order }: { refund: Refund; order: Re
   const isBusy = approve.isPending || withdraw.isPending;
   const amount = formatKes(refund.refund_cents);
   const approvers = useRefundApprovers(refund.status === 'requested' && isOwn);
+  const nameOf = useNameOf();
+  // The only owner may approve an own refund; the database also asks for a second factor.
+  const isAlone = isOwn && approvers?.length === 0 && may('approvals');
+  const mayApproveFrom = new Date(Date.parse(refund.created_at) + 10 * 60_000).toISOString();
   return (
     <div className="flex flex-wrap items-center gap-3">
-      {refund.status === 'requested' && !isOwn ? (
+      {refund.status === 'requested' && may('approvals') && (!isOwn || isAlone) ? (
         <Button tone="danger" isBusy={isBusy} aria-haspopup="dialog" onClick={() => setAsking(true)}>
           Approve {amount}
         </Button>
@@ -231,8 +239,15 @@ export function ApproveOrWithdraw({ refund, order }: { refund: Refund; order: Re
       <Button tone="quiet" isBusy={isBusy} onClick={() => withdraw.mutate()}>
         Withdraw
       </Button>
+      {refund.status === 'requested' && !isOwn && !may('approvals') ? (
+        <p>An owner approves it: it is above the refund limit.</p>
+      ) : null}
       {refund.status === 'requested' && isOwn ? (
-        <p>You requested it, so {describeApprovers(approvers)}.</p>
+        <p>
+          {isAlone
+            ? `You are the only owner. With an authenticator app you can approve it yourself from ${formatDateTime(mayApproveFrom)} on.`
+            : `You requested it, so ${describeApprovers(approvers?.map(nameOf))}.`}
+        </p>
       ) : null}
       <ConfirmDialog
         open={isAsking}
@@ -255,7 +270,8 @@ export function ApproveOrWithdraw({ refund, order }: { refund: Refund; order: Re
           <Fact term="Receipt">{refund.receipt}</Fact>
           <Fact term="Reason">{refund.reason}</Fact>
           <Fact term="Requested by">
-            {refund.requested_by_email ?? 'a former colleague'}, {formatDateTime(refund.created_at)}
+            <NameInHistory email={refund.requested_by_email} otherwise="a former colleague" />,{' '}
+            {formatDateTime(refund.created_at)}
           </Fact>
         </dl>
       </ConfirmDialog>

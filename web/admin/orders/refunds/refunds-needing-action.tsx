@@ -1,7 +1,9 @@
 // Refunds that need staff, shown above the orders whatever the filters are.
+
 import { useRef } from 'react';
 import { Link, useSearchParams } from 'react-router';
 import { formatKes } from '../../../../domain/money.ts';
+import { useNameOf } from '../../ui/staff-name.tsx';
 import type { useRefundsNeedingAction } from './refund-queries.ts';
 import { ApproveOrWithdraw, ResolveDoubleRefund } from './refund-state.tsx';
 
@@ -15,6 +17,7 @@ interface RefundsNeedingActionProps {
 export function RefundsNeedingAction({ waiting, screen }: RefundsNeedingActionProps) {
   const [parameters] = useSearchParams();
   const rows = useStableRows(waiting);
+  const nameOf = useNameOf();
   if (!waiting || rows.length === 0) return null;
   return (
     <section
@@ -50,7 +53,7 @@ export function RefundsNeedingAction({ waiting, screen }: RefundsNeedingActionPr
                   : refund.sent_twice_at
                     ? ' was sent back twice'
                     : refund.status === 'requested'
-                      ? `, requested by ${refund.requested_by_email ?? 'a former colleague'}: “${refund.reason}”`
+                      ? `, requested by ${nameOf(refund.requested_by_email ?? 'a former colleague')}: “${refund.reason}”`
                       : ": M-PESA hasn't said whether it went back"}
               </span>
               {refund.sent_twice_at && !isDone ? <ResolveDoubleRefund refund={refund} /> : null}

@@ -1,7 +1,9 @@
 // The events and messages of an order, newest first.
+
 import { Link } from 'react-router';
 import { useMessagesOf } from '../../messages/message-queries.ts';
 import { formatDateTime } from '../../ui/dates.ts';
+import { useNameOf } from '../../ui/staff-name.tsx';
 import { type MessageLine, messageLines } from './message-lines.ts';
 import { describeActor, describeEvent, type EventText, type OrderEvent } from './order-event-texts.ts';
 
@@ -22,17 +24,21 @@ interface OrderTimelineProps {
 
 export function OrderTimeline({ orderId, events }: OrderTimelineProps) {
   const { data: messages = [], error } = useMessagesOf(orderId);
+  const nameOf = useNameOf();
   const entries: Entry[] = [
     ...messageLines(messages).map(({ resentBy, ...line }) => ({
       ...line,
-      who: resentBy ?? describeActor({ actor: 'shop', actor_email: null }),
+      who: resentBy ? nameOf(resentBy) : describeActor({ actor: 'shop', actor_email: null }),
     })),
-    ...[...events].reverse().map((event) => ({
-      ...describeEvent(event),
-      key: String(event.id),
-      who: describeActor(event),
-      at: event.happened_at,
-    })),
+    ...[...events].reverse().map((stored) => {
+      const event = { ...stored, actor_email: stored.actor_email && nameOf(stored.actor_email) };
+      return {
+        ...describeEvent(event),
+        key: String(event.id),
+        who: describeActor(event),
+        at: event.happened_at,
+      };
+    }),
   ];
   // Events with equal times stay in their order.
   entries.sort((one, other) => Date.parse(other.at) - Date.parse(one.at));

@@ -1,5 +1,6 @@
 // The details of a reconciliation row: both sides, its history and all actions. Open while the URL has
 // `?view=<receipt or payment>`.
+
 import { type ReactNode, useId, useState } from 'react';
 import { formatKes } from '../../../../domain/money.ts';
 import { Button } from '../../../ui/button.tsx';
@@ -17,6 +18,7 @@ import { SearchBox } from '../../list/list-toolbar.tsx';
 import { statusLabel } from '../../status/status-badge.tsx';
 import { formatDateTime } from '../../ui/dates.ts';
 import type { LoadingQuery } from '../../ui/load-states.tsx';
+import { NameInHistory } from '../../ui/staff-name.tsx';
 import {
   type BookDay,
   type Resolve,
@@ -355,8 +357,8 @@ function History({ row }: { row: BookRow }) {
               <p className="font-semibold">{describeDecision(event.kind)}</p>
               {event.note ? <p className="text-sm break-words">{event.note}</p> : null}
               <p className="text-xs break-words text-ink-soft">
-                {event.actor_email ?? (event.actor_id ? 'Staff' : 'The shop')} ·{' '}
-                <time dateTime={event.happened_at}>{formatDateTime(event.happened_at)}</time>
+                <NameInHistory email={event.actor_email} otherwise={event.actor_id ? 'Staff' : 'The shop'} />{' '}
+                · <time dateTime={event.happened_at}>{formatDateTime(event.happened_at)}</time>
               </p>
             </li>
           ))}

@@ -8,7 +8,7 @@ import { Badge } from '../../../ui/badge.tsx';
 import { Button, buttonStyle } from '../../../ui/button.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { describeStaffPage } from '../../layout/staff-page.ts';
-import { useMember } from '../../layout/use-member.tsx';
+import { useMay, useMember } from '../../layout/use-member.tsx';
 import type { CsvColumn } from '../../list/csv.ts';
 import { ExportButton } from '../../list/export-button.tsx';
 import { FilterSelect, ListToolbar } from '../../list/list-toolbar.tsx';
@@ -26,6 +26,7 @@ type KeptRow = { [Name in keyof Kept]: NonNullable<Kept[Name]> } & { used_orders
 
 export default function KeptPage() {
   const { tables } = useMember().staff;
+  const may = useMay();
   const filters = useListFilters({ show: '' });
   const isWhole = filters.values.show === 'all';
   const read: ReadPage<KeptRow> = ({ after, limit, signal }) =>
@@ -47,9 +48,11 @@ export default function KeptPage() {
       heading="Kept for customers"
       subtitle="Change that is owed, used and given back"
       actions={
-        <Link to="/admin/reconciliation" className={buttonStyle('dusk')}>
-          Reconciliation
-        </Link>
+        may('reconciliation') ? (
+          <Link to="/admin/reconciliation" className={buttonStyle('dusk')}>
+            Reconciliation
+          </Link>
+        ) : null
       }
       toolbar={
         <>

@@ -1,0 +1,77 @@
+// What the panel shows to the roles of staff.
+import { screen, waitFor, within } from '@testing-library/dom';
+import { expect, test } from 'vitest';
+import { placePaidOrder } from '../../../e2e/placed-orders.ts';
+import { openScreen, shop } from '../../testing/staff-screens.tsx';
+
+const menu = async () => {
+  const nav = within(await screen.findByRole('navigation', { name: 'Admin' }));
+  return nav.getAllByRole('link').map(({ textContent }) => textContent?.replace(/\d.*$/, ''));
+};
+
+test('the counter begins with Today and moves an order on, without the rest of the panel', async () => {
+  const order = await placePaidOrder(shop, 'At The Counter');
+  const opened = await openScreen('/admin', { role: 'counter' });
+  const link = await screen.findByRole('link', { name: order.order_number });
+  expect(opened.address()).toBe('/admin/today');
+  expect(await menu()).toEqual(['Today', 'Deliveries']);
+  expect(screen.queryByRole('link', { name: /New order/ })).toBeNull();
+  expect(screen.queryByRole('button', { name: 'Pause orders' })).toBeNull();
+
+  await opened.press(link);
+  const dialog = within(await screen.findByRole('dialog'));
+  await dialog.findByRole('heading', { name: new RegExp(`^Order ${order.order_number}`) });
+  expect(dialog.queryByRole('button', { name: /^Set the status/ })).toBeNull();
+  expect(dialog.queryByRole('combobox')).toBeNull();
+  await opened.press(await dialog.findByRole('button', { name: `Prepare ${order.order_number}` }));
+  await dialog.findByRole('button', { name: `Ready ${order.order_number}` });
+});
+
+test('an order that a link opens above the list is above Today for the counter', async () => {
+  const order = await placePaidOrder(shop, 'By A Link');
+  const opened = await openScreen(`/admin/orders/${order.id}`, { role: 'counter' });
+  await within(await screen.findByRole('dialog')).findByRole('heading', {
+    name: new RegExp(`^Order ${order.order_number}`),
+  });
+  expect(opened.address()).toBe(`/admin/today/${order.id}`);
+});
+
+test.each([
+  ['counter', '/admin/products', 'Open Today'],
+  ['counter', '/admin/dashboard', 'Open Today'],
+  ['counter', '/admin/customers', 'Open Today'],
+  ['counter', '/admin/day', 'Open Today'],
+  ['staff', '/admin/settings', 'Open the dashboard'],
+  ['staff', '/admin/settings/discounts', 'Open the dashboard'],
+  ['staff', '/admin/reconciliation', 'Open the dashboard'],
+] as const)('a page that is not for the role %s (%s) says so', async (role, path, link) => {
+  const opened = await openScreen(path, { role });
+  await screen.findByRole('heading', { name: 'This page is not part of your role' });
+  await opened.press(screen.getByRole('link', { name: link }));
+  await waitFor(() => expect(opened.address()).not.toBe(path));
+});
+
+test.each([
+  ['staff', false],
+  ['owner', true],
+] as const)('what is kept for customers leads %s to the reconciliation: %s', async (role, leads) => {
+  await openScreen('/admin/reconciliation/kept', { role });
+  await screen.findByRole('heading', { level: 1, name: 'Kept for customers' });
+  expect(screen.queryAllByRole('link', { name: /^Reconciliation/ }).length > 0).toBe(leads);
+});
+
+test('staff have all screens but reconciliation and settings', async () => {
+  await openScreen('/admin/inquiries', { role: 'staff' });
+  expect(await menu()).toEqual([
+    'Today',
+    'Dashboard',
+    'Products',
+    'Orders',
+    'Deliveries',
+    'Inquiries',
+    'Customers',
+    'Messages',
+    'The day',
+    'Reports',
+  ]);
+});

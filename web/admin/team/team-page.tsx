@@ -1,0 +1,212 @@
+// The team: who works in the panel, with which role, and who is invited (docs/decisions/roles.md).
+import { useState } from 'react';
+import { Link } from 'react-router';
+import { labelOfRole } from '../../../domain/staff-role-labels.ts';
+import { Badge } from '../../ui/badge.tsx';
+import { Button, buttonStyle } from '../../ui/button.tsx';
+import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
+import { describeStaffPage } from '../layout/staff-page.ts';
+import { useMember } from '../layout/use-member.tsx';
+import { RowMenu } from '../list/row-menu.tsx';
+import type { RowAction } from '../list/row-menu-items.tsx';
+import { useNow } from '../ui/age.tsx';
+import { formatAge, formatDateTime } from '../ui/dates.ts';
+import { ScreenLoadState } from '../ui/load-states.tsx';
+import { useLastValue } from '../ui/use-last-value.ts';
+import type { Route } from './+types/team-page.ts';
+import { InviteDialog } from './invite-dialog.tsx';
+import { MemberDialog } from './member-dialog.tsx';
+import {
+  nameOf,
+  type TeamMember,
+  useChangeMember,
+  useResetSecondFactor,
+  useTeam,
+  useWithdrawInvitation,
+} from './team-queries.ts';
+
+export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Team');
+
+type Question = { about: 'access' | 'invitation' | 'second factor'; member: TeamMember };
+
+export default function TeamPage() {
+  const team = useTeam();
+  const [inviting, setInviting] = useState<{ again: TeamMember | null } | null>(null);
+  const [changing, setChanging] = useState<TeamMember | null>(null);
+  const [question, setQuestion] = useState<Question | null>(null);
+  const close = () => setQuestion(null);
+  const change = useChangeMember(close);
+  const withdraw = useWithdrawInvitation(close);
+  const reset = useResetSecondFactor(close);
+  const members = team.data ?? [];
+  const groups = [
+    { title: 'Members', members: members.filter(({ is_active, is_invited }) => is_active && !is_invited) },
+    { title: 'Invited', members: members.filter(({ is_active, is_invited }) => is_active && is_invited) },
+    { title: 'Without access', members: members.filter(({ is_active }) => !is_active) },
+  ].filter((group) => group.members.length > 0);
+
+  return (
+    <div className="grid max-w-4xl grid-cols-[minmax(0,1fr)] gap-6">
+      <div className="flex flex-wrap items-end justify-between gap-x-4 gap-y-2">
+        <div>
+          <p className="text-sm">
+            <Link to="/admin/settings?section=team" className="tap font-semibold underline">
+              Settings
+            </Link>
+          </p>
+          <h1 className="text-3xl">Team</h1>
+        </div>
+        <div className="flex flex-wrap gap-3">
+          <Link to="/admin/settings/team/audit" className={buttonStyle('quiet')}>
+            Audit
+          </Link>
+          <Button onClick={() => setInviting({ again: null })} aria-haspopup="dialog">
+            Invite a colleague
+          </Button>
+        </div>
+      </div>
+      {team.data ? null : <ScreenLoadState noun="team" queries={[team]} />}
+      {groups.map((group) => (
+        <section key={group.title} aria-label={group.title} className="grid grid-cols-[minmax(0,1fr)] gap-2">
+          <h2 className="flex items-baseline gap-2 text-lg">
+            {group.title}
+            <span className="rounded-pill bg-paper-deep px-2 text-sm font-bold text-ink-soft tabular-nums">
+              {group.members.length}
+            </span>
+          </h2>
+          <ul className="divide-y divide-line rounded-lg border border-line bg-card shadow-sm">
+            {group.members.map((member) => (
+              <MemberRow
+                key={member.user_id}
+                member={member}
+                onChange={() => setChanging(member)}
+                onInvite={() => setInviting({ again: member })}
+                onAsk={(about) => setQuestion({ about, member })}
+                onReadmit={() => change.mutate({ member, is_active: true })}
+              />
+            ))}
+          </ul>
+        </section>
+      ))}
+      <InviteDialog
+        isOpen={inviting !== null}
+        again={inviting?.again ?? null}
+        onClose={() => setInviting(null)}
+      />
+      <MemberDialog member={changing} onClose={() => setChanging(null)} />
+      <Questions
+        question={question}
+        isBusy={change.isPending || withdraw.isPending || reset.isPending}
+        onCancel={close}
+        onConfirm={({ about, member }) => {
+          if (about === 'access') change.mutate({ member, is_active: false });
+          else if (about === 'invitation') withdraw.mutate(member);
+          else reset.mutate(member);
+        }}
+      />
+    </div>
+  );
+}
+
+interface MemberRowProps {
+  member: TeamMember;
+  onChange(): void;
+  onInvite(): void;
+  onAsk(about: Question['about']): void;
+  onReadmit(): void;
+}
+
+function MemberRow({ member, onChange, onInvite, onAsk, onReadmit }: MemberRowProps) {
+  const isOwn = useMember().id === member.user_id;
+  const now = useNow();
+  const { email, name, role, is_active, is_invited, invited_at, last_seen_at, second_factors } = member;
+  const actions: RowAction[] = [
+    ...(is_active ? [{ label: isOwn ? 'Change the name' : 'Change name or role', run: onChange }] : []),
+    ...(is_active && is_invited
+      ? [
+          { label: 'Send the invitation again', run: onInvite },
+          { label: 'Withdraw the invitation', run: () => onAsk('invitation') },
+        ]
+      : []),
+    ...(is_active && !isOwn && second_factors > 0
+      ? [{ label: 'Reset the second factor', run: () => onAsk('second factor') }]
+      : []),
+    ...(is_active && !isOwn && !is_invited
+      ? [{ label: 'Take the access away', run: () => onAsk('access') }]
+      : []),
+    ...(is_active ? [] : [{ label: 'Readmit', run: onReadmit }]),
+  ];
+  const seen = is_invited
+    ? `Invited ${invited_at ? formatDateTime(invited_at) : ''}`
+    : last_seen_at
+      ? `Last seen ${formatAge(last_seen_at, now).replace(/ (min|h)$/, ' $1 ago')}`
+      : 'Never signed in';
+  return (
+    <li className="flex items-center gap-3 px-4 py-2.5 md:px-5">
+      <div className="min-w-0 grow">
+        <p className="flex flex-wrap items-center gap-x-2 gap-y-1">
+          <span className="font-semibold wrap-anywhere">{name || email}</span>
+          {isOwn ? <span className="text-sm text-ink-soft">you</span> : null}
+          <Badge tone={role === 'owner' ? 'purple' : role === 'staff' ? 'blue' : 'orange'} isSmall>
+            {labelOfRole(role)}
+          </Badge>
+        </p>
+        {name ? <p className="text-sm text-ink-soft wrap-anywhere">{email}</p> : null}
+        <p className="text-sm text-ink-soft">
+          <span title={last_seen_at ? formatDateTime(last_seen_at) : undefined}>{seen}</span>
+          {is_invited || !is_active
+            ? null
+            : ` · ${second_factors > 0 ? 'Second factor on' : 'No second factor'}`}
+        </p>
+      </div>
+      {isOwn ? (
+        <Link to="/admin/account" className="tap text-sm font-semibold underline max-md:hidden">
+          Your account
+        </Link>
+      ) : null}
+      <RowMenu name={name || email} actions={() => actions} />
+    </li>
+  );
+}
+
+interface QuestionsProps {
+  question: Question | null;
+  isBusy: boolean;
+  onConfirm(question: Question): void;
+  onCancel(): void;
+}
+
+/** Questions before what takes something away. */
+function Questions({ question, isBusy, onConfirm, onCancel }: QuestionsProps) {
+  // The words stay while the dialog closes.
+  const shown = useLastValue(question);
+  const who = shown ? nameOf(shown.member) : '';
+  const { title, text, confirm } = {
+    access: {
+      title: `Take ${who}'s access away?`,
+      text: 'All devices are signed out at once, and live changes and notices end. The history keeps the name. You can readmit the member later.',
+      confirm: 'Take it away',
+    },
+    invitation: {
+      title: `Withdraw the invitation of ${who}?`,
+      text: 'Its link does not work any more.',
+      confirm: 'Withdraw it',
+    },
+    'second factor': {
+      title: `Reset the second factor of ${who}?`,
+      text: 'Only if you are sure who asks: call them. All devices are signed out, and the password alone signs in until a new authenticator app is added. It is written into the audit.',
+      confirm: 'Reset it',
+    },
+  }[shown?.about ?? 'access'];
+  return (
+    <ConfirmDialog
+      open={question !== null}
+      title={title}
+      text={text}
+      confirm={confirm}
+      isBusy={isBusy}
+      onConfirm={() => question && onConfirm(question)}
+      onCancel={onCancel}
+    />
+  );
+}
