@@ -8,6 +8,7 @@ import type { Column } from '../list/row-list.tsx';
 import { Age } from '../ui/age.tsx';
 import { mailTo } from '../ui/contact-link.tsx';
 import { formatForFile } from '../ui/dates.ts';
+import { knownNameOf } from '../ui/known-names.ts';
 import { LinkedText } from '../ui/linked-text.tsx';
 import { StaffName } from '../ui/staff-name.tsx';
 import type { Inquiry } from './inquiry-queries.ts';
@@ -178,6 +179,6 @@ export const exportColumns: CsvColumn<Inquiry>[] = [
   { title: 'Message', value: ({ message }) => message },
   { title: 'Received (Nairobi time)', value: ({ created_at }) => formatForFile(created_at) },
   { title: 'Status', value: ({ is_read }) => (is_read ? 'Read' : 'Unread') },
-  { title: 'Answered by', value: ({ answered_by }) => answered_by },
+  { title: 'Answered by', value: ({ answered_by }) => answered_by && knownNameOf(answered_by) },
   { title: 'Answered (Nairobi time)', value: ({ answered_at }) => formatForFile(answered_at) },
 ];

@@ -171,7 +171,7 @@ function SessionEndedCover() {
   );
 }
 
-function Panel({ staff, email, role, isSignedOut }: Member & { isSignedOut: boolean }) {
+function Panel({ staff, email, name, role, isSignedOut }: Member & { isSignedOut: boolean }) {
   const main = useRef<HTMLElement>(null);
   const { pathname } = useLocation();
   const isNavigating = useNavigation().state === 'loading';
@@ -245,7 +245,7 @@ function Panel({ staff, email, role, isSignedOut }: Member & { isSignedOut: bool
                 </span>
                 <LiveDot state={live} />
               </p>
-              <p className="truncate text-xs text-ink-soft lg:text-sm">Welcome, {email}</p>
+              <p className="truncate text-xs text-ink-soft lg:text-sm">Welcome, {name || email}</p>
             </div>
             <NoticesButton />
             <Link
