@@ -5,7 +5,7 @@ export type Json = string | number | boolean | null | { [key: string]: Json | un
 /** Values of `admin_profiles.role`. */
 export type AdminProfileRole = 'owner' | 'staff' | 'counter';
 /** Values of `audit_events.kind`. */
-export type AuditEventKind = 'member_invited' | 'member_changed' | 'member_removed' | 'second_factor_reset' | 'settings_changed';
+export type AuditEventKind = 'member_invited' | 'member_changed' | 'member_removed' | 'second_factor_reset' | 'recovery_codes_made' | 'recovery_code_used' | 'settings_changed' | 'shop_text_changed' | 'message_template_changed' | 'reply_template_added' | 'reply_template_changed' | 'reply_template_removed' | 'discount_code_added' | 'discount_code_changed' | 'discount_code_removed' | 'phone_blocked' | 'phone_unblocked';
 /** Values of `backups.outcome`. */
 export type BackupOutcome = 'verified' | 'readable' | 'failed' | 'impossible';
 /** Values of `change_notes.kind`. */
@@ -410,6 +410,7 @@ export type Database = {
       count_orders: { Args: { search?: string | null; status?: string | null; payment?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; }; Returns: number };
       count_payments_since: { Args: { since?: string | null; }; Returns: { count: number; newest: string; }[] };
       count_product_orders: { Args: { product_id: string; }; Returns: { orders: number; unpaid: number; }[] };
+      count_recovery_codes: { Args: Record<PropertyKey, never>; Returns: number };
       count_work: { Args: Record<PropertyKey, never>; Returns: { to_prepare: number; ready: number; on_the_way: number; failed: number; late: number; unpaid: number; refunds_due: number; to_assign: number; late_deliveries: number; cash_not_received: number; }[] };
       credit_for_order: { Args: { order_id: string; }; Returns: Database['public']['CompositeTypes']['owed_credit'][] };
       customer_by_phone: { Args: { phone: string; }; Returns: Database['public']['CompositeTypes']['known_customer'] };
@@ -453,6 +454,7 @@ export type Database = {
       list_own_sessions: { Args: Record<PropertyKey, never>; Returns: { id: string; created_at: string; last_seen_at: string; user_agent: string; address: string; is_current: boolean; }[] };
       list_unprocessed_confirmations: { Args: { at_most?: number | null; }; Returns: { id: number; body: string; }[] };
       list_unsettled_callbacks: { Args: { at_most?: number | null; }; Returns: { id: number; payment_id: string; body: string; }[] };
+      make_recovery_codes: { Args: Record<PropertyKey, never>; Returns: string[] };
       mark_all_inquiries_read: { Args: { seen_until?: string | null; }; Returns: number };
       mark_inquiry_read: { Args: { inquiry_id: string; }; Returns: string };
       may: { Args: { area: string; }; Returns: boolean };
@@ -541,6 +543,7 @@ export type Database = {
       undo_status_change: { Args: { change_id: string; }; Returns: undefined };
       unsubscribe_from_newsletter: { Args: { token: string; }; Returns: boolean };
       use_credit: { Args: { order_id: string; note?: string | null; }; Returns: Database['public']['Tables']['payments']['Row']; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: true; isSetofReturn: false }; };
+      use_recovery_code: { Args: { code: string; }; Returns: Json };
       validate_till_payment: { Args: { reference: string; offered_cents: number; }; Returns: string };
       waiting_notices: { Args: Record<PropertyKey, never>; Returns: { id: string; kind: string; event_key: string; order_id: string; created_at: string; facts: Json; }[] };
       withdraw_answer: { Args: { answer_id: string; }; Returns: undefined };

@@ -1,9 +1,9 @@
 // Only staff can sign in to the panel.
-import { Secret, TOTP } from 'otpauth';
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
+import { addApp, codeFor } from '../authenticator-app.ts';
 import { desktop, phone } from '../browser.ts';
 import { linkInMail, mailsTo, nextMail } from '../mailbox.ts';
 import { inLongRun } from '../selection.ts';
@@ -196,33 +196,11 @@ inLongRun(describe)('the panel', () => {
 });
 
 inLongRun(describe)('the second factor', () => {
-  const codeFor = (secret: string, at = Date.now()) =>
-    new TOTP({ secret: Secret.fromBase32(secret) }).generate({ timestamp: at });
-
-  /** Adds an authenticator app to the current account; returns its secret. */
-  async function addApp(page: Page): Promise<string> {
-    await page.goto(`${shop.url}/admin/account`);
-    await page.getByRole('button', { name: 'Add an authenticator app' }).click();
-    const shown = page.locator('[data-secret]');
-    await shown.waitFor();
-    const secret = ((await shown.textContent()) ?? '').replaceAll(' ', '');
-    await page.getByAltText('QR code for the authenticator app').waitFor();
-    expect(
-      await page
-        .getByAltText('QR code for the authenticator app')
-        .evaluate((image) => (image as HTMLImageElement).naturalWidth),
-    ).toBeGreaterThan(0);
-    await page.getByLabel(/^Code it shows/).fill(codeFor(secret));
-    await page.getByRole('button', { name: 'Confirm' }).click();
-    await page.getByText('My phone', { exact: true }).waitFor();
-    return secret;
-  }
-
   story('an authenticator app is added, asked for, and removed again', async ({ newVisitor }) => {
     const account = await makeAccount(shop, 'staff');
     const { page } = await newVisitor({ expectedFailures: /422 .*\/verify/ });
     await signIn(shop, page, account);
-    const secret = await addApp(page);
+    const secret = await addApp(shop, page);
     await signOut(page);
 
     await fillSignIn(page, account);

@@ -300,23 +300,14 @@ create policy "people read their own profile" on public.admin_profiles
   for select to authenticated using (user_id = (select auth.uid()));
 
 -- PL/pgSQL caches its plans for the session; an SQL function would be planned at each call.
-create function public.is_admin() returns boolean
+create function private.has_staff_session() returns boolean
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  -- Visitors call functions that check this, too.
-  if auth.uid() is null then
-    return false;
-  end if;
   return exists (
     select from public.admin_profiles as profile
     join auth.users as account on account.id = profile.user_id
     where profile.user_id = (select auth.uid()) and profile.is_active
       and account.deleted_at is null and (account.banned_until is null or account.banned_until <= now())
-  ) and (
-    (select auth.jwt() ->> 'aal') is not distinct from 'aal2'
-    or not exists (
-      select from auth.mfa_factors where user_id = (select auth.uid()) and status = 'verified'
-    )
   ) and (
     -- A token outlives its session by up to an hour; staff rights end with the session. A session whose refresh token was
     -- stolen keeps its row but has ended.
@@ -325,6 +316,24 @@ begin
       select from auth.sessions as session
       where session.id = (select (auth.jwt() ->> 'session_id')::uuid) and session.user_id = (select auth.uid())
         and (session.not_after is null or session.not_after > now())
+    )
+  );
+end
+$$;
+comment on function private.has_staff_session is
+  'Whether the caller is active staff, not banned or deleted, in a session that has not ended. The second factor may still be missing.';
+
+create function public.is_admin() returns boolean
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  -- Visitors call functions that check this, too.
+  if auth.uid() is null then
+    return false;
+  end if;
+  return private.has_staff_session() and (
+    (select auth.jwt() ->> 'aal') is not distinct from 'aal2'
+    or not exists (
+      select from auth.mfa_factors where user_id = (select auth.uid()) and status = 'verified'
     )
   );
 end

@@ -65,10 +65,21 @@ create trigger categories_after_statement after insert or delete or truncate on 
   for each statement execute function private.announce_page_change();
 create trigger store_settings_after_statement after insert or delete or truncate on public.store_settings
   for each statement execute function private.announce_page_change();
+create function private.after_shop_text_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform pg_catalog.pg_notify('page_changes', '{"table": "shop_texts"}');
+  perform private.record_audit_event(
+    'shop_text_changed', new.title,
+    jsonb_build_object('title', old.title, 'body', old.body), jsonb_build_object('title', new.title, 'body', new.body)
+  );
+  return null;
+end
+$$;
 create trigger shop_texts_after_change after update on public.shop_texts
   for each row
   when (old.* is distinct from new.*)
-  execute function private.announce_page_change();
+  execute function private.after_shop_text_change();
 create trigger shop_texts_after_statement after insert or delete or truncate on public.shop_texts
   for each statement execute function private.announce_page_change();
 create trigger search_synonyms_after_statement after insert or update or delete or truncate on public.search_synonyms

@@ -821,6 +821,9 @@ const procedures: Record<string, Person[]> = {
   team: signedIn,
   change_member: signedIn,
   reset_second_factor: signedIn,
+  count_recovery_codes: signedIn,
+  make_recovery_codes: signedIn,
+  use_recovery_code: signedIn,
   check_invitation: signedIn,
   record_invitation: service,
   withdraw_invitation: signedIn,
@@ -950,6 +953,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into private.refund_secrets (refund_id, result_secret) values ('${id(1)}', 'secret');
       insert into private.refund_limit_raises (raised_by, raised_from, raised_to) values ('${personIds.staff}', 1, 2);
       insert into private.staff_writes (id) values ('${id(1)}');
+      insert into private.recovery_codes (user_id, code_hash) values ('${personIds.staff}', 'hash');
       insert into private.failed_prompts (phone, at) values ('+254712345678', now());
       insert into private.prompt_pause (code, caused_by, until) values ('2028', '', now());
       insert into private.prompt_incidents (code, is_refused) values ('2028', false);
@@ -1277,11 +1281,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     // What signed-in users may ask about themselves, and what runs with their own rights.
     expect(nameless.map(({ name }) => name)).toEqual([
       'count_product_orders',
+      'count_recovery_codes',
       'is_admin',
       'is_recent_order',
       'list_own_sessions',
       'may',
       'nth_order',
+      // Without the second factor a member has no area yet.
+      'use_recovery_code',
     ]);
     const { rows } = await database.query<{ name: string }>(
       `select proname as name from pg_proc

@@ -1,4 +1,4 @@
-// The team: roles, access, invitations, the second factor, and the audit.
+// The team: roles, access, invitations, the second factor with its recovery codes, and the audit.
 import { randomUUID } from 'node:crypto';
 import { type Claims, testDatabases } from '@jani-juice/backend/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
@@ -151,6 +151,123 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
+  describe('a recovery code', () => {
+    /** A member with an authenticator app, before the second factor and after it. */
+    const addCareful = async () => {
+      const { id, email } = await addMember('staff');
+      await database.query(
+        `insert into auth.mfa_factors (user_id, factor_type, status) values ($1, 'totp', 'verified')`,
+        [id],
+      );
+      const [session, other] = [randomUUID(), randomUUID()];
+      for (const each of [session, other]) {
+        await database.query(
+          `insert into auth.sessions (id, user_id, refresh_token_hmac_key) values ($1, $2, '')`,
+          [each, id],
+        );
+      }
+      const claims: Claims = { role: 'authenticated', sub: id, session_id: session };
+      return { id, email, session, halfWay: { ...claims, aal: 'aal1' }, passed: { ...claims, aal: 'aal2' } };
+    };
+    const make = async (claims: Claims) =>
+      (
+        await queryAs<{ code: string }>(claims, 'select code from public.make_recovery_codes() as code')
+      ).rows.map(({ code }) => code);
+    /** What use_recovery_code answers: a refusal that is counted is no error of the database. */
+    const use = async (claims: Claims, code: string) =>
+      (
+        await queryAs<{ answer: Record<string, unknown> }>(
+          claims,
+          'select public.use_recovery_code($1) as answer',
+          [code],
+        )
+      ).rows[0]?.answer;
+    const left = async (claims: Claims) =>
+      (await queryAs<{ left: number }>(claims, 'select public.count_recovery_codes() as left')).rows[0]?.left;
+    const refused = { code: 'PT400', details: 'recovery_code_wrong' };
+
+    test('removes the second factor once, however it is typed, and ends the other sessions', async () => {
+      const { id, email, session, halfWay, passed } = await addCareful();
+      const codes = await make(passed);
+      expect(new Set(codes).size).toBe(10);
+      for (const code of codes) expect(code).toMatch(/^([0-9A-HJKMNP-TV-Z]{4}-){2}[0-9A-HJKMNP-TV-Z]{4}$/);
+      expect(await left(passed)).toBe(10);
+      expect(await isStaff(halfWay)).toBe(false);
+      const [code = ''] = codes;
+      const typed = ` ${code.toLowerCase().replaceAll('-', ' ').replaceAll('0', 'o').replaceAll('1', 'l')}`;
+      expect(await use(halfWay, typed)).toEqual({ codes_left: 9 });
+      expect(await isStaff(halfWay)).toBe(true);
+      expect((await database.query('select id from auth.sessions where user_id = $1', [id])).rows).toEqual([
+        { id: session },
+      ]);
+      expect((await listed(id))?.second_factors).toBe(0);
+      expect((await auditOf()).slice(0, 2)).toMatchObject([
+        {
+          area: 'team',
+          kind: 'recovery_code_used',
+          actor_email: email,
+          subject: email,
+          after: { codes_left: 9 },
+        },
+        { kind: 'recovery_codes_made', actor_email: email, subject: email },
+      ]);
+      await expectRefusal(use(halfWay, code), 409, 'no_second_factor');
+      // With a new app the used code stays used, and the others work.
+      await database.query(
+        `insert into auth.mfa_factors (user_id, factor_type, status) values ($1, 'totp', 'verified')`,
+        [id],
+      );
+      expect(await use(halfWay, code)).toMatchObject(refused);
+      expect(await isStaff(halfWay)).toBe(false);
+      expect(await use(halfWay, codes[1] ?? '')).toEqual({ codes_left: 8 });
+    });
+
+    test('ends with a new set, with a reset by an owner, and is of no use to anyone else', async () => {
+      const { id, halfWay, passed } = await addCareful();
+      const [old = ''] = await make(passed);
+      const [code = ''] = await make(passed);
+      expect(await left(passed)).toBe(10);
+      expect(await use(halfWay, old)).toMatchObject(refused);
+      const other = await addCareful();
+      expect(await use(other.halfWay, code)).toMatchObject(refused);
+      await expectRefusal(use({ ...halfWay, session_id: randomUUID() }, code), 403, 'staff_only');
+      await database.query('update public.admin_profiles set is_active = false where user_id = $1', [id]);
+      await expectRefusal(use(halfWay, code), 403, 'staff_only');
+      await database.query('update public.admin_profiles set is_active = true where user_id = $1', [id]);
+      await asStaff('reset_second_factor', { member_id: id });
+      expect(
+        await readValue('select count(*)::integer from private.recovery_codes where user_id = $1', [id]),
+      ).toBe(0);
+    });
+
+    test('is stored as a hash, and made after the second factor only', async () => {
+      const { id, halfWay, passed } = await addCareful();
+      await expectRefusal(make(halfWay), 403, 'staff_only');
+      const codes = await make(passed);
+      const stored = await database.query<{ row: string }>(
+        `select known::text || encode(known.code_hash, 'escape') as row from private.recovery_codes as known where user_id = $1`,
+        [id],
+      );
+      expect(stored.rows).toHaveLength(10);
+      for (const { row } of stored.rows) {
+        for (const code of codes) expect(row).not.toContain(code.replaceAll('-', ''));
+      }
+      const { claims } = await addMember('owner');
+      await expectRefusal(make(claims), 409, 'no_second_factor');
+    });
+
+    test('is guessed ten times an hour at most', async () => {
+      const { halfWay, passed } = await addCareful();
+      const [code = ''] = await make(passed);
+      for (let tries = 0; tries < 10; tries += 1) {
+        expect(await use(halfWay, 'AAAA-AAAA-AAAA')).toMatchObject(refused);
+      }
+      await expectRefusal(use(halfWay, code), 429, 'too_many_tries');
+      await database.execute('delete from private.rate_limits');
+      expect(await use(halfWay, code)).toEqual({ codes_left: 9 });
+    });
+  });
+
   describe('an invitation', () => {
     test('gives no access before it is accepted, can be sent again with another role, and withdrawn', async () => {
       const { id, email } = await invite('staff');
@@ -299,6 +416,70 @@ describe.each(testDatabases())('on %s', (kind) => {
         last = page.at(-1);
       }
       expect(new Set(pages.map(({ id }) => id))).toEqual(new Set(all.map(({ id }) => id)));
+    });
+
+    test('has texts, templates and discount codes with what changed, and blocked phones without the number', async () => {
+      const phone = '+254712000678';
+      await queryAs('staff', `update public.shop_texts set title = 'Questions' where slug = 'faq'`);
+      await queryAs(
+        'staff',
+        `update public.message_templates set body = body || ' Asante.' where kind = 'order_paid' and channel = 'text'`,
+      );
+      await queryAs(
+        'staff',
+        `insert into public.reply_templates (title, body) values ('Audited reply', 'Yes')`,
+      );
+      await queryAs('staff', `update public.reply_templates set body = 'No' where title = 'Audited reply'`);
+      await queryAs('staff', `delete from public.reply_templates where title = 'Audited reply'`);
+      await queryAs('staff', `insert into public.discount_codes (code, percent) values ('AUDIT10', 10)`);
+      await queryAs('staff', `update public.discount_codes set percent = 15 where code = 'AUDIT10'`);
+      // Saved as it was.
+      await queryAs('staff', `update public.discount_codes set percent = 15 where code = 'AUDIT10'`);
+      await queryAs('staff', `delete from public.discount_codes where code = 'AUDIT10'`);
+      await callAs('assistant', 'block_phone', { phone, reason: 'Never there' });
+      await callAs('assistant', 'block_phone', { phone, reason: 'Never at home' });
+      await callAs('assistant', 'unblock_phone', { phone });
+
+      expect(await auditOf(`area => 'texts'`)).toMatchObject([
+        { kind: 'reply_template_removed', subject: 'Audited reply', before: { body: 'No' }, after: null },
+        { kind: 'reply_template_changed', before: { body: 'Yes' }, after: { body: 'No' } },
+        { kind: 'reply_template_added', before: null, after: { title: 'Audited reply', body: 'Yes' } },
+        {
+          kind: 'message_template_changed',
+          subject: 'order_paid, text',
+          before: { body: expect.any(String) },
+          after: { body: expect.stringMatching(/ Asante\.$/) },
+        },
+        { kind: 'shop_text_changed', subject: 'Questions', after: { title: 'Questions' } },
+      ]);
+      const codes = await auditOf(`area => 'discounts'`);
+      expect(codes).toMatchObject([
+        { kind: 'discount_code_removed', subject: 'AUDIT10', before: { percent: 15 }, after: null },
+        { kind: 'discount_code_changed', before: { percent: 10 }, after: { percent: 15 } },
+        { kind: 'discount_code_added', before: null, after: { percent: 10, is_active: true } },
+      ]);
+      expect(codes[1]?.after).toEqual({ percent: 15 });
+      expect(await auditOf(`area => 'customers'`)).toMatchObject([
+        { kind: 'phone_unblocked', subject: '07•• ••• 678', actor_email: 'assistant@jani.example' },
+        { kind: 'phone_blocked', subject: '07•• ••• 678', before: null, after: null },
+      ]);
+    });
+
+    test('has downloads of backups, and exports of personal data without the person', async () => {
+      await database.execute(
+        `insert into public.backups (started_at, finished_at, outcome, file_name) values (now(), now(), 'verified', 'jani-audit.tar.gz')`,
+      );
+      const id = await readValue<number>(
+        `select id from public.backups where file_name = 'jani-audit.tar.gz'`,
+      );
+      await asStaff('allow_backup_download', { backup_id: id });
+      await asStaff('export_person', { identifier: 'audited@jani.example' });
+      const found = await auditOf(`area => 'personal_data'`);
+      expect(found).toMatchObject([
+        { kind: 'person_export', subject: 'A customer', actor_email: 'staff@jani.example' },
+        { kind: 'backup_downloaded', subject: 'jani-audit.tar.gz', actor_email: 'staff@jani.example' },
+      ]);
+      expect(JSON.stringify(found)).not.toContain('audited@');
     });
 
     test('is only added to', async () => {

@@ -18,6 +18,7 @@ interface AuthenticatorAppsProps {
   staff: Staff;
   apps: Factor[];
   onChanged(): void;
+  onFirstAdded(): void;
 }
 
 interface Enrolment {
@@ -26,7 +27,7 @@ interface Enrolment {
   secret: string;
 }
 
-export function AuthenticatorApps({ staff, apps, onChanged }: AuthenticatorAppsProps) {
+export function AuthenticatorApps({ staff, apps, onChanged, onFirstAdded }: AuthenticatorAppsProps) {
   const storeName = useStoreName();
   const [enrolment, setEnrolment] = useState<Enrolment | null>(null);
   const { isBusy, problem, attempt } = useAttempt('That did not work');
@@ -54,6 +55,7 @@ export function AuthenticatorApps({ staff, apps, onChanged }: AuthenticatorAppsP
         showToast({ title: 'Success', text: 'Authenticator app added' });
         setEnrolment(null);
         onChanged();
+        if (apps.length === 0) onFirstAdded();
       }
       return error;
     });

@@ -6,8 +6,13 @@
  * @param ending such as `csv`
  * @param day the day that the content is about, as YYYY-MM-DD. Default: today in Nairobi.
  */
-export function saveFile(name: string, ending: 'csv' | 'json', content: string | Blob, day = today()): void {
-  const type = { csv: 'text/csv', json: 'application/json' }[ending];
+export function saveFile(
+  name: string,
+  ending: 'csv' | 'json' | 'txt',
+  content: string | Blob,
+  day = today(),
+): void {
+  const type = { csv: 'text/csv', json: 'application/json', txt: 'text/plain' }[ending];
   const link = document.createElement('a');
   link.href = URL.createObjectURL(new Blob([content], { type: `${type};charset=utf-8` }));
   link.download = `${name}-${day}.${ending}`;

@@ -1,21 +1,27 @@
-// The second factor: a code from an authenticator app, or a security key, after the password.
+// The second factor: a code from an authenticator app, a security key, or a recovery code, after the password.
 import type { Factor } from '@supabase/auth-js';
-import { useState } from 'react';
+import { lazy, Suspense, useState } from 'react';
 import type { Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { useAttempt } from '../data/use-attempt.ts';
+import { PanelLoading } from '../ui/panel-loading.tsx';
+
+const RecoveryCodeForm = lazy(() =>
+  import('./recovery-code-form.tsx').catch(() => ({ default: MissingForm })),
+);
 
 interface SecondStepProps {
   staff: Staff;
   email: string;
   factors: Factor[];
-  /** Raises the session's assurance level. */
+  /** The session has the rights of staff now. */
   onPassed(): void;
 }
 
 export function SecondStep({ staff, email, factors, onPassed }: SecondStepProps) {
+  const [isLost, setLost] = useState(false);
   const apps = factors.filter(({ factor_type }) => factor_type === 'totp');
   const [app = '', setApp] = useState(apps[0]?.id);
   const keys = factors.filter(({ factor_type }) => factor_type === 'webauthn');
@@ -37,8 +43,13 @@ export function SecondStep({ staff, email, factors, onPassed }: SecondStepProps)
 
   return (
     <div className="grid gap-4">
-      {problem ? <Notice tone="danger" title={problem} /> : null}
-      {apps.length > 0 ? (
+      {problem && !isLost ? <Notice tone="danger" title={problem} /> : null}
+      {isLost ? (
+        <Suspense fallback={<PanelLoading label="Loading..." />}>
+          <RecoveryCodeForm staff={staff} email={email} onPassed={onPassed} />
+        </Suspense>
+      ) : null}
+      {apps.length > 0 && !isLost ? (
         <form
           className="grid gap-4"
           onSubmit={(event) => {
@@ -81,7 +92,7 @@ export function SecondStep({ staff, email, factors, onPassed }: SecondStepProps)
           </Button>
         </form>
       ) : null}
-      {keys.map(({ id, friendly_name }) => (
+      {(isLost ? [] : keys).map(({ id, friendly_name }) => (
         <Button
           key={id}
           tone={apps.length > 0 ? 'outline' : 'leaf'}
@@ -92,6 +103,9 @@ export function SecondStep({ staff, email, factors, onPassed }: SecondStepProps)
           Use {friendly_name || 'a security key'}
         </Button>
       ))}
+      <Button tone="quiet" isBusy={isBusy} onClick={() => setLost(!isLost)}>
+        {isLost ? 'I have my phone' : 'I lost my phone'}
+      </Button>
       <Button
         tone="quiet"
         isBusy={isBusy}
@@ -106,4 +120,9 @@ export function SecondStep({ staff, email, factors, onPassed }: SecondStepProps)
       </Button>
     </div>
   );
+}
+
+/** After an update of the shop the form may be gone. */
+function MissingForm() {
+  return <Notice tone="danger" title="This could not be loaded. Please load the page again." />;
 }

@@ -1,4 +1,4 @@
-// Who changed what: team, settings, prices, refunds and decisions about money, newest first.
+// Who changed what: team, settings, texts, prices, discount codes, refunds, decisions about money, blocked phones, backups, newest first.
 import { Link } from 'react-router';
 import type { Staff } from '../../lib/staff.ts';
 import { keysOf } from '../data/keys-of.ts';
@@ -15,7 +15,7 @@ import { type ReadPage, useRows } from '../list/use-rows.ts';
 import { formatDateTime, formatForFile } from '../ui/dates.ts';
 import { NameInHistory, useNameOf } from '../ui/staff-name.tsx';
 import type { Route } from './+types/audit-page.ts';
-import { type AuditRow, auditAreas, describeKind, describeValues } from './audit-texts.ts';
+import { type AuditRow, auditAreas, describeKind, describeSubject, describeValues } from './audit-texts.ts';
 import { nameOf, useTeam } from './team-queries.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Audit');
@@ -133,9 +133,13 @@ const columns: readonly Column<AuditRow>[] = [
   { title: 'From and to', show: (row) => <Values row={row} /> },
 ];
 
-function Subject({ row: { area, subject } }: { row: AuditRow }) {
-  if (!subject) return null;
-  return area === 'team' ? <NameInHistory email={subject} otherwise="" /> : <span>{subject}</span>;
+function Subject({ row }: { row: AuditRow }) {
+  if (!row.subject) return null;
+  return row.area === 'team' ? (
+    <NameInHistory email={row.subject} otherwise="" />
+  ) : (
+    <span className="wrap-anywhere">{describeSubject(row)}</span>
+  );
 }
 
 function CompactRow({ row }: { row: AuditRow }) {
@@ -160,9 +164,9 @@ const exportColumns = (nameFor: (email: string) => string): readonly CsvColumn<A
   { title: 'When', value: ({ created_at }) => formatForFile(created_at) },
   { title: 'Who', value: ({ actor_email }) => (actor_email ? nameFor(actor_email) : byTheShop) },
   { title: 'Email', value: ({ actor_email }) => actor_email },
-  { title: 'Area', value: ({ area }) => area },
+  { title: 'Area', value: ({ area }) => auditAreas[area as keyof typeof auditAreas] ?? area },
   { title: 'What', value: describeKind },
-  { title: 'Of', value: ({ subject }) => subject },
+  { title: 'Of', value: describeSubject },
   { title: 'Before', value: ({ before }) => (before === null ? null : JSON.stringify(before)) },
   { title: 'After', value: ({ after }) => (after === null ? null : JSON.stringify(after)) },
 ];

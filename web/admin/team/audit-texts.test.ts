@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { describeKind, describeValues } from './audit-texts.ts';
+import { describeKind, describeSubject, describeValues } from './audit-texts.ts';
 
 test('a change says what differs, in words', () => {
   expect(
@@ -20,6 +20,37 @@ test('what begins or ends shows its values once, without those that are empty', 
   );
   expect(describeValues({ before: { role: 'owner' }, after: null })).toEqual(['Role: Owner']);
   expect(describeValues({ before: null, after: null })).toEqual([]);
+});
+
+test('of long texts it shows the part that differs, and of codes amounts and days', () => {
+  const text = (word: string) =>
+    `Habari, ${'we deliver every day. '.repeat(10)}Call ${word} before ten. ${'Asante. '.repeat(10)}`;
+  const body = { before: { body: text('us') }, after: { body: text('the shop') } };
+  const [shown = ''] = describeValues(body);
+  expect(shown).toBe('Text: …Call us… to …Call the shop…');
+  const all = {
+    percent: 10,
+    amount_cents: null,
+    minimum_cents: 50_000,
+    starts_at: '2026-11-21T09:00:00Z',
+    is_active: true,
+  };
+  expect(describeValues({ kind: 'discount_code_added', before: null, after: all })).toEqual([
+    'Percent off: 10',
+    'From: KES 500',
+    expect.stringMatching(/^Starts: .*2026/),
+    'Active: yes',
+  ]);
+});
+
+test('a message is named with its way, everything else as it is', () => {
+  expect(describeSubject({ kind: 'message_template_changed', subject: 'order_paid, mail' })).toBe(
+    'Payment received, email',
+  );
+  expect(describeSubject({ kind: 'message_template_changed', subject: 'later_kind, text' })).toBe(
+    'later_kind, text',
+  );
+  expect(describeSubject({ kind: 'discount_code_added', subject: 'JANI10' })).toBe('JANI10');
 });
 
 test('a kind has words, and an unknown one of a later version shows itself', () => {

@@ -1,8 +1,9 @@
 // The team: invitations, roles and access, as an owner changes them.
 import { randomUUID } from 'node:crypto';
 import { screen, waitFor, within } from '@testing-library/dom';
+import { Secret, TOTP } from 'otpauth';
 import { expect, test } from 'vitest';
-import { makeAccount, sessionOf } from '../../../e2e/staff-member.ts';
+import { type Account, makeAccount, sessionOf } from '../../../e2e/staff-member.ts';
 import { type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 
 const rowOf = async (name: string) =>
@@ -79,20 +80,64 @@ test('a member gets a name and another role, loses access and is readmitted', as
   await within(await screen.findByRole('region', { name: 'Without access' })).findByText(name, {
     selector: 'li span',
   });
-  const isStaff = async () =>
-    (
-      await fetch(`${shop.url}/rest/v1/rpc/is_admin`, {
-        method: 'POST',
-        headers: { apikey: (await shop.keys()).publishable, authorization: `Bearer ${session.access_token}` },
-      })
-    ).json();
-  expect(await isStaff()).toBe(false);
+  expect(await isStaff(session)).toBe(false);
 
   await choose(opened, name, 'Readmit');
   await within(await screen.findByRole('region', { name: 'Members' })).findByText(name, {
     selector: 'li span',
   });
   expect(await profileOf(member.id)).toMatchObject({ is_active: true });
+});
+
+/** Adds an authenticator app to an account. */
+async function addSecondFactor(member: Account): Promise<void> {
+  const { access_token } = await sessionOf(shop, member);
+  const { publishable } = await shop.keys();
+  const post = async <Answer,>(path: string, body: object = {}): Promise<Answer> => {
+    const answer = await fetch(`${shop.url}/auth/v1/factors${path}`, {
+      method: 'POST',
+      headers: {
+        apikey: publishable,
+        authorization: `Bearer ${access_token}`,
+        'content-type': 'application/json',
+      },
+      body: JSON.stringify(body),
+    });
+    expect(answer.ok, `${path}: ${answer.status}`).toBe(true);
+    return (await answer.json()) as Answer;
+  };
+  const { id, totp } = await post<{ id: string; totp: { secret: string } }>('', {
+    factor_type: 'totp',
+    friendly_name: 'Phone',
+  });
+  const challenge = await post<{ id: string }>(`/${id}/challenge`);
+  const code = new TOTP({ secret: Secret.fromBase32(totp.secret) }).generate();
+  await post(`/${id}/verify`, { challenge_id: challenge.id, code });
+}
+const isStaff = async ({ access_token }: { access_token: string }) =>
+  (
+    await fetch(`${shop.url}/rest/v1/rpc/is_admin`, {
+      method: 'POST',
+      headers: { apikey: (await shop.keys()).publishable, authorization: `Bearer ${access_token}` },
+    })
+  ).json();
+
+test('the second factor of a colleague who lost the phone is reset, and the password alone signs in', async () => {
+  const member = await makeAccount(shop, 'staff', randomUUID());
+  await addSecondFactor(member);
+  const session = await sessionOf(shop, member);
+  expect(await isStaff(session)).toBe(false);
+  const opened = await openScreen('/admin/settings/team');
+  (await rowOf(member.email)).getByText(/Second factor on/);
+  await choose(opened, member.email, 'Reset the second factor');
+  await opened.press((await dialog()).getByRole('button', { name: 'Reset it' }));
+  await (await rowOf(member.email)).findByText(/No second factor/);
+  expect(await isStaff(session), 'the earlier session has ended').toBe(false);
+  expect(await isStaff(await sessionOf(shop, member))).toBe(true);
+  const [event] = await readRows<{ actor_email: string }>(
+    `audit_events?kind=eq.second_factor_reset&subject=eq.${member.email}`,
+  );
+  expect(event?.actor_email).toBe(opened.account.email);
 });
 
 test('owners change their own name, and no more of themselves', async () => {
