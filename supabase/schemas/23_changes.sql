@@ -36,24 +36,27 @@ $$;
 comment on function private.announce_product_change is
   'Notifies page_changes, as JSON, of a product''s keys before and after a change.';
 
-create function private.announce_access_change(user_id uuid) returns void
+create function private.notify_access_change(user_id uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
   -- No details: screens query the services then. Only the account has its id, which names the topic.
-  perform realtime.send('{}'::jsonb, 'access_changed', 'staff-' || announce_access_change.user_id, false);
+  perform realtime.send('{}'::jsonb, 'access_changed', 'staff-' || notify_access_change.user_id, false);
 end
 $$;
-comment on function private.announce_access_change is
+comment on function private.notify_access_change is
   'Broadcasts access_changed on the live channel staff-{user_id}: a session of the account ended, it is no longer active staff, or its role changed.';
 
-create function private.announce_end_of_session() returns trigger
+-- A hosted project lets no one drop a trigger of auth.sessions: this function keeps its name.
+create function private.announce_access_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   perform private.end_push_subscriptions(old.user_id, old.id);
-  perform private.announce_access_change(old.user_id);
+  perform private.notify_access_change(old.user_id);
   return null;
 end
 $$;
+comment on function private.announce_access_change is
+  'Trigger of sessions: ends the push subscriptions of a session that ended, and announces its end to the account.';
 
 create trigger products_after_truncate after truncate on public.products
   for each statement execute function private.announce_page_change();
@@ -84,7 +87,7 @@ create trigger shop_texts_after_statement after insert or delete or truncate on 
   for each statement execute function private.announce_page_change();
 create trigger search_synonyms_after_statement after insert or update or delete or truncate on public.search_synonyms
   for each statement execute function private.announce_page_change();
-create trigger sessions_announce_their_end after delete on auth.sessions for each row execute function private.announce_end_of_session();
+create trigger sessions_announce_their_end after delete on auth.sessions for each row execute function private.announce_access_change();
 
 -- The realtime service checks this policy for sending to public topics, such as order-{id}: visitors only receive. Private topics
 -- require the secret key.

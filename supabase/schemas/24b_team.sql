@@ -85,9 +85,9 @@ begin
   );
   if tg_op <> 'INSERT' and old.is_active and not coalesce(new.is_active, false) then
     perform private.end_push_subscriptions(old.user_id);
-    perform private.announce_access_change(old.user_id);
+    perform private.notify_access_change(old.user_id);
   elsif tg_op = 'UPDATE' and old.role <> new.role then
-    perform private.announce_access_change(old.user_id);
+    perform private.notify_access_change(old.user_id);
   end if;
   -- The secret key may do everything. Two owners who take each other's role away at once come one after the other.
   if tg_op <> 'INSERT' and old.role = 'owner' and old.is_active and auth.uid() is not null then
