@@ -1,5 +1,5 @@
 // Recovery codes: after a lost phone, each removes the second factor once. They are shown once, when they are made.
-import { useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import type { Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -86,8 +86,11 @@ export function RecoveryCodes({
 function ShownCodes({ codes, email, onKept }: { codes: string[]; email: string; onKept(): void }) {
   const storeName = useStoreName();
   const text = codes.join('\n');
+  // They are shown once, on a phone below the step that led to them.
+  const frame = useRef<HTMLDivElement>(null);
+  useEffect(() => frame.current?.focus(), []);
   return (
-    <>
+    <div ref={frame} tabIndex={-1} className="grid scroll-my-24 gap-4 outline-none">
       <Notice tone="success" title="Keep these ten codes now">
         They are not shown again. Print or write them down, and keep them apart from your phone. Each works
         once.
@@ -118,6 +121,6 @@ function ShownCodes({ codes, email, onKept }: { codes: string[]; email: string; 
         </Button>
         <CopyButton text={text} what="recovery codes" />
       </div>
-    </>
+    </div>
   );
 }

@@ -104,7 +104,7 @@ export function SecondStep({ staff, email, factors, onPassed }: SecondStepProps)
         </Button>
       ))}
       <Button tone="quiet" isBusy={isBusy} onClick={() => setLost(!isLost)}>
-        {isLost ? 'I have my phone' : 'I lost my phone'}
+        {isLost ? 'I have my phone after all' : 'I lost my phone'}
       </Button>
       <Button
         tone="quiet"

@@ -39,7 +39,6 @@ test('of long texts it shows the part that differs, and of codes amounts and day
     'Percent off: 10',
     'From: KES 500',
     expect.stringMatching(/^Starts: .*2026/),
-    'Active: yes',
   ]);
 });
 
@@ -51,6 +50,13 @@ test('a message is named with its way, everything else as it is', () => {
     'later_kind, text',
   );
   expect(describeSubject({ kind: 'discount_code_added', subject: 'JANI10' })).toBe('JANI10');
+});
+
+test('what is added is in use, unless it says otherwise', () => {
+  expect(describeValues({ before: null, after: { role: 'owner', is_active: true } })).toEqual([
+    'Role: Owner',
+  ]);
+  expect(describeValues({ before: null, after: { is_active: false } })).toEqual(['Access: no']);
 });
 
 test('a kind has words, and an unknown one of a later version shows itself', () => {

@@ -145,13 +145,17 @@ export function describeValues({
   after,
 }: Pick<AuditRow, 'before' | 'after'> & { kind?: AuditRow['kind'] }): string[] {
   const [from, to] = [entriesOf(before), entriesOf(after)];
-  return [...new Set([...Object.keys(from), ...Object.keys(to)])]
-    .filter((field) => (before !== null && after !== null) || !isEmpty(from[field] ?? to[field]))
-    .map((field) => {
-      const label = labelOfField(field, kind ?? null);
-      const [was, is] = [shown(field, from[field]), shown(field, to[field])];
-      if (before === null) return `${label}: ${shorten(is)}`;
-      if (after === null) return `${label}: ${shorten(was)}`;
-      return `${label}: ${differingParts(was, is).join(' to ')}`;
-    });
+  return (
+    [...new Set([...Object.keys(from), ...Object.keys(to)])]
+      .filter((field) => (before !== null && after !== null) || !isEmpty(from[field] ?? to[field]))
+      // What is added is in use, unless it says otherwise.
+      .filter((field) => before !== null || field !== 'is_active' || to[field] === false)
+      .map((field) => {
+        const label = labelOfField(field, kind ?? null);
+        const [was, is] = [shown(field, from[field]), shown(field, to[field])];
+        if (before === null) return `${label}: ${shorten(is)}`;
+        if (after === null) return `${label}: ${shorten(was)}`;
+        return `${label}: ${differingParts(was, is).join(' to ')}`;
+      })
+  );
 }

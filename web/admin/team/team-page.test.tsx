@@ -89,8 +89,8 @@ test('a member gets a name and another role, loses access and is readmitted', as
   expect(await profileOf(member.id)).toMatchObject({ is_active: true });
 });
 
-/** Adds an authenticator app to an account. */
-async function addSecondFactor(member: Account): Promise<void> {
+/** Adds an authenticator app to an account. @returns a session that has passed it */
+async function addSecondFactor(member: Account): Promise<{ access_token: string }> {
   const { access_token } = await sessionOf(shop, member);
   const { publishable } = await shop.keys();
   const post = async <Answer,>(path: string, body: object = {}): Promise<Answer> => {
@@ -112,7 +112,7 @@ async function addSecondFactor(member: Account): Promise<void> {
   });
   const challenge = await post<{ id: string }>(`/${id}/challenge`);
   const code = new TOTP({ secret: Secret.fromBase32(totp.secret) }).generate();
-  await post(`/${id}/verify`, { challenge_id: challenge.id, code });
+  return post(`/${id}/verify`, { challenge_id: challenge.id, code });
 }
 const isStaff = async ({ access_token }: { access_token: string }) =>
   (
@@ -138,6 +138,37 @@ test('the second factor of a colleague who lost the phone is reset, and the pass
     `audit_events?kind=eq.second_factor_reset&subject=eq.${member.email}`,
   );
   expect(event?.actor_email).toBe(opened.account.email);
+});
+
+test('owners read who removed a second factor with a recovery code', async () => {
+  const member = await makeAccount(shop, 'staff', randomUUID());
+  const passed = await addSecondFactor(member);
+  const call = async (procedure: string, { access_token }: { access_token: string }, args: object = {}) => {
+    const answer = await fetch(`${shop.url}/rest/v1/rpc/${procedure}`, {
+      method: 'POST',
+      headers: {
+        apikey: (await shop.keys()).publishable,
+        authorization: `Bearer ${access_token}`,
+        'content-type': 'application/json',
+      },
+      body: JSON.stringify(args),
+    });
+    return { status: answer.status, body: await answer.json() };
+  };
+  const { body: codes } = await call('make_recovery_codes', passed);
+  const half = await sessionOf(shop, member);
+  expect(await call('use_recovery_code', half, { code: 'AAAA-AAAA-AAAA' })).toMatchObject({
+    status: 400,
+    body: { details: 'recovery_code_wrong' },
+  });
+  expect(await call('use_recovery_code', half, { code: codes[0] })).toEqual({
+    status: 200,
+    body: { codes_left: 9 },
+  });
+  await openScreen('/admin/settings/team');
+  const news = within(await screen.findByRole('list', { name: 'Second factors removed this week' }));
+  const line = (await news.findByText(member.email)).closest('li');
+  expect(line?.textContent).toMatch(/removed the second factor with a recovery code, .*Ask them/);
 });
 
 test('owners change their own name, and no more of themselves', async () => {

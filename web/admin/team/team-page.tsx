@@ -12,6 +12,7 @@ import type { RowAction } from '../list/row-menu-items.tsx';
 import { useNow } from '../ui/age.tsx';
 import { formatAge, formatDateTime } from '../ui/dates.ts';
 import { ScreenLoadState } from '../ui/load-states.tsx';
+import { NameInHistory } from '../ui/staff-name.tsx';
 import { useLastValue } from '../ui/use-last-value.ts';
 import type { Route } from './+types/team-page.ts';
 import { InviteDialog } from './invite-dialog.tsx';
@@ -20,6 +21,7 @@ import {
   nameOf,
   type TeamMember,
   useChangeMember,
+  useRemovedFactors,
   useResetSecondFactor,
   useTeam,
   useWithdrawInvitation,
@@ -66,6 +68,7 @@ export default function TeamPage() {
         </div>
       </div>
       {team.data ? null : <ScreenLoadState noun="team" queries={[team]} />}
+      <RemovedFactors />
       {groups.map((group) => (
         <section key={group.title} aria-label={group.title} className="grid grid-cols-[minmax(0,1fr)] gap-2">
           <h2 className="flex items-baseline gap-2 text-lg">
@@ -105,6 +108,35 @@ export default function TeamPage() {
         }}
       />
     </div>
+  );
+}
+
+/** So that no one loses a second factor unnoticed. */
+function RemovedFactors() {
+  const removed = useRemovedFactors();
+  if (!removed?.length) return null;
+  return (
+    <ul
+      aria-label="Second factors removed this week"
+      className="grid gap-1 rounded-md border border-ember-200 bg-ember-50 px-4 py-3 text-sm"
+    >
+      {removed.map(({ id, kind, actor_email, subject, happened_at }) => (
+        <li key={id} className="wrap-anywhere">
+          {kind === 'recovery_code_used' ? (
+            <>
+              <NameInHistory email={subject} otherwise="A former member" /> removed the second factor with a
+              recovery code
+            </>
+          ) : (
+            <>
+              <NameInHistory email={actor_email} otherwise="The shop itself" /> reset the second factor of{' '}
+              <NameInHistory email={subject} otherwise="a former member" />
+            </>
+          )}
+          , {formatDateTime(happened_at)}. Not expected? Ask them, and take the access away until you know.
+        </li>
+      ))}
+    </ul>
   );
 }
 
@@ -151,8 +183,13 @@ function MemberRow({ member, onChange, onInvite, onAsk, onReadmit }: MemberRowPr
             {labelOfRole(role)}
           </Badge>
         </p>
-        {name ? <p className="text-sm text-ink-soft wrap-anywhere">{email}</p> : null}
         <p className="text-sm text-ink-soft">
+          {name ? (
+            <>
+              <span className="wrap-anywhere max-md:block">{email}</span>
+              <span className="max-md:hidden"> · </span>
+            </>
+          ) : null}
           <span title={last_seen_at ? formatDateTime(last_seen_at) : undefined}>{seen}</span>
           {is_invited || !is_active
             ? null

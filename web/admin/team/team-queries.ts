@@ -20,6 +20,28 @@ export function useTeam() {
   });
 }
 
+const week = 7 * 24 * 3600_000;
+
+/** Second factors that others removed within a week, newest first. */
+export function useRemovedFactors() {
+  const { staff, email } = useMember();
+  return useQuery({
+    queryKey: ['team', 'removed-factors'],
+    queryFn: async ({ signal }) =>
+      dataOf(
+        await staff.tables
+          .from('audit_events')
+          .select('id, kind, actor_email, subject, happened_at')
+          .in('kind', ['second_factor_reset', 'recovery_code_used'])
+          .neq('actor_email', email)
+          .gte('happened_at', new Date(Date.now() - week).toISOString())
+          .order('happened_at', { ascending: false })
+          .limit(5)
+          .abortSignal(signal),
+      ),
+  }).data;
+}
+
 /** What a member is called: the name, or the email address. */
 export const nameOf = ({ name, email }: Pick<TeamMember, 'name' | 'email'>): string => name || email;
 
