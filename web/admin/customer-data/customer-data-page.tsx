@@ -11,6 +11,7 @@ import { messageForUser } from '../data/table-answer.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { labelOf } from '../status/label-of.ts';
 import { formatDateTime } from '../ui/dates.ts';
+import { PageHeading } from '../ui/page-heading.tsx';
 import { NameInHistory } from '../ui/staff-name.tsx';
 import type { Route } from './+types/customer-data-page.ts';
 import { type ErasedData, useFind, useRequests } from './customer-data-queries.ts';
@@ -44,18 +45,10 @@ export default function CustomerDataPage() {
 
   return (
     <div className="grid max-w-4xl grid-cols-[minmax(0,1fr)] gap-6">
-      <div>
-        <p className="text-sm">
-          <Link to="/admin/settings?section=data" className="tap font-semibold underline">
-            Settings
-          </Link>
-        </p>
-        <h1 className="text-3xl">Customer data</h1>
-        <p className="mt-1 max-w-prose text-ink-soft">
-          A customer asks for a copy of their data, or to be erased. First make sure that the phone or email
-          is theirs: call it, or answer to it. Every search is logged.
-        </p>
-      </div>
+      <PageHeading up={{ to: '/admin/settings?section=data', name: 'Settings' }} heading="Customer data">
+        A customer asks for a copy of their data, or to be erased. First make sure that the phone or email is
+        theirs: call it, or answer to it. Every search is logged.
+      </PageHeading>
       <form
         ref={field}
         noValidate

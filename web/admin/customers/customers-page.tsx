@@ -142,8 +142,10 @@ function CompactRow({ customer }: { customer: ListedCustomer }) {
         <NameLink customer={customer} />
         <span className="whitespace-nowrap text-ink-soft tabular-nums">{formatPhone(phone)}</span>
       </p>
-      <p className="flex flex-wrap items-center gap-x-2 tabular-nums">
-        {ordersOf(customer)} · {formatKes(spent_cents)}
+      <p className="flex flex-wrap items-center justify-between gap-x-3 tabular-nums">
+        <span>
+          {ordersOf(customer)} · {formatKes(spent_cents)}
+        </span>
         <Age at={created_at} />
       </p>
       <CustomerBadges customer={customer} />

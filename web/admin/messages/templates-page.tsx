@@ -1,5 +1,5 @@
 // The templates of all messages: each kind as an e-mail and as a text, and the replies to inquiries.
-import { Link } from 'react-router';
+
 import { messageKinds } from '../../../domain/customer-message.ts';
 import { textLength } from '../../../domain/text-message.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -9,6 +9,7 @@ import { keysOf } from '../data/keys-of.ts';
 import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { ScreenLoadState } from '../ui/load-states.tsx';
+import { PageHeading } from '../ui/page-heading.tsx';
 import type { Route } from './+types/templates-page.ts';
 import { type Template, useTemplates } from './message-queries.ts';
 import { channelLabel, channelLabels, kindLabel } from './message-texts.ts';
@@ -23,17 +24,9 @@ export default function TemplatesPage() {
   const templates = query.data;
   return (
     <div className="grid max-w-5xl grid-cols-[minmax(0,1fr)] gap-6">
-      <div>
-        <p className="text-sm">
-          <Link to="/admin/messages" className="tap font-semibold underline">
-            Messages
-          </Link>
-        </p>
-        <h1 className="text-3xl">Message templates</h1>
-        <p className="mt-1 text-ink-soft">
-          What customers get at each step, and what staff are mailed. Shown with an example.
-        </p>
-      </div>
+      <PageHeading up={{ to: '/admin/messages', name: 'Messages' }} heading="Message templates">
+        What customers get at each step, and what staff are mailed. Shown with an example.
+      </PageHeading>
       {templates ? (
         keysOf(messageKinds).map((kind) =>
           kind === 'inquiry_reply' ? (

@@ -1,5 +1,5 @@
 // "M-PESA check": the settings, the last contact, whether M-PESA can reach the shop, and a test with one shilling.
-import { Link } from 'react-router';
+
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Notice } from '../../ui/notice.tsx';
@@ -9,6 +9,7 @@ import { usePaymentSetup } from '../orders/refunds/refund-queries.ts';
 import { labelOf } from '../status/label-of.ts';
 import { CardColumns } from '../ui/card-columns.tsx';
 import { formatDateTime } from '../ui/dates.ts';
+import { PageHeading } from '../ui/page-heading.tsx';
 import type { Route } from './+types/payments-check-page.ts';
 import { AddressCheck } from './address-check.tsx';
 import { LastContact } from './last-contact.tsx';
@@ -27,17 +28,9 @@ export default function PaymentsCheckPage() {
   const { data: setup, error, isFetching, refetch } = usePaymentSetup();
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-6">
-      <div>
-        <p>
-          <Link to="/admin/settings?section=payments" className="tap text-sm font-semibold underline">
-            Settings
-          </Link>
-        </p>
-        <h1 className="text-3xl">M-PESA check</h1>
-        <p className="mt-1 text-ink-soft">
-          Whether customers can pay, and what to look at when they cannot. Secrets are never shown.
-        </p>
-      </div>
+      <PageHeading up={{ to: '/admin/settings?section=payments', name: 'Settings' }} heading="M-PESA check">
+        Whether customers can pay, and what to look at when they cannot. Secrets are never shown.
+      </PageHeading>
       <PromptPause />
       {setup ? (
         <CardColumns>

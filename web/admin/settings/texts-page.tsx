@@ -1,8 +1,10 @@
 // The texts of the contact page. The URL selects the edited one.
+
 import { Link, useParams } from 'react-router';
 import { shopTextSlugs } from '../../../domain/shop-text.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { ScreenLoadState } from '../ui/load-states.tsx';
+import { PageHeading } from '../ui/page-heading.tsx';
 import type { Route } from './+types/texts-page.ts';
 import { useSettings } from './settings-queries.ts';
 import { TextEditor } from './text-editor.tsx';
@@ -19,18 +21,10 @@ export default function TextsPage() {
 
   return (
     <div className="grid max-w-6xl grid-cols-[minmax(0,1fr)] gap-6">
-      <div>
-        <p className="text-sm">
-          <Link to="/admin/settings?section=pages" className="tap font-semibold underline">
-            Settings
-          </Link>
-        </p>
-        <h1 className="text-3xl">Pages</h1>
-        <p className="mt-1 text-ink-soft">
-          At the foot of the contact page, where the footer and the order form link to. A change is shown at
-          once.
-        </p>
-      </div>
+      <PageHeading up={{ to: '/admin/settings?section=pages', name: 'Settings' }} heading="Pages">
+        At the foot of the contact page, where the footer and the order form link to. A change is shown at
+        once.
+      </PageHeading>
       {texts.data && settings.data ? (
         <>
           <nav aria-label="Pages">

@@ -1,5 +1,5 @@
 // Who changed what: team, settings, texts, prices, discount codes, refunds, decisions about money, blocked phones, backups, newest first.
-import { Link } from 'react-router';
+
 import type { Staff } from '../../lib/staff.ts';
 import { keysOf } from '../data/keys-of.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
@@ -13,6 +13,7 @@ import { type Column, ListFrame, noneFound, RowList } from '../list/row-list.tsx
 import { useListFilters } from '../list/use-list-filters.ts';
 import { type ReadPage, useRows } from '../list/use-rows.ts';
 import { formatDateTime, formatForFile } from '../ui/dates.ts';
+import { UpLink } from '../ui/page-heading.tsx';
 import { NameInHistory, useNameOf } from '../ui/staff-name.tsx';
 import type { Route } from './+types/audit-page.ts';
 import { type AuditRow, auditAreas, describeKind, describeSubject, describeValues } from './audit-texts.ts';
@@ -49,11 +50,7 @@ export default function AuditPage() {
   const rows = useRows<AuditRow>(['audit', filters.values], readAudit(tables, filters.values));
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-2">
-      <p className="text-sm">
-        <Link to="/admin/settings/team" className="tap font-semibold underline">
-          Team
-        </Link>
-      </p>
+      <UpLink to="/admin/settings/team" name="Team" />
       <ListFrame
         heading="Audit"
         subtitle="Who changed what. Nothing here can be changed or removed"

@@ -1,4 +1,5 @@
 // The team: who works in the panel, with which role, and who is invited (docs/decisions/roles.md).
+
 import { useState } from 'react';
 import { Link } from 'react-router';
 import { labelOfRole } from '../../../domain/staff-role-labels.ts';
@@ -12,6 +13,7 @@ import type { RowAction } from '../list/row-menu-items.tsx';
 import { useNow } from '../ui/age.tsx';
 import { formatAge, formatDateTime } from '../ui/dates.ts';
 import { ScreenLoadState } from '../ui/load-states.tsx';
+import { PageHeading } from '../ui/page-heading.tsx';
 import { NameInHistory } from '../ui/staff-name.tsx';
 import { useLastValue } from '../ui/use-last-value.ts';
 import type { Route } from './+types/team-page.ts';
@@ -49,24 +51,20 @@ export default function TeamPage() {
 
   return (
     <div className="grid max-w-4xl grid-cols-[minmax(0,1fr)] gap-6">
-      <div className="flex flex-wrap items-end justify-between gap-x-4 gap-y-2">
-        <div>
-          <p className="text-sm">
-            <Link to="/admin/settings?section=team" className="tap font-semibold underline">
-              Settings
+      <PageHeading
+        up={{ to: '/admin/settings?section=team', name: 'Settings' }}
+        heading="Team"
+        actions={
+          <>
+            <Link to="/admin/settings/team/audit" className={buttonStyle('quiet')}>
+              Audit
             </Link>
-          </p>
-          <h1 className="text-3xl">Team</h1>
-        </div>
-        <div className="flex flex-wrap gap-3">
-          <Link to="/admin/settings/team/audit" className={buttonStyle('quiet')}>
-            Audit
-          </Link>
-          <Button onClick={() => setInviting({ again: null })} aria-haspopup="dialog">
-            Invite a colleague
-          </Button>
-        </div>
-      </div>
+            <Button onClick={() => setInviting({ again: null })} aria-haspopup="dialog">
+              Invite a colleague
+            </Button>
+          </>
+        }
+      />
       {team.data ? null : <ScreenLoadState noun="team" queries={[team]} />}
       <RemovedFactors />
       {groups.map((group) => (

@@ -1,22 +1,24 @@
 // What the shop kept for its customers: owed, used for other orders, and given back.
+
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'react-router';
 import { formatKes } from '../../../../domain/money.ts';
 import { formatPhone } from '../../../../domain/phone.ts';
 import type { Database } from '../../../../supabase/types.ts';
 import { Badge } from '../../../ui/badge.tsx';
-import { Button, buttonStyle } from '../../../ui/button.tsx';
+import { Button } from '../../../ui/button.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { describeStaffPage } from '../../layout/staff-page.ts';
 import { useMay, useMember } from '../../layout/use-member.tsx';
 import type { CsvColumn } from '../../list/csv.ts';
 import { ExportButton } from '../../list/export-button.tsx';
-import { FilterSelect, ListToolbar } from '../../list/list-toolbar.tsx';
+import { FilterSelect } from '../../list/list-toolbar.tsx';
 import { phoneCell } from '../../list/phone-cell.ts';
 import { type Column, ListFrame, RowList } from '../../list/row-list.tsx';
 import { useListFilters } from '../../list/use-list-filters.ts';
 import { type ReadPage, useRows } from '../../list/use-rows.ts';
 import { formatDateTime, formatForFile } from '../../ui/dates.ts';
+import { UpLink } from '../../ui/page-heading.tsx';
 import type { Route } from './+types/kept-page.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Kept for customers');
@@ -44,20 +46,13 @@ export default function KeptPage() {
     queryFn: async ({ signal }) => dataOf(await tables.rpc('kept_totals').abortSignal(signal).single()),
   }).data;
   return (
-    <ListFrame
-      heading="Kept for customers"
-      subtitle="Change that is owed, used and given back"
-      actions={
-        may('reconciliation') ? (
-          <Link to="/admin/reconciliation" className={buttonStyle('dusk')}>
-            Reconciliation
-          </Link>
-        ) : null
-      }
-      toolbar={
-        <>
-          {totals ? <p className="text-sm tabular-nums">{describeTotals(totals)}</p> : null}
-          <ListToolbar>
+    <div className="grid grid-cols-[minmax(0,1fr)] gap-2">
+      {may('reconciliation') ? <UpLink to="/admin/reconciliation" name="Reconciliation" /> : null}
+      <ListFrame
+        heading="Kept for customers"
+        subtitle="Change that is owed, used and given back"
+        tools={
+          <>
             <FilterSelect
               label="Show"
               value={isWhole ? 'all' : ''}
@@ -68,33 +63,34 @@ export default function KeptPage() {
               onChoose={(value) => filters.set('show', value)}
             />
             <ExportButton<KeptRow> name="kept-for-customers" read={read} columns={exportColumns} />
-          </ListToolbar>
-        </>
-      }
-    >
-      <RowList
-        {...rows}
-        label="Kept for customers"
-        columns={columns}
-        compact={(row) => <CompactRow row={row} />}
-        empty={
-          isWhole
-            ? {
-                title: 'Nothing was kept yet',
-                text: 'What a customer paid too much, and you keep for the next order, is listed here.',
-              }
-            : {
-                title: 'Nothing is owed',
-                text: 'All that was kept for customers was used or given back.',
-                action: (
-                  <Button tone="quiet" onClick={() => filters.set('show', 'all')}>
-                    Show all
-                  </Button>
-                ),
-              }
+          </>
         }
-      />
-    </ListFrame>
+        toolbar={totals ? <p className="text-sm tabular-nums">{describeTotals(totals)}</p> : null}
+      >
+        <RowList
+          {...rows}
+          label="Kept for customers"
+          columns={columns}
+          compact={(row) => <CompactRow row={row} />}
+          empty={
+            isWhole
+              ? {
+                  title: 'Nothing was kept yet',
+                  text: 'What a customer paid too much, and you keep for the next order, is listed here.',
+                }
+              : {
+                  title: 'Nothing is owed',
+                  text: 'All that was kept for customers was used or given back.',
+                  action: (
+                    <Button tone="quiet" onClick={() => filters.set('show', 'all')}>
+                      Show all
+                    </Button>
+                  ),
+                }
+          }
+        />
+      </ListFrame>
+    </div>
   );
 }
 

@@ -1,6 +1,6 @@
 // Discount codes: what they give, how often they were used and what they cost so far. A code is edited while the URL has `?edit=<id>`, or
 // `?edit=new`.
-import { Link } from 'react-router';
+
 import { formatKes } from '../../../../domain/money.ts';
 import { Badge } from '../../../ui/badge.tsx';
 import { Button } from '../../../ui/button.tsx';
@@ -11,6 +11,7 @@ import { describeStaffPage } from '../../layout/staff-page.ts';
 import { useMember } from '../../layout/use-member.tsx';
 import { useShop } from '../../messages/use-shop.ts';
 import { ScreenLoadState } from '../../ui/load-states.tsx';
+import { PageHeading } from '../../ui/page-heading.tsx';
 import type { Route } from './+types/discounts-page.ts';
 import { DiscountDialog, newDiscount } from './discount-editor.tsx';
 import { changeCode, useDiscountCodes } from './discount-queries.ts';
@@ -26,22 +27,19 @@ export default function DiscountsPage() {
   const open = useDialogOpener('edit');
   return (
     <div className="grid max-w-6xl grid-cols-[minmax(0,1fr)] gap-5">
-      <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-1">
-        <p className="basis-full text-sm">
-          <Link to="/admin/settings?section=payments" className="tap font-semibold underline">
-            Settings
-          </Link>
-        </p>
-        <h1 className="text-2xl md:text-3xl">Discount codes</h1>
-        {codes.data && codes.data.length > 0 ? (
-          <Button onClick={() => open(newDiscount)} aria-haspopup="dialog">
-            New code
-          </Button>
-        ) : null}
-        <p className="basis-full text-sm text-ink-soft">
-          Off the price of the drinks, not of the delivery. Customers enter the code in their order.
-        </p>
-      </div>
+      <PageHeading
+        up={{ to: '/admin/settings?section=payments', name: 'Settings' }}
+        heading="Discount codes"
+        actions={
+          codes.data && codes.data.length > 0 ? (
+            <Button onClick={() => open(newDiscount)} aria-haspopup="dialog">
+              New code
+            </Button>
+          ) : null
+        }
+      >
+        Off the price of the drinks, not of the delivery. Customers enter the code in their order.
+      </PageHeading>
       {codes.data === undefined ? (
         <ScreenLoadState noun="discount codes" queries={[codes]} />
       ) : codes.data.length === 0 ? (
