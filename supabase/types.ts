@@ -388,6 +388,7 @@ export type Database = {
       begin_message: { Args: { message_id: string; lease: string; body: string; subject?: string | null; }; Returns: number };
       begin_payment: { Args: { order_id: string; tracking_number: string; phone: string; callback_secret: string; expected_cents?: number | null; same_amount_seconds?: number | null; requested_by?: string | null; }; Returns: Json };
       begin_payment_test: { Args: { phone: string; callback_secret: string; requested_by: string; }; Returns: Database['public']['Tables']['payments']['Row']; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: true; isSetofReturn: false }; };
+      begin_till_registration: { Args: Record<PropertyKey, never>; Returns: undefined };
       block_phone: { Args: { phone: string; reason: string; }; Returns: undefined };
       cash_of_day: { Args: { day: string; }; Returns: { member: string; email: string; taken_cents: number; given_back_cents: number; expected_cents: number; handed_over: Database['public']['CompositeTypes']['handed_over'][]; }[] };
       change_member: { Args: { member_id: string; role?: string | null; name?: string | null; is_active?: boolean | null; }; Returns: undefined };

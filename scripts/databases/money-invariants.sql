@@ -320,7 +320,8 @@ from public.payments as p
 cross join lateral private.change_of(p.id) as change
 where p.status <> 'completed' and change.owed_cents + change.returned_cents + change.used_cents <> 0;
 
--- a payment from credit used as much of it as it paid, of its own phone, and nothing once it was taken back or became credit again
+-- a payment from credit used as much of it as it paid, of its own phone, and nothing once it was taken back or became credit again; it
+-- goes back as money only if that of its source did
 select p.id::text as subject, format('%s of %s, %s', sum(case c.kind when 'used' then c.amount_cents else -c.amount_cents end), p.charge_cents, p.status) as found
 from public.payments as p
 join public.orders as paid on paid.id = p.order_id
@@ -330,7 +331,12 @@ left join public.orders as came on came.id = source.order_id
 where p.method = 'credit'
 group by p.id, p.charge_cents, p.status, p.refunded_at
 having coalesce(sum(case c.kind when 'used' then c.amount_cents else -c.amount_cents end), 0)
-    <> case when p.status = 'completed' and p.refunded_at is null then p.charge_cents else 0 end
+    <> case when p.status = 'completed' and not exists (
+      select from public.refunds as r where r.payment_id = p.id and r.method = 'credit' and r.status = 'completed'
+    ) then p.charge_cents else 0 end
+  or (p.refunded_at is not null and bool_and(source.refunded_at is null) and not exists (
+    select from public.refunds as r where r.payment_id = p.id and r.method = 'credit' and r.status = 'completed'
+  ))
   or bool_or(came.id = paid.id or (came.customer_phone <> paid.customer_phone and came.anonymised_at is null and paid.anonymised_at is null));
 
 -- only a payment from credit uses credit, and only it becomes credit again

@@ -254,7 +254,7 @@ begin
   where o.id = (select p.order_id from public.payments as p where p.id = lock_refundable_payment.payment_id)
   for no key update;
   -- Credit of this money is not used while its refund begins.
-  if exists (select from public.change_notes as c where c.payment_id = lock_refundable_payment.payment_id) then
+  if exists (select from public.change_notes as c where lock_refundable_payment.payment_id in (c.payment_id, c.used_for)) then
     perform private.lock_credit(paid_order.customer_phone);
   end if;
   select * into paid from public.payments as p where p.id = lock_refundable_payment.payment_id for update;

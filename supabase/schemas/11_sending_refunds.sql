@@ -96,7 +96,7 @@ begin
     );
   end if;
   paid := private.lock_refundable_payment(note_refund_by_hand.payment_id);
-  if paid.method = 'credit' then
+  if paid.method = 'credit' and not private.has_refunded_source(paid) then
     perform private.refuse(409, 'credit_goes_back_as_credit', 'This was paid from credit. Make it credit again, and give that back');
   end if;
   noted := private.open_refund(

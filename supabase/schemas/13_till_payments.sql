@@ -456,7 +456,19 @@ $$;
 comment on function public.statement_status is
   'For staff: registrations of confirmations and statement, end of its coverage, its gaps, and money and messages that wait.';
 
+create function public.begin_till_registration() returns void
+language plpgsql security definer set search_path = '' as $$
+begin
+  if private.count_hit('till_registrations', 'all', interval '1 hour') > 10 then
+    perform private.refuse(429, 'too_many_registrations', 'The addresses were registered ten times within an hour. Please wait before the next time');
+  end if;
+end
+$$;
+comment on function public.begin_till_registration is
+  'Counts a registration of the till''s addresses from the panel; refuses more than ten an hour, of all staff together.';
+
 -- Execution rights
+grant execute on function public.begin_till_registration to service_role;
 grant execute on function public.confirm_till_payment, public.correct_till_payment, public.statement_status
   to authenticated, service_role;
 grant execute on function public.store_callback, public.list_unsettled_callbacks, public.store_confirmation, public.list_unprocessed_confirmations, public.validate_till_payment,

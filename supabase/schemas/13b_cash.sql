@@ -221,9 +221,9 @@ declare
   paid public.payments := private.lock_refundable_payment(give_back_cash.payment_id);
   given public.refunds;
 begin
-  if paid.method = 'credit' then
+  if paid.method = 'credit' and not private.has_refunded_source(paid) then
     perform private.refuse(409, 'credit_goes_back_as_credit', 'This was paid from credit. Make it credit again, and give that back');
-  elsif paid.method <> 'cash' then
+  elsif paid.method not in ('cash', 'credit') then
     perform private.refuse(409, 'not_cash', 'This payment came by M-PESA. It goes back by M-PESA, or by hand with its receipt');
   end if;
   perform private.check_refund_right(private.left_to_refund(paid), paid.id);
@@ -237,7 +237,7 @@ begin
 end
 $$;
 comment on function public.give_back_cash is
-  'For staff: the cash of a cancelled order was given back to its customer.';
+  'For staff: the cash of a cancelled order was given back to its customer; also what it was paid from credit, if the rest of the money that the credit came from was refunded since.';
 
 -- Execution rights
 grant execute on function public.choose_cash to anon, authenticated, service_role;

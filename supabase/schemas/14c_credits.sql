@@ -126,9 +126,22 @@ $$;
 comment on function public.use_credit is
   'For staff: what is owed to the phone of an order pays what is missing of it: all of an unpaid order, or the rest of one that needs review for less than its charge. Refuses if less is owed (the hint is that, in cents). With cash for the rest: receive_cash.';
 
+create function private.has_refunded_source(used public.payments) returns boolean
+language sql stable set search_path = '' as $$
+  select used.method = 'credit' and exists (
+    select from public.change_notes as use
+    join public.payments as source on source.id = use.payment_id
+    where use.used_for = used.id and use.kind = 'used' and source.refunded_at is not null
+  );
+$$;
+comment on function private.has_refunded_source is
+  'Whether the rest of the money that a payment from credit came from was refunded: what it used cannot be owed again, and goes back as money.';
+
 create function private.release_credit(used public.payments, note text, member uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
+  -- A refund of the money that it came from takes this lock, too: it leaves what is owed again, or is seen here.
+  perform private.lock_credit(o.customer_phone) from public.orders as o where o.id = used.order_id;
   -- What is owed of a refunded payment would be lost.
   if exists (
     select from public.change_notes as use
@@ -136,7 +149,8 @@ begin
     where use.used_for = used.id and use.kind = 'used'
       and (source.refunded_at is not null or private.is_being_refunded(source.id, source.receipt))
   ) then
-    perform private.refuse(409, 'credit_refunded', 'The rest of the money that this credit came from was sent back, so it cannot be owed again');
+    perform private.refuse(409, 'credit_refunded',
+      'The rest of the money that this credit came from was sent back, so it cannot be owed again. Cancel the order and give this part back, too');
   end if;
   perform private.add_change_note(source, 'use_taken_back', use.amount_cents, null, release_credit.note, member, used_for => used.id)
   from public.change_notes as use
@@ -263,13 +277,31 @@ language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.expect_staff('refunds');
   return query
-    select coalesce(sum(k.owed_cents), 0)::bigint, coalesce(sum(k.used_cents), 0)::bigint, coalesce(sum(k.returned_cents), 0)::bigint,
-      (count(distinct nullif(k.customer_phone, '')) filter (where k.owed_cents > 0))::integer
-    from public.kept_for_customers(false, page_size => 1000) as k;
+    with notes as materialized (
+      -- As private.change_of, of all payments in one pass.
+      select c.payment_id,
+        greatest(sum(case
+          when c.kind in ('credit', 'to_return', 'use_taken_back') then c.amount_cents
+          when not c.is_part_refund then -c.amount_cents
+          else 0
+        end), 0) as owed,
+        sum(case c.kind when 'used' then c.amount_cents when 'use_taken_back' then -c.amount_cents else 0 end) as used,
+        coalesce(sum(c.amount_cents) filter (where c.kind = 'returned' and not c.is_part_refund), 0) as returned
+      from public.change_notes as c
+      group by c.payment_id
+      having bool_or(c.kind in ('credit', 'to_return'))
+    )
+    select coalesce(sum(n.owed) filter (where p.refunded_at is null), 0)::bigint,
+      coalesce(sum(n.used), 0)::bigint,
+      coalesce(sum(n.returned + case when p.refunded_at is null then 0 else n.owed end), 0)::bigint,
+      (count(distinct nullif(o.customer_phone, '')) filter (where p.refunded_at is null and n.owed > 0))::integer
+    from notes as n
+    join public.payments as p on p.id = n.payment_id
+    join public.orders as o on o.id = p.order_id;
 end
 $$;
 comment on function public.kept_totals is
-  'For staff: what is owed, was used and went back of what was kept for customers, in cents, and to how many phones something is owed. Of the newest 1,000 such payments.';
+  'For staff: what is owed, was used and went back of what was kept for customers, in cents, and to how many phones something is owed. Of all payments.';
 
 -- Execution rights
 grant execute on function public.credit_for_order, public.use_credit, public.take_back_credit, public.kept_for_customers, public.kept_totals

@@ -177,13 +177,13 @@ begin
       );
     elsif new.payment_status = 'needs_review' then
       perform private.queue_order_messages(new.id, 'order_payment_held', private.payment_event_key(new.id));
-    -- Not where the last part of it became credit again: nothing was sent.
-    elsif new.payment_status = 'refunded' and new.payment_method <> 'cash' and 'credit' is distinct from (
+    -- Not where the last part of it became credit again or was given back in cash: nothing was sent.
+    elsif new.payment_status = 'refunded' and new.payment_method <> 'cash' and coalesce((
       select r.method from public.refunds as r
       join public.payments as p on p.id = r.payment_id
       where p.order_id = new.id and not p.needs_refund and r.status = 'completed'
       order by r.completed_at desc, r.updated_at desc limit 1
-    ) then
+    ), '') not in ('credit', 'cash') then
       perform private.queue_order_messages(new.id, 'order_refunded');
     end if;
   end if;

@@ -23,6 +23,12 @@ return nullif(concat_ws(', ',
 ), '');
 comment on function private.area_of is 'The address of an order without building and unit; with the city if it is not Nairobi. As areaOf in domain/order-summary.ts.';
 
+create function private.folded_area(area text) returns text
+language sql immutable set search_path = '' as $$
+  select coalesce(nullif(replace(private.fold_text(left(area, 300)), ' ', ''), ''), area);
+$$;
+comment on function private.folded_area is 'What spellings of one area have in common: without case, accents, spaces and punctuation.';
+
 create function public.report(since date, until date) returns public.report
 language plpgsql stable security definer set search_path = '' as $$
 declare
@@ -33,7 +39,7 @@ begin
   perform private.expect_staff('figures');
   perform private.expect_span(report.since, report.until);
   with placed as materialized (
-    select o.id, o.created_at, o.payment_status = 'paid' as is_sold, o.charge_cents, o.is_collected,
+    select o.id, o.created_at, o.payment_status = 'paid' as is_sold, o.charge_cents, o.charge_cents - o.delivery_fee as drinks_cents, o.is_collected,
       case when o.payment_status = 'paid' then private.area_of(o.shipping_address, o.city) end as area
     from public.orders as o
     where o.created_at >= span_start and o.created_at < span_end
@@ -54,13 +60,28 @@ begin
     from generate_series(report.since::timestamp, report.until::timestamp, interval '1 day') as d (day)
     left join placed_by_day as p on p.day = d.day::date
     left join money_by_day as m on m.day = d.day::date
-  ), by_drink as (
-    select (i.product_name, max(own.brand), count(distinct i.order_id), sum(i.quantity), sum(i.quantity::bigint * i.unit_price))::public.report_drink as line
+  ), sold_lines as (
+    select i.order_id, i.product_id, i.product_name, i.quantity, i.list_cents, p.drinks_cents - i.all_cents as difference,
+      i.list_cents + i.before_cents as until_cents, i.before_cents, i.all_cents
     from placed as p
     -- Lookups by key for each order, with any statistics.
-    cross join lateral (select * from public.order_items as i where i.order_id = p.id offset 0) as i
-    left join lateral (select d.brand from public.products as d where d.id = i.product_id offset 0) as own on true
+    cross join lateral (
+      select i.*, i.quantity::bigint * i.unit_price as list_cents,
+        sum(i.quantity::bigint * i.unit_price) over () as all_cents,
+        coalesce(sum(i.quantity::bigint * i.unit_price) over (order by i.position, i.id rows between unbounded preceding and 1 preceding), 0) as before_cents
+      from public.order_items as i where i.order_id = p.id offset 0
+    ) as i
     where p.is_sold
+  ), by_drink as (
+    -- The discount and the rounding to whole shillings, shared in proportion: each line gets what is due until it, less what is until the one before.
+    select (
+      i.product_name, max(own.brand), count(distinct i.order_id), sum(i.quantity),
+      sum(i.list_cents + coalesce(
+        round(i.difference * i.until_cents / nullif(i.all_cents, 0)) - round(i.difference * i.before_cents / nullif(i.all_cents, 0)), 0
+      ))::bigint
+    )::public.report_drink as line
+    from sold_lines as i
+    left join lateral (select d.brand from public.products as d where d.id = i.product_id offset 0) as own on true
     group by i.product_name
   ), by_hour as (
     select (h.hour, count(p.id), coalesce(sum(p.charge_cents), 0))::public.report_hour as line, h.hour
@@ -68,11 +89,15 @@ begin
     left join placed as p on p.is_sold and extract(hour from p.created_at at time zone 'Africa/Nairobi') = h.hour
     where exists (select from placed as any_sold where any_sold.is_sold)
     group by h.hour
-  ), area_sums as (
-    select case when p.is_collected then 'Collected at the shop' else mode() within group (order by p.area) end as area,
-      count(*) as orders, sum(p.charge_cents) as cents
+  ), area_spellings as materialized (
+    select p.is_collected, case when not p.is_collected then p.area end as area, count(*) as orders, sum(p.charge_cents) as cents
     from placed as p where p.is_sold
-    group by p.is_collected, case when not p.is_collected then lower(p.area) end
+    group by 1, 2
+  ), area_sums as (
+    select case when s.is_collected then 'Collected at the shop' else (array_agg(s.area order by s.orders desc, s.area))[1] end as area,
+      sum(s.orders) as orders, sum(s.cents) as cents
+    from area_spellings as s
+    group by s.is_collected, private.folded_area(s.area)
   ), ranked_areas as (
     select a.*, row_number() over (order by a.orders desc, a.cents desc, a.area) <= 50 as is_listed from area_sums as a
   ), by_area as (

@@ -2,6 +2,7 @@
 
 import type { Simulation } from '../environment/simulation.ts';
 import { type SeededRandom, seededRandom } from '../seeded-random.ts';
+import { liveOnCredit } from './credit-customer.ts';
 import {
   changeOrder,
   checkStatus,
@@ -61,7 +62,7 @@ export function startCustomerTraffic(
       note(status);
       if (status === 'failed' && single)
         note(await buyReleasedUnit(simulation, shopping, purchase, order, index));
-      if (status === 'completed') note(await actAfterPayment(simulation, purchase, order, random));
+      if (status === 'completed') note(await actAfterPayment(simulation, shopping, purchase, order, random));
       return;
     }
     note('left before the end');
@@ -85,31 +86,57 @@ export function startCustomerTraffic(
 }
 
 type Product = Simulation['products'][number];
+type DiscountCode = Simulation['discountCodes'][number];
 
 /** The drinks and the total of a purchase of one unit each. */
-export const purchaseOf = ({ deliveryFee }: Simulation, products: readonly Product[]) => ({
-  productIds: products.map(({ id }) => id),
-  total: products.reduce((sum, { price }) => sum + price, deliveryFee),
-});
+export function purchaseOf(simulation: Simulation, products: readonly Product[], discount?: DiscountCode) {
+  const { deliveryFee } = simulation;
+  const drinks = products.reduce((sum, { price }) => sum + price, 0);
+  return {
+    productIds: products.map(({ id }) => id),
+    total: drinks + deliveryFee - (discount ? discountOn(discount, drinks, deliveryFee) : 0),
+    ...(discount ? { discountCode: discount.code } : {}),
+  };
+}
 
-/** One to three different drinks. */
-export function chooseDrinks(simulation: Simulation, random: SeededRandom) {
+/** As the database computes it: rounded up to whole shillings, and one shilling is left to pay. */
+function discountOn({ percent, amountCents }: DiscountCode, drinks: number, fee: number): number {
+  const off = amountCents ?? Math.floor((drinks * (percent ?? 0) + 9_999) / 10_000) * 100;
+  return Math.max(0, Math.min(off, drinks, drinks + fee - 100));
+}
+
+/** One to three different drinks, with a code if the purchase has one. */
+export function chooseDrinks(simulation: Simulation, random: SeededRandom, discountCode?: string) {
   const wanted = random.is(0.6) ? 1 : 2 + random.below(2);
   const chosen = new Set<Product>();
   while (chosen.size < wanted) chosen.add(random.pick(simulation.products));
-  return purchaseOf(simulation, [...chosen]);
+  const discount = simulation.discountCodes.find(({ code }) => code === discountCode);
+  return purchaseOf(simulation, [...chosen], discount);
 }
 
-/** Places an order; some customers change their minds before they pay. */
+/** Places an order, some with a discount code; some customers change their minds before they pay. */
 export async function orderDrinks(
   simulation: Simulation,
   shopping: Shopping,
   purchase: Purchase,
   random: SeededRandom,
 ): Promise<PlacedOrder | Paid> {
-  const order = await placeOrder(shopping, purchase);
+  const discountCode = random.is(0.25) ? random.pick(simulation.discountCodes).code : undefined;
+  let chosen: Purchase = discountCode
+    ? { ...purchase, ...chooseDrinks(simulation, random, discountCode) }
+    : purchase;
+  let order = await placeOrder(shopping, chosen);
+  // The code has no use left: they order without it.
+  if ('kind' in order && order.kind === 'refused' && order.code.startsWith('discount_')) {
+    chosen = purchase;
+    order = await placeOrder(shopping, chosen);
+  }
   if ('kind' in order || !random.is(0.15)) return order;
-  return changeOrder(shopping, { ...purchase, ...chooseDrinks(simulation, random) }, order);
+  return changeOrder(
+    shopping,
+    { ...chosen, ...chooseDrinks(simulation, random, chosen.discountCode) },
+    order,
+  );
 }
 
 /**
@@ -132,9 +159,13 @@ export async function buyReleasedUnit(
   return `the last unit was sold again, prompt: ${paid.kind}`;
 }
 
-/** Actions of some customers after payment: pay again without a prompt, pay without a reference, or cancel the order. */
+/**
+ * Actions of some customers after payment: pay again without a prompt, pay without a reference, cancel the order, or have money
+ * kept for them, which pays their next order.
+ */
 export async function actAfterPayment(
   simulation: Simulation,
+  shopping: Shopping,
   purchase: Purchase,
   order: PlacedOrder,
   random: SeededRandom,
@@ -152,5 +183,6 @@ export async function actAfterPayment(
   }
   if (drawn < 0.18)
     return (await simulation.staff.cancel(order.id)) ? 'cancelled the order' : 'failed to cancel';
+  if (drawn < 0.4) return liveOnCredit(simulation, shopping, purchase, order, random);
   return 'content';
 }

@@ -12,7 +12,8 @@ export interface Shopping {
 export interface Purchase {
   /** One unit of each is ordered. */
   productIds: readonly string[];
-  /** In cents, including the delivery fee. */
+  discountCode?: string;
+  /** In cents, including the delivery fee, less the discount. */
   total: number;
   /** `07…` or `01…`. */
   phone: string;
@@ -66,6 +67,7 @@ export async function placeOrder(shopping: Shopping, purchase: Purchase): Promis
     customer_phone: purchase.phone,
     delivery_location: 'Westlands',
     expected_total: purchase.total,
+    ...(purchase.discountCode === undefined ? {} : { discount_code: purchase.discountCode }),
   };
   const answer = await askWithRetries(
     shopping,

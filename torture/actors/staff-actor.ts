@@ -1,4 +1,4 @@
-// Two staff members who refund money that needs it: above a limit one requests and the other approves.
+// Two staff members who refund money that needs it, above a limit one requests and the other approves, and who do what customers ask.
 import { randomBytes } from 'node:crypto';
 import { type SeededRandom, seededRandom } from '../seeded-random.ts';
 
@@ -12,6 +12,8 @@ export interface ShopAccess {
 export interface StaffActor {
   /** Cancels a paid order, whose money is refunded next. Returns whether it was possible. */
   cancel(orderId: string): Promise<boolean>;
+  /** Calls a procedure, sometimes twice at once by two members, as after a double tap. Returns an answer, or null. */
+  call(procedure: string, given: Record<string, unknown>): Promise<Row | null>;
   /** Number of actions and refusals. */
   counts(): Record<string, number>;
   /** Stops requesting refunds; requested ones are still approved. */
@@ -99,7 +101,7 @@ export async function startStaffActor(shop: ShopAccess, seed: number): Promise<S
 
   /** Some of every kind; null when no process answered. */
   async function paymentsToSendBack(): Promise<Row[] | null> {
-    const columns = 'id,receipt,refunds(status)';
+    const columns = 'id,receipt,refunds(status),change_notes(id)';
     const found = await Promise.all([
       as(
         first,
@@ -119,7 +121,11 @@ export async function startStaffActor(shop: ShopAccess, seed: number): Promise<S
     ]);
     if (found.includes(null)) return null;
     const kinds = (found as Row[][]).map((rows) =>
-      rows.filter(({ refunds }) => refunds.every(({ status }: Row) => ended.includes(status))),
+      // What is owed of a payment, or paid another order, is not M-PESA's to reverse.
+      rows.filter(
+        ({ refunds, change_notes }) =>
+          change_notes.length === 0 && refunds.every(({ status }: Row) => ended.includes(status)),
+      ),
     );
     const longest = Math.max(...kinds.map(({ length }) => length));
     return Array.from({ length: longest }, (_, place) => kinds.flatMap((rows) => rows[place] ?? [])).flat();
@@ -140,6 +146,13 @@ export async function startStaffActor(shop: ShopAccess, seed: number): Promise<S
       if (changed?.length !== 1) return false;
       note('orders cancelled');
       return true;
+    },
+    async call(procedure, given) {
+      const path = `/rest/v1/rpc/${procedure}`;
+      const members = random.is(0.3) ? [first, second] : [random.pick([first, second])];
+      const answers = await Promise.all(members.map((member) => as(member, 'POST', path, given)));
+      if (answers.some((answer) => answer !== null)) note(procedure);
+      return answers.find((answer) => answer !== null) ?? null;
     },
     counts: () =>
       Object.fromEntries(Object.entries(counts).map(([word, count]) => [`staff: ${word}`, count])),

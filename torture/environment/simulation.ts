@@ -41,6 +41,17 @@ export interface SimulationOptions {
   seed: number;
 }
 
+export interface DiscountCode {
+  code: string;
+  percent?: number;
+  amountCents?: number;
+}
+/** With limits in all and per phone. */
+const discountCodes: readonly (DiscountCode & { maxUses?: number; maxUsesPerPhone?: number })[] = [
+  { code: 'ONCE-EACH', percent: 15, maxUsesPerPhone: 1 },
+  { code: 'FIRST-TEN', amountCents: 20_000, maxUses: 10 },
+];
+
 export interface Simulation {
   cluster: Cluster;
   shops: ShopProcess[];
@@ -49,6 +60,7 @@ export interface Simulation {
   /** The next product with a single unit; null when there is none left. */
   takeSingleUnit(): { id: string; price: number } | null;
   deliveryFee: number;
+  discountCodes: readonly DiscountCode[];
   /** Staff members who refund money. */
   staff: StaffActor;
   /** Pays from the phone menu, in whole shillings. Returns the receipt, or null when it was refused. */
@@ -155,6 +167,12 @@ export async function openSimulation(logs: string, options: SimulationOptions): 
       [howMany],
     );
     for (const { id } of singleUnits) stock.set(id, 1);
+    for (const { code, percent, amountCents, maxUses, maxUsesPerPhone } of discountCodes) {
+      await query(
+        `insert into public.discount_codes (code, percent, amount_cents, max_uses, max_uses_per_phone) values ($1, $2, $3, $4, $5)`,
+        [code, percent, amountCents, maxUses, maxUsesPerPhone],
+      );
+    }
     // Some orders are above it.
     await query(
       `update public.store_settings
@@ -197,6 +215,7 @@ export async function openSimulation(logs: string, options: SimulationOptions): 
       products,
       takeSingleUnit: () => singleUnits.pop() ?? null,
       deliveryFee: settings.delivery_fee,
+      discountCodes,
       staff,
       async payWithoutPrompt(phone, amount, reference) {
         const number = reference === '' ? defaultMerchant.tillNumber : defaultCredentials.shortcode;

@@ -173,7 +173,7 @@ export async function soak({ seed, payments, customers = 100, logs }: Soak): Pro
         status = (await checkStatus(shopping, purchase, paid.reference)) ?? status;
       }
       if (status === 'completed' && random.is(0.4)) {
-        return say(`customers: ${await actAfterPayment(simulation, purchase, order, random)}`);
+        return say(`customers: ${await actAfterPayment(simulation, shopping, purchase, order, random)}`);
       }
       if (status === 'failed' && single) {
         return say(`customers: ${await buyReleasedUnit(simulation, shopping, purchase, order, index)}`);
@@ -204,7 +204,9 @@ export async function soak({ seed, payments, customers = 100, logs }: Soak): Pro
               count(*) filter (where status in ('initiating', 'processing', 'unresolved'))::integer as open,
               count(*) filter (where needs_refund)::integer as "to refund",
               count(*) filter (where status = 'completed' and receipt is null)::integer as "without receipt",
-              (select count(*)::integer from public.payment_messages) as messages
+              (select count(*)::integer from public.payment_messages) as messages,
+              (select count(*)::integer from public.orders where discount_code is not null) as "orders with a discount code",
+              (select count(*)::integer from public.change_notes where kind = 'used') as "uses of credit"
        from public.payments`,
     );
     const page = await simulation.ledger();

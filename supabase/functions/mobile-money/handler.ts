@@ -25,7 +25,7 @@ import { staffCaller } from './staff-caller.ts';
 import { inviteMember } from './team/invite.ts';
 import { pullDueStatement } from './till/pull-statement.ts';
 import { receiveTillMessage, settleStoredConfirmations } from './till/receive-message.ts';
-import { registerTill } from './till/register.ts';
+import { registerTill, registerTillForStaff } from './till/register.ts';
 
 export type { DarajaSettings, MobileMoneyEvent, MobileMoneySettings } from './settings.ts';
 
@@ -58,7 +58,7 @@ const serviceActions: Record<string, (context: MobileMoneyContext) => Promise<un
  *   settles stored confirmations and callbacks, `{found, taken}`; `pull-statement` (till/pull-statement.ts) `{payments, newPayments}`
  *   or null; `send-refunds` (refunds/send.ts) `{sent, queried}`
  * - with a staff session or the secret key: `POST {action: 'describe-setup'}` (setup-check.ts) `{setup}`; `{action: 'register-till'}`
- *   (till/register.ts) `{till, statement}`
+ *   (till/register.ts) `{till, statement}`, or to staff `{error, code}`
  * - with a staff session: `POST {action: 'check-address'}` (setup-check.ts) `{reach}`; `{action: 'start-test', phoneNumber}` (prompts/start-test.ts) `{test}` or
  *   `{error, code}`
  * - with the session of an owner: `POST {action: 'invite-member'}` (team/invite.ts)
@@ -201,7 +201,7 @@ async function answerAction(context: MobileMoneyContext, request: Request): Prom
     case 'register-till':
       return context.hasSecretKey(request)
         ? Response.json(await registerTill(context))
-        : forStaff(context, request, 'settings', () => registerTill(context));
+        : forStaff(context, request, 'settings', () => registerTillForStaff(context));
     case 'check-address':
       return forStaff(context, request, 'settings', async () => ({
         reach: await checkPublicAddress(context),

@@ -740,6 +740,7 @@ const procedures: Record<string, Person[]> = {
   receive_mpesa_transaction: service,
   validate_till_payment: service,
   read_till_secret: service,
+  begin_till_registration: service,
   record_mpesa_registration: service,
   lease_statement_pull: service,
   extend_statement_pull: service,

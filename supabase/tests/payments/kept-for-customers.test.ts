@@ -530,6 +530,80 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
+  describe('an order paid from credit whose money was refunded since', () => {
+    /** The order that used the credit, cancelled; the rest of the money that it came from was given back. */
+    const strand = async () => {
+      const phone = newPhone();
+      const { order: source, payment } = await owe(phone, charge);
+      const order = await placeFor(phone);
+      const used = await use(order);
+      await setStatus(source, 'cancelled');
+      await asStaff('give_back_cash', { payment_id: payment.id, reason: 'Cancelled' });
+      await setStatus(order, 'cancelled');
+      return { phone, order, used };
+    };
+
+    test('goes back as money, in cash, once', async () => {
+      const { phone, order, used } = await strand();
+      await expectRefusal(requestRefund(used), 409, 'credit_refunded');
+      const before = await receivedToday();
+      const results = await settleAll(3, () =>
+        asStaff('give_back_cash', { payment_id: used.id, reason: 'Cancelled' }),
+      );
+      expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+      expect(await stateOf(order)).toMatchObject({ money: 'refunded', refunds: ['cash completed'] });
+      expect(await receivedToday()).toBe(before - charge);
+      expect(await refundTexts(order)).toEqual([]);
+      expect(await keptOf(phone)).toEqual([[charge, charge, 0, 0]]);
+      await expectRefusal(use(await placeFor(phone)), 409, 'credit_too_low');
+    });
+
+    test('goes back by M-PESA with its receipt, and with a message', async () => {
+      const { order, used } = await strand();
+      const before = await receivedToday();
+      await asStaff('note_refund_by_hand', {
+        payment_id: used.id,
+        refund_receipt: newReceipt(),
+        reason: 'Cancelled',
+      });
+      expect(await stateOf(order)).toMatchObject({ money: 'refunded', refunds: ['by_hand completed'] });
+      expect(await receivedToday()).toBe(before - charge);
+      expect(await refundTexts(order)).toEqual(['mail', 'text']);
+    });
+  });
+
+  test('credit is owed again or stays out of a refund at the same time, and is never lost', async () => {
+    for (const _ of Array.from({ length: 5 })) {
+      const phone = newPhone();
+      const { order: source, payment } = await owe(phone, charge);
+      const order = await placeFor(phone);
+      const used = await use(order);
+      await setStatus(source, 'cancelled');
+      const before = await receivedToday();
+      const [takenBack] = await Promise.allSettled([
+        takeBack(used),
+        asStaff('give_back_cash', { payment_id: payment.id, reason: 'Cancelled' }),
+      ]);
+      // All of the money went back, or what the credit paid is still used.
+      expect(before - (await receivedToday())).toBe(takenBack.status === 'fulfilled' ? 2 * charge : charge);
+      expect((await stateOf(order)).money).toBe(takenBack.status === 'fulfilled' ? 'unpaid' : 'paid');
+    }
+  });
+
+  test('staff cannot mark an order paid from credit as refunded without making it credit again', async () => {
+    const phone = newPhone();
+    await owe(phone, charge);
+    const order = await placeFor(phone);
+    await use(order);
+    await setStatus(order, 'cancelled');
+    await expectRefusal(
+      asStaff('resolve_paid_order', { order_id: order.id, resolution: 'refunded' }),
+      409,
+      'refund_by_receipt',
+    );
+    expect(await keptOf(phone)).toEqual([[charge, charge, 0, 0]]);
+  });
+
   test('a second payment that is kept pays the next order', async () => {
     const phone = newPhone();
     const order = await placeFor(phone);
@@ -576,6 +650,37 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(
       await readValue('select anonymised_at is not null from public.orders where id = $1', [order.id]),
     ).toBe(true);
+  });
+
+  test('totals count every payment, also beyond 1,000', async () => {
+    const { payment } = await owe(newPhone(), 20_000);
+    const totals = () =>
+      asStaffRows<Record<string, unknown>>('kept_totals').then(([row]) => Number(row?.owed_cents));
+    const before = await totals();
+    const undone = new Error('undone');
+    // Copies, without the triggers that count figures.
+    const copied = database.transaction(async (session) => {
+      await session.query(`set local session_replication_role = 'replica'`);
+      await session.query(
+        `with copies as (
+           insert into public.payments (order_id, phone, charge_cents, status, method, confirmed_by, completed_at)
+           select p.order_id, p.phone, p.charge_cents, p.status, p.method, p.confirmed_by, p.completed_at
+           from public.payments as p, generate_series(1, 1200) where p.id = $1
+           returning id
+         )
+         insert into public.change_notes (payment_id, kind, amount_cents)
+         select c.id, 'credit', 20000 from copies as c`,
+        [payment.id],
+      );
+      await session.query(`select set_config('request.jwt.claims', '{"role":"service_role"}', true)`);
+      const { rows } = await session.query<{ owed: string }>(
+        'select owed_cents::text as owed from public.kept_totals()',
+      );
+      expect(Number(rows[0]?.owed)).toBe(before + 1200 * 20_000);
+      throw undone;
+    });
+    await expect(copied).rejects.toBe(undone);
+    expect(await totals()).toBe(before);
   });
 
   test('totals are those of the rows', async () => {

@@ -114,8 +114,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       await plain(
         since,
         until,
+        // Each of these orders has one line, which has its whole discount.
         `select i.product_name as name, max(p.brand) as brand, count(distinct i.order_id) as orders, sum(i.quantity) as units,
-           sum(i.quantity * i.unit_price) as cents
+           sum(i.quantity * i.unit_price - o.discount_cents) as cents
          from sold as o join public.order_items as i on i.order_id = o.id left join public.products as p on p.id = i.product_id
          group by 1 order by units desc, cents desc, name`,
       ),
@@ -171,6 +172,65 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
     const refunded = answer.days.reduce((sum, { refunded_cents }) => sum + Number(refunded_cents), 0);
     expect(answer.refunds.reduce((sum, { cents }) => sum + cents, 0)).toBe(refunded);
+  });
+
+  test('shares a discount over the lines, and drinks and fees are what the orders owed, to the cent', async () => {
+    const drinks = [
+      await makeProduct(database, 100, 33_300, 'Shared 1'),
+      await makeProduct(database, 100, 9_900, 'Shared 2'),
+      await makeProduct(database, 100, 100, 'Shared 3'),
+    ];
+    await database.query(
+      `insert into public.discount_codes (code, amount_cents) values ('SEVEN', 700), ('NEARLY-ALL', 100000000)`,
+    );
+    const day = '2026-03-03';
+    for (const [index, code] of [null, 'SEVEN', 'NEARLY-ALL', 'SEVEN'].entries()) {
+      const items = drinks.map((product_id, place) => ({ product_id, quantity: 1 + ((index + place) % 3) }));
+      const list = items.reduce(
+        (sum, { quantity }, place) => sum + quantity * ([33_300, 9_900, 100][place] as number),
+        0,
+      );
+      const total = code === null ? list + 100 : code === 'SEVEN' ? list + 100 - 700 : 100;
+      const order = await shop.placeItems(items, total, {
+        customer_phone: newPhone(),
+        ...(code === null ? {} : { discount_code: code }),
+      });
+      await pay(order);
+      await database.query(
+        `update public.orders set created_at = '2026-03-03T10:00:00+03:00' where id = $1`,
+        [order.id],
+      );
+    }
+    const answer = await report(day, day);
+    const [owed] = await plain(
+      day,
+      day,
+      `select sum(charge_cents) as charges, sum(delivery_fee) as fees, sum(discount_cents) as discounts from sold`,
+    );
+    expect(Number(owed?.discounts)).toBeGreaterThan(1_400);
+    const sum = answer.drinks.reduce((cents, drink) => cents + drink.cents, 0);
+    expect(sum + Number(owed?.fees)).toBe(Number(owed?.charges));
+    expect(answer.drinks.every(({ cents }) => cents >= 0)).toBe(true);
+    expect(answer.days[0]?.sold_cents).toBe(Number(owed?.charges));
+  });
+
+  test('counts spellings of one area together, under the commonest', async () => {
+    const drink = await makeProduct(database, 100, 30_000, 'Spelt');
+    for (const area of ['South B', 'south-b', 'SouthB ', 'South B', 'South C', '...']) {
+      const order = await place(drink, { expected_total: 30_100, customer_phone: newPhone() });
+      await pay(order);
+      await database.query(
+        `update public.orders set created_at = '2026-02-02T10:00:00+03:00', shipping_address = $2, city = 'Nairobi' where id = $1`,
+        [order.id, area],
+      );
+    }
+    expect(
+      (await report('2026-02-02', '2026-02-02')).areas.map(({ area, orders }) => [area, orders]),
+    ).toEqual([
+      ['South B', 4],
+      ['...', 1],
+      ['South C', 1],
+    ]);
   });
 
   test('a payment on another day counts on that day', async () => {

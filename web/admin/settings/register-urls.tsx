@@ -1,6 +1,7 @@
 // Registers the shop's addresses at M-PESA, to which it reports payments that no prompt asked for (C2B RegisterURL).
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
+import { ShownError } from '../../lib/shown-error.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Notice } from '../../ui/notice.tsx';
@@ -31,7 +32,13 @@ export function RegisterUrls() {
   const setup = query.data;
   const [isAsking, setAsking] = useState(false);
   const register = useMutation({
-    mutationFn: () => staff.callPayments<{ till: Outcome; statement: Outcome }>({ action: 'register-till' }),
+    async mutationFn() {
+      const answer = await staff.callPayments<{ till: Outcome; statement: Outcome } | { error: string }>({
+        action: 'register-till',
+      });
+      if ('error' in answer) throw new ShownError(answer.error);
+      return answer;
+    },
     onError: (error) => console.warn('The addresses could not be registered', error),
     onSettled: () => queries.invalidateQueries({ queryKey: ['payment-setup'] }),
   });

@@ -22,6 +22,8 @@ export interface TillStore {
   ): Promise<{ outcome: string; paymentId: string | null }>;
   /** Checks a payment before it is made: `accepted`, or the problem. */
   validate(reference: string, offeredCents: number | null): Promise<'accepted' | 'reference' | 'amount'>;
+  /** Counts a registration by staff. Throws a ProcedureError after too many within an hour. */
+  beginRegistration(): Promise<void>;
   recordRegistration(kind: 'till' | 'statement', version?: C2bVersion): Promise<void>;
   /** The registration of the till's addresses, whose version is null if it was not recorded; null without one. */
   readRegistration(): Promise<{ registeredAt: Date; version: C2bVersion | null } | null>;
@@ -55,6 +57,9 @@ export function openTillStore({ call }: DatabaseClient): TillStore {
         | 'accepted'
         | 'reference'
         | 'amount',
+    async beginRegistration() {
+      await call('begin_till_registration', {});
+    },
     async recordRegistration(kind, version) {
       await call('record_mpesa_registration', { kind, ...(version ? { api_version: version } : {}) });
     },

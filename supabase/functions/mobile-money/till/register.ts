@@ -4,6 +4,7 @@ import { callbackUrlFor } from '../callback-urls.ts';
 import type { MobileMoneyContext } from '../context.ts';
 import { type C2bVersion, type Registration, registerTillUrls } from '../daraja/c2b-registration.ts';
 import { registerStatement } from '../daraja/statement.ts';
+import { ProcedureError } from '../database/client.ts';
 
 /** The outcome of one registration. */
 export interface RegistrationOutcome {
@@ -46,6 +47,19 @@ export async function registerTill(
   });
   if (isDone(statement.kind)) await context.till.recordRegistration('statement');
   return { till, statement: described(statement) };
+}
+
+/** As `registerTill`, for staff: too many within an hour are refused, before M-PESA is asked. */
+export async function registerTillForStaff(
+  context: MobileMoneyContext,
+): Promise<Awaited<ReturnType<typeof registerTill>> | { error: string; code: string }> {
+  try {
+    await context.till.beginRegistration();
+  } catch (error) {
+    if (error instanceof ProcedureError) return { error: error.message, code: error.code };
+    throw error;
+  }
+  return registerTill(context);
 }
 
 const isDone = (kind: Registration['kind']): boolean =>

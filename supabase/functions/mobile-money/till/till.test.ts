@@ -197,6 +197,21 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect((await till.act('describe-setup')).body.setup).toMatchObject({ c2b: { version: 'v2' } });
   });
 
+  test('counts registrations by staff, and refuses the eleventh within an hour', async () => {
+    const begin = () =>
+      asRole(till.database, { role: 'service_role' }, (session) =>
+        session.query('select public.begin_till_registration()'),
+      );
+    await till.database.query(`delete from private.rate_limits where bucket = 'till_registrations'`);
+    await begin();
+    // The hour may end between two calls.
+    await till.database.query(
+      `update private.rate_limits set hits = 10, window_start = date_bin('1 hour', clock_timestamp(), timestamptz '2000-01-01')
+       where bucket = 'till_registrations'`,
+    );
+    await expect(begin()).rejects.toMatchObject({ code: 'PT429', detail: 'too_many_registrations' });
+  });
+
   test('a payment without a prompt pays the order of its reference, in either spelling', async () => {
     await payByHand();
     await becomes({ money: 'paid', payments: ['till completed'] });
