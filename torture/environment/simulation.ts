@@ -41,7 +41,7 @@ export interface SimulationOptions {
   seed: number;
 }
 
-export interface DiscountCode {
+interface DiscountCode {
   code: string;
   percent?: number;
   amountCents?: number;
