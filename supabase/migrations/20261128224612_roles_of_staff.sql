@@ -1914,7 +1914,8 @@ create policy "staff read every note of change, the counter recent ones" on publ
   for select to authenticated using ((select public.may('orders')) or exists (select from public.payments as p where p.id = payment_id));
 
 create or replace function public.note_change(
-  payment_id uuid, kind text, amount_cents integer, receipt text default null, note text default null, way text default null
+  payment_id uuid, kind text, amount_cents integer, receipt text default null, note text default null, way text default null,
+  seen_notes integer default null
 ) returns public.change_notes
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
@@ -1946,7 +1947,7 @@ begin
   elsif has_receipt then
     code := private.check_refund_receipt(note_change.receipt);
   end if;
-  paid := private.lock_payment_to_return(note_change.payment_id);
+  paid := private.lock_payment_to_return(note_change.payment_id, note_change.seen_notes);
   -- Earlier versions noted both in the same way.
   if note_change.way is not null and note_change.amount_cents > (select c.owed_cents from private.change_of(paid.id) as c) then
     perform private.refuse(409, 'change_exceeds_owed', 'This is more than what is owed of this payment. A part of the price goes back as a part refund');
@@ -1965,10 +1966,11 @@ end
 $$;
 
 comment on function public.note_change is
-  'For staff: notes change of a payment: owed to the customer as credit or to be returned, or returned outside the shop in part, by M-PESA with its receipt or in cash (way; then at most what is owed). What is owed and what went back never exceed what came.';
+  'For staff: notes change of a payment: owed to the customer as credit or to be returned, or returned outside the shop in part, by M-PESA with its receipt or in cash (way; then at most what is owed). What is owed and what went back never exceed what came. seen_notes: the number of its notes that the caller saw; refuses if it has another now, so that a repeated call notes nothing twice.';
 
 create or replace function public.refund_part(
-  payment_id uuid, amount_cents integer, way text, reason text, receipt text default null
+  payment_id uuid, amount_cents integer, way text, reason text, receipt text default null,
+  seen_notes integer default null
 ) returns public.change_notes
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
@@ -1987,7 +1989,7 @@ begin
   where o.id = (select p.order_id from public.payments as p where p.id = refund_part.payment_id)
   for no key update;
   code := private.read_way(refund_part.way, refund_part.receipt);
-  paid := private.lock_payment_to_return(refund_part.payment_id);
+  paid := private.lock_payment_to_return(refund_part.payment_id, refund_part.seen_notes);
   -- The money of a cancelled order, and a second payment, go back in full.
   if refunded.payment_status <> 'paid' or refunded.status = 'cancelled' or paid.needs_refund then
     perform private.refuse(409, 'part_not_refundable', 'Only part of what pays an order can go back like this. Other money goes back in full');
@@ -2005,7 +2007,7 @@ end
 $$;
 
 comment on function public.refund_part is
-  'For staff: part of the price of a paid order went back outside the shop, by M-PESA with its receipt or in cash (way), with the reason; the order stays as it is. Its customer gets the message of a refund, for cash none.';
+  'For staff: part of the price of a paid order went back outside the shop, by M-PESA with its receipt or in cash (way), with the reason; the order stays as it is. Its customer gets the message of a refund, for cash none. seen_notes: the number of its notes that the caller saw; refuses if it has another now, so that a repeated call notes nothing twice.';
 
 -- Execution rights
 grant execute on function public.note_change, public.refund_part to authenticated, service_role;

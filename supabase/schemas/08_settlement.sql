@@ -469,11 +469,11 @@ begin
       return 'goes_back';
     else
       if attempt.method = 'till' then
-        -- Only money with a receipt can be refunded, and this may be the receipt of the earlier payment.
+        -- M-PESA refunds only money with a receipt, and this may be the receipt of an earlier prompt. Cash and credit have none.
         update public.payments as p
         set needs_refund = true, updated_at = now()
         where p.order_id = attempt.order_id and p.id <> attempt.id and p.status = 'completed' and p.receipt is null
-          and not p.needs_refund and p.charge_cents = attempt.charge_cents and p.method <> 'credit' and not private.is_being_refunded(p.id);
+          and not p.needs_refund and p.charge_cents = attempt.charge_cents and p.method = 'prompt' and not private.is_being_refunded(p.id);
         if found then
           update public.payments as p set needs_refund = false where p.id = attempt.id;
         end if;

@@ -108,7 +108,7 @@ $$;
 comment on function private.add_change_note is
   'Adds a note of change, and books all that M-PESA reported for a typed amount. What is owed, what went back and what paid other orders together never exceed the payment. The caller has locked the order and the payment; for credit that is used, the payment and the credit of the phone.';
 
-create function private.lock_payment_to_return(payment_id uuid) returns public.payments
+create function private.lock_payment_to_return(payment_id uuid, seen_notes integer) returns public.payments
 language plpgsql set search_path = '' as $$
 declare
   paid public.payments;
@@ -120,12 +120,14 @@ begin
     perform private.refuse(409, 'nothing_to_send_back', 'There is nothing to send back. Cancel a paid order first to send its money back');
   elsif paid.refunded_at is not null or private.is_being_refunded(paid.id, paid.receipt) then
     perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  elsif lock_payment_to_return.seen_notes <> (select count(*) from public.change_notes as c where c.payment_id = paid.id) then
+    perform private.refuse(409, 'payment_changed', 'Something else was noted for this payment in the meantime. Nothing was saved. Close this and look at its notes');
   end if;
   return paid;
 end
 $$;
 comment on function private.lock_payment_to_return is
-  'Locks a payment of which part is owed or goes back. Refuses one that is refunded in full. The caller has locked its order.';
+  'Locks a payment of which part is owed or goes back. Refuses one that is refunded in full, or has another number of notes than the caller saw (null: not compared). The caller has locked its order.';
 
 create function private.read_way(way text, receipt text) returns text
 language plpgsql set search_path = '' as $$
@@ -142,7 +144,8 @@ comment on function private.read_way is
   'Checks how money went back, and locks and returns the receipt of sending it back. Null: in cash.';
 
 create function public.note_change(
-  payment_id uuid, kind text, amount_cents integer, receipt text default null, note text default null, way text default null
+  payment_id uuid, kind text, amount_cents integer, receipt text default null, note text default null, way text default null,
+  seen_notes integer default null
 ) returns public.change_notes
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
@@ -174,7 +177,7 @@ begin
   elsif has_receipt then
     code := private.check_refund_receipt(note_change.receipt);
   end if;
-  paid := private.lock_payment_to_return(note_change.payment_id);
+  paid := private.lock_payment_to_return(note_change.payment_id, note_change.seen_notes);
   -- Earlier versions noted both in the same way.
   if note_change.way is not null and note_change.amount_cents > (select c.owed_cents from private.change_of(paid.id) as c) then
     perform private.refuse(409, 'change_exceeds_owed', 'This is more than what is owed of this payment. A part of the price goes back as a part refund');
@@ -192,10 +195,11 @@ begin
 end
 $$;
 comment on function public.note_change is
-  'For staff: notes change of a payment: owed to the customer as credit or to be returned, or returned outside the shop in part, by M-PESA with its receipt or in cash (way; then at most what is owed). What is owed and what went back never exceed what came.';
+  'For staff: notes change of a payment: owed to the customer as credit or to be returned, or returned outside the shop in part, by M-PESA with its receipt or in cash (way; then at most what is owed). What is owed and what went back never exceed what came. seen_notes: the number of its notes that the caller saw; refuses if it has another now, so that a repeated call notes nothing twice.';
 
 create function public.refund_part(
-  payment_id uuid, amount_cents integer, way text, reason text, receipt text default null
+  payment_id uuid, amount_cents integer, way text, reason text, receipt text default null,
+  seen_notes integer default null
 ) returns public.change_notes
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
@@ -214,7 +218,7 @@ begin
   where o.id = (select p.order_id from public.payments as p where p.id = refund_part.payment_id)
   for no key update;
   code := private.read_way(refund_part.way, refund_part.receipt);
-  paid := private.lock_payment_to_return(refund_part.payment_id);
+  paid := private.lock_payment_to_return(refund_part.payment_id, refund_part.seen_notes);
   -- The money of a cancelled order, and a second payment, go back in full.
   if refunded.payment_status <> 'paid' or refunded.status = 'cancelled' or paid.needs_refund then
     perform private.refuse(409, 'part_not_refundable', 'Only part of what pays an order can go back like this. Other money goes back in full');
@@ -231,7 +235,7 @@ begin
 end
 $$;
 comment on function public.refund_part is
-  'For staff: part of the price of a paid order went back outside the shop, by M-PESA with its receipt or in cash (way), with the reason; the order stays as it is. Its customer gets the message of a refund, for cash none.';
+  'For staff: part of the price of a paid order went back outside the shop, by M-PESA with its receipt or in cash (way), with the reason; the order stays as it is. Its customer gets the message of a refund, for cash none. seen_notes: the number of its notes that the caller saw; refuses if it has another now, so that a repeated call notes nothing twice.';
 
 create function private.after_change_note() returns trigger
 language plpgsql security definer set search_path = '' as $$

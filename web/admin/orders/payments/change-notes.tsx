@@ -133,6 +133,8 @@ interface Problems {
 
 function ChangeForm({ payment, acts: possible, owed, onClose }: ChangeFormProps) {
   const { tables } = useMember().staff;
+  // As it was when the form opened: after a lost answer, a live change must not let the same note through again.
+  const [seenNotes] = useState(payment.change_notes.length);
   const [chosen, setAct] = useState<Act>(owed > 0 ? 'returned' : (possible[0] ?? 'credit'));
   const act = possible.includes(chosen) ? chosen : (possible[0] ?? 'credit');
   const [shillings, setShillings] = useState(owed > 0 ? String(owed / 100) : '');
@@ -143,7 +145,12 @@ function ChangeForm({ payment, acts: possible, owed, onClose }: ChangeFormProps)
   const wentBack = act === 'part' || act === 'returned';
   const save = useSave({
     write: async (amount_cents: number) => {
-      const given = { payment_id: payment.id, amount_cents, receipt: way === 'mpesa' ? receipt : null };
+      const given = {
+        payment_id: payment.id,
+        amount_cents,
+        receipt: way === 'mpesa' ? receipt : null,
+        seen_notes: seenNotes,
+      };
       return dataOf(
         act === 'part'
           ? await tables.rpc('refund_part', { ...given, way: way ?? 'mpesa', reason: note })
@@ -271,7 +278,7 @@ function problemOf(error: Error): Problems | null {
   const wrongReceipt = receiptRefusal(error);
   if (wrongReceipt) return { receipt: wrongReceipt };
   return error instanceof TableProblem &&
-    ['change_exceeds_payment', 'change_exceeds_owed'].includes(error.details)
+    ['change_exceeds_payment', 'change_exceeds_owed', 'payment_changed'].includes(error.details)
     ? { shillings: error.message }
     : null;
 }
