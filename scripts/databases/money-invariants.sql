@@ -181,12 +181,13 @@ having count(p.id) = 0
     ))
   ));
 
--- an unpaid order has no money except what is being refunded
+-- an unpaid order has no money except what is being refunded, or was kept for its customer
 select o.id::text as subject, p.receipt as found
 from public.orders as o
 join public.payments as p on p.order_id = o.id and p.status = 'completed'
 where o.payment_status = 'unpaid' and not (p.needs_refund and exists (
   select from public.refunds as r where r.payment_id = p.id and r.status <> 'withdrawn'
+  union all select from public.change_notes as c where c.payment_id = p.id
 ));
 
 -- one payment of an order, or parts that staff assigned, pays it; every other payment is flagged for refund

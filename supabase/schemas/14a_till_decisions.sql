@@ -178,15 +178,24 @@ $$;
 comment on function private.reopen_unpaid_order is
   'Makes an order unpaid again whose payment was not its own: with a new time for payment, or cancelled if its time had passed before. The caller has locked the order.';
 
+create function private.is_kept_apart(money public.payments) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return money.needs_refund and exists (select from public.change_notes as c where c.payment_id = money.id);
+end
+$$;
+comment on function private.is_kept_apart is
+  'Whether a payment that was not needed is owed to its customer, went back in part, or paid another order: its own order cannot have it, too.';
+
 create function private.can_still_pay(money public.payments) returns boolean
 language sql stable set search_path = '' as $$
-  select money.status = 'completed' and money.refunded_at is null and not exists (
+  select money.status = 'completed' and money.refunded_at is null and not private.is_kept_apart(money) and not exists (
     select from public.refunds as r
     where (r.payment_id = money.id or r.receipt = money.receipt) and private.is_open_refund(r.status)
       and not (private.is_unsent_refund(r.status) and r.tries = 0)
   );
 $$;
-comment on function private.can_still_pay is 'Whether money has come for an order, and M-PESA was not asked to send it back.';
+comment on function private.can_still_pay is 'Whether money has come for an order, M-PESA was not asked to send it back, and it was not kept for something else.';
 
 create function private.settle_order_again(order_id uuid) returns void
 language plpgsql set search_path = '' as $$
@@ -212,6 +221,7 @@ begin
   -- The exact charge pays the order; otherwise the earliest money counts for it, if none does.
   select p.id into exact from public.payments as p
   where p.order_id = settled.id and p.status = 'completed' and p.refunded_at is null and not private.is_being_refunded(p.id, p.receipt)
+    and not private.is_kept_apart(p)
     and (p.charge_cents = settled.charge_cents or not exists (
       select from public.payments as own where own.order_id = settled.id and own.status = 'completed' and not own.needs_refund
     ))

@@ -22,6 +22,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     prompt,
     settle,
     receive,
+    confirm,
     setStatus,
     stateOf,
     requestRefund,
@@ -163,6 +164,66 @@ describe.each(testDatabases())('on %s', (kind) => {
       const next = await placeFor(phone);
       const [, refund] = await Promise.allSettled([use(next), requestRefund(second)]);
       expect((await stateOf(next)).money).toBe(refund.status === 'fulfilled' ? 'unpaid' : 'paid');
+    });
+  });
+
+  describe('a second payment that was kept for its customer', () => {
+    /** Cash pays the order, and then money at the till came, too, which is owed. */
+    const keepSecond = async (phone: string) => {
+      const order = await placeFor(phone);
+      const cash = await receiveCash(order);
+      const second = (await receive(order)).payment;
+      await asStaff('resolve_difference', { decision: 'accept', payment_id: second.id });
+      return { order, cash, second };
+    };
+    const takeBackCash = ({ id }: { id: string }) =>
+      asStaff('take_back_cash', { payment_id: id, reason: 'Wrong order' });
+
+    test('and paid another order, does not pay its own, too, when the cash is taken back', async () => {
+      const phone = newPhone();
+      const { order, cash, second } = await keepSecond(phone);
+      const other = await placeFor(phone);
+      await use(other);
+      await takeBackCash(cash);
+      expect((await stateOf(order)).money).toBe('unpaid');
+      expect((await stateOf(other)).money).toBe('paid');
+      expect(await changeOf(second)).toEqual([0, 0, charge]);
+    });
+
+    test('is owed, and does not pay its own order, too', async () => {
+      const { order, cash, second } = await keepSecond(newPhone());
+      await takeBackCash(cash);
+      expect((await stateOf(order)).money).toBe('unpaid');
+      expect(await changeOf(second)).toEqual([charge, 0, 0]);
+    });
+
+    test('and paid another order, does not pay its own, too, when credit or typed money is taken back', async () => {
+      const phone = newPhone();
+      await owe(phone, charge);
+      const order = await placeFor(phone);
+      const used = await use(order);
+      const second = (await receive(order)).payment;
+      await asStaff('resolve_difference', { decision: 'accept', payment_id: second.id });
+      await takeBack(used);
+      expect((await stateOf(order)).money).toBe('unpaid');
+
+      const typed = await placeFor(newPhone());
+      const { payment } = await confirm(typed);
+      const further = (await receive(typed)).payment;
+      await asStaff('resolve_difference', { decision: 'accept', payment_id: further.id });
+      await asStaff('take_back_payment', { payment_id: payment.id, note: 'Wrong order' });
+      expect((await stateOf(typed)).money).toBe('unpaid');
+    });
+
+    test('pays its order when nothing of it was kept', async () => {
+      const order = await placeFor(newPhone());
+      const cash = await receiveCash(order);
+      await receive(order);
+      await takeBackCash(cash);
+      expect(await stateOf(order)).toMatchObject({
+        money: 'paid',
+        payments: ['cash failed', 'till completed'],
+      });
     });
   });
 
