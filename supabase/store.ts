@@ -1,23 +1,14 @@
 // The storefront's data access: tables, procedures and functions, on the server and in the browser.
 import { FunctionsClient } from '@supabase/functions-js';
 import { PostgrestClient } from '@supabase/postgrest-js';
+import { type StoreAddress, servicesOrigin } from './services-origin.ts';
 import type { Database } from './types.ts';
 
-export interface StoreAddress {
-  /** Origin of the backend's services without a trailing slash; '' for the page's own origin. */
-  url: string;
-  /** The publishable key. */
-  key: string;
-}
+export type { StoreAddress } from './services-origin.ts';
 
 export interface Store {
   tables: PostgrestClient<Database>;
   functions: FunctionsClient;
-}
-
-/** The absolute origin of the services. */
-export function servicesOrigin({ url }: StoreAddress): string {
-  return url || window.location.origin;
 }
 
 /** A key's headers. Hosted projects accept legacy keys as bearer tokens only; the built-in services need only `apikey`. */

@@ -59,29 +59,39 @@ export const scriptGroups: ScriptGroup[] = [
   group('form-pieces', 7, {
     'web/ui': 'field.tsx spinner.tsx use-action.ts use-is-online.ts',
     'web/ui/toasts': 'toasts.tsx',
-    domain: 'order-link.ts tracking-number.ts',
+    domain: 'phone.ts',
   }),
+  // Links to orders and their numbers: neither the contact form nor the first screen of the panel has them.
+  group('order-links', 7, { domain: 'order-link.ts tracking-number.ts' }),
   group('till-pieces', 7, { 'web/ui': 'copy-button.tsx', 'web/storefront/payment': 'pay-by-till.tsx' }),
   group('tracking-pieces', 7, {
     'web/storefront/tracking': 'reveal-form.tsx tracked-order.ts',
     'web/lib/orders': 'order-date.ts order-meaning.ts',
   }),
   // What the storefront loads with an order and the panel with every page.
-  group('store', 7, { supabase: 'store.ts' }, [/@oxc-project.runtime/]),
+  group('tables', 8, { supabase: 'services-origin.ts' }, [/@supabase\/postgrest-js/, /@oxc-project.runtime/]),
+  group('store', 7, { supabase: 'store.ts' }),
   group('dialog-layers', 6, {}, [/@radix-ui\/react-dialog/]),
   group('dialogs', 5, { 'web/ui/dialog': 'dialog-or-drawer.tsx' }),
   // Every page of the panel, also without a session.
   group('staff', 4, {
     'web/admin/data': 'early-requests.tsx',
+    'web/lib': 'staff.ts',
     'web/admin/layout': 'screen-areas.ts staff-page.ts use-store-name.ts staff-mark.tsx staff.css',
     domain: 'staff-rights.ts',
     'web/admin/ui': 'panel-loading.tsx',
   }),
-  // The pages without a session.
-  group('sign-in', 3, {
-    'web/admin/data': 'use-attempt.ts',
-    'web/admin/sign-in': 'second-step.tsx sign-in-layout.tsx',
-  }),
+  // The pages without a session, and the auth client, which the other pages load after their first screen (`web/lib/staff.ts`).
+  group(
+    'sign-in',
+    4,
+    {
+      'web/lib': 'staff-auth.ts',
+      'web/admin/data': 'use-attempt.ts',
+      'web/admin/sign-in': 'second-step.tsx sign-in-layout.tsx',
+    },
+    [/@supabase\/auth-js/],
+  ),
   // Every screen of the panel: the layout, and what the lists share.
   group('panel', 3, {
     'web/admin/layout': 'staff-layout.tsx',

@@ -49,6 +49,7 @@ const guarded: Record<string, string> = {
   'navigator.connection': 'React and offline-reading.tsx test it',
   'navigator.locks': 'use-notices.ts tests it',
   'navigator.share': 'share-button.tsx tests it and copies the link',
+  'navigator.userActivation': 'sounds.ts tests it',
   'navigator.wakeLock': 'use-wake-lock.ts tests it and says so',
   reportError: 'React tests it',
   setImmediate: 'React tests it',

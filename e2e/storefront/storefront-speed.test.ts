@@ -246,7 +246,7 @@ describe('a first visit of the staff panel', () => {
       await page.getByTitle('Live: changes appear by themselves').waitFor();
       await page.waitForLoadState('networkidle');
       const { bytes, files } = await scriptsOf(page, /\/(after-first-screen|device-notifications)-/);
-      expect(bytes).toBeLessThan(215_000);
+      expect(bytes).toBeLessThan(213_000);
       expect(files).toBeLessThanOrEqual(20);
       await page.getByRole('link', { name: `View ${order_number}` }).tap();
       await page

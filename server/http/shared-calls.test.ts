@@ -42,6 +42,30 @@ test('a query of a disconnected client does not run', async () => {
   expect(queries).toBe(1);
 });
 
+test('a call of a job waits for its turn, however long', async () => {
+  const { work } = createFairShare('pglite');
+  let release = () => {};
+  const released = new Promise<void>((done) => {
+    release = done;
+  });
+  const fetchPayment = createSharedFetch(work, paymentCalls, async () => {
+    await released;
+    return new Response();
+  });
+  const fetchAsJob = createSharedFetch(work, jobCalls, async () => new Response('done'));
+  const url = 'http://shop.example/rest/v1/rpc/claim_due_jobs';
+  const others = Array.from({ length: 20 }, () => fetchPayment(url));
+  const deadline = new AbortController();
+  const job = fetchAsJob(url, { signal: deadline.signal });
+  const payment = fetchPayment(url, { signal: deadline.signal });
+  await expect.poll(() => work.queued).toBeGreaterThan(1);
+  deadline.abort();
+  await expect(payment, 'a client that has disconnected leaves').rejects.toThrow('disconnected');
+  release();
+  expect(await (await job).text()).toBe('done');
+  await Promise.all(others);
+});
+
 test('calls of jobs leave others most starts', async () => {
   const { work } = createFairShare('pglite');
   const started: string[] = [];

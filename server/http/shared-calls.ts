@@ -6,6 +6,8 @@ import { visitorHeaders } from '../../supabase/functions/mobile-money/caller-add
 interface Calls {
   client: Client;
   cost: number;
+  /** Whether a call stays in the queue after its signal is aborted: a deadline is for the services. Default: false. */
+  staysQueued?: boolean;
 }
 
 /** Calls that follow from a prompt that was sent or a callback that was accepted, and do not wait for visitors. */
@@ -14,7 +16,7 @@ export const paymentCalls: Calls = { client: ['secret key'], cost: 3 };
  * Calls of background jobs, for which nobody waits: together they have one share of the queue. A call of a payment costs a fifth of theirs,
  * so five of them start for each of these.
  */
-export const jobCalls: Calls = { client: ['jobs', 'all'], cost: 15 };
+export const jobCalls: Calls = { client: ['jobs', 'all'], cost: 15, staysQueued: true };
 
 /**
  * Creates a `fetch` for a client of the services. A call with the IP address of its caller waits in the share of that network.
@@ -24,9 +26,12 @@ export const jobCalls: Calls = { client: ['jobs', 'all'], cost: 15 };
 export function createSharedFetch(work: FairQueue, calls: Calls, serviceFetch: typeof fetch): typeof fetch {
   return (input, init) => {
     const request = new Request(input, init);
-    if (request.signal.aborted) return Promise.reject(new ClientDisconnected());
+    if (request.signal.aborted && !calls.staysQueued) return Promise.reject(new ClientDisconnected());
     const address = request.headers.get(visitorHeaders.address);
     const client = address === null ? calls.client : visitorAt(address);
-    return work.run(client, () => serviceFetch(request), { cost: calls.cost, signal: () => request.signal });
+    return work.run(client, () => serviceFetch(request), {
+      cost: calls.cost,
+      signal: calls.staysQueued ? undefined : () => request.signal,
+    });
   };
 }

@@ -23,7 +23,7 @@ export function createDueJobs(tables: Store['tables'], onUnavailable: () => void
   let polledAt = Number.NEGATIVE_INFINITY;
   let polling: Promise<void> = Promise.resolve();
   const poll = async () => {
-    // Without a deadline a connection that died silently would stop all jobs for minutes.
+    // Without a deadline a connection to a hosted project that died silently would stop all jobs for minutes.
     const { data, error } = await tables
       .rpc('claim_due_jobs', { busy: [...claimed, ...running] })
       .abortSignal(AbortSignal.timeout(pollTimeoutMs));

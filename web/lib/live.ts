@@ -1,6 +1,6 @@
 // Realtime changes of one order. Loaded only by pages that subscribe to an order.
 import { RealtimeClient } from '@supabase/realtime-js';
-import { type StoreAddress, servicesOrigin } from '../../supabase/store.ts';
+import { type StoreAddress, servicesOrigin } from '../../supabase/services-origin.ts';
 
 interface Follower {
   /** The message is only a hint: reload the order. */

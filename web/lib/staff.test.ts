@@ -23,7 +23,10 @@ async function signIn(aal: string): Promise<void> {
     refresh_token: 'refresh',
     user: user(),
   };
-  const { error } = await staff.auth.signInWithPassword({ email: 'amina@jani.example', password: 'right' });
+  const { error } = await (await staff.auth()).signInWithPassword({
+    email: 'amina@jani.example',
+    password: 'right',
+  });
   expect(error).toBeNull();
 }
 
@@ -128,7 +131,7 @@ describe('the staff status', () => {
     );
     await signIn('aal1');
     expect(await staff.status()).toEqual({ is: 'signed out' });
-    expect((await staff.auth.getSession()).data.session).toBeNull();
+    expect((await (await staff.auth()).getSession()).data.session).toBeNull();
   });
 });
 
@@ -136,13 +139,13 @@ describe('signing out', () => {
   const events: string[] = [];
   beforeEach(async () => {
     events.length = 0;
-    staff.auth.onAuthStateChange((event) => void events.push(event));
+    (await staff.auth()).onAuthStateChange((event) => void events.push(event));
     await signIn('aal1');
     requests.length = 0;
     vi.spyOn(console, 'error').mockImplementation(() => {});
   });
   const expectSignedOut = async () => {
-    expect((await staff.auth.getSession()).data.session).toBeNull();
+    expect((await (await staff.auth()).getSession()).data.session).toBeNull();
     expect(events.at(-1)).toBe('SIGNED_OUT');
     expect(await staff.status()).toEqual({ is: 'signed out' });
   };
@@ -170,7 +173,7 @@ describe('signing out', () => {
         ? promise
         : Promise.resolve(Response.json(answers[new URL(String(input)).pathname])),
     );
-    await late.auth.signInWithPassword({ email: 'amina@jani.example', password: 'right' });
+    await (await late.auth()).signInWithPassword({ email: 'amina@jani.example', password: 'right' });
     vi.setSystemTime(Date.now() + 3_600_000);
     const signingOut = late.signOut();
     await vi.advanceTimersByTimeAsync(5_000);
@@ -178,7 +181,7 @@ describe('signing out', () => {
     expect(late.isSignOutUnconfirmed()).toBe(true);
     resolve(Response.json(answers['/auth/v1/token']));
     await vi.advanceTimersByTimeAsync(60_000);
-    expect((await late.auth.getSession()).data.session).toBeNull();
+    expect((await (await late.auth()).getSession()).data.session).toBeNull();
     vi.useRealTimers();
   });
 });

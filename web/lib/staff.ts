@@ -1,36 +1,24 @@
 // Staff sign-in, staff status, and data access of staff. Loaded by /admin only.
-import {
-  type AuthChangeEvent,
-  AuthClient,
-  type Factor,
-  type GoTrueClient,
-  isAuthApiError,
-  isAuthRetryableFetchError,
-  isAuthSessionMissingError,
-} from '@supabase/auth-js';
+import type { AuthChangeEvent, Factor, GoTrueClient } from '@supabase/auth-js';
 import { PostgrestClient } from '@supabase/postgrest-js';
 import type { RealtimeClient } from '@supabase/realtime-js';
 import type { StorageClient } from '@supabase/storage-js';
-import type { StaffRole } from '../../domain/staff-rights.ts';
 import { withTimeout as withinTime } from '../../domain/timeout.ts';
-import { type StoreAddress, servicesOrigin } from '../../supabase/store.ts';
+import { type StoreAddress, servicesOrigin } from '../../supabase/services-origin.ts';
 import type { Database } from '../../supabase/types.ts';
-import { type DeviceStorage, deviceStorageOrMemory, onStoredElsewhere } from './browser/browser-storage.ts';
-import { fetchUnlessSent, noteStaffSession } from './browser/early-requests.ts';
+import { deviceStorageOrMemory, onStoredElsewhere } from './browser/browser-storage.ts';
+import { fetchUnlessSent } from './browser/early-requests.ts';
 import { type SettledWrite, withLostAnswers } from './lost-answers.ts';
 import { ShownError } from './shown-error.ts';
-
-/** The current status of a user in the staff panel. */
-export type StaffStatus =
-  | { is: 'signed out' }
-  /** `isUnanswered`: the check failed, for example without a connection. */
-  | { is: 'not staff'; email: string; isUnanswered?: true }
-  /** Staff with a second factor that this session has not verified. */
-  | { is: 'second step'; email: string; factors: Factor[] }
-  | { is: 'staff'; id: string; email: string; role: StaffRole; name: string };
+import type { AuthOptions } from './staff-auth.ts';
+import { readProfile, type StaffStatus, staffFrom, storageKey } from './staff-status.ts';
 
 export interface Staff {
-  auth: GoTrueClient;
+  /**
+   * The auth client, loaded on first use: the first screen of a valid session is shown without it.
+   * @throws when its code cannot be loaded
+   */
+  auth(): Promise<GoTrueClient>;
   /**
    * Queries with the session's access token. If the services refuse a call because the session has ended, the call waits
    * for the same user to sign in again and is then repeated; so do `storage` and `callPayments`.
@@ -71,9 +59,8 @@ export interface Staff {
 const timeoutMs = 30_000;
 /** Deadline of a sign-out: the next user of a shared device waits for it. */
 const signOutTimeoutMs = 5_000;
-const storageKey = 'jani.staff';
-
-export const passwordResetPath = '/admin/reset-password';
+/** The auth client renews a session 90 s before its end. */
+const minValidMs = 120_000;
 
 /** Events after which the staff status is checked again (docs/product.md#access-and-security). */
 const statusEvents: AuthChangeEvent[] = [
@@ -97,20 +84,8 @@ export function openStaff(address: StoreAddress): Staff {
 export function createStaff(address: StoreAddress, transport: typeof fetch = fetchUnlessSent): Staff {
   const origin = servicesOrigin(address);
   const storage = deviceStorageOrMemory();
-  const auth = new AuthClient({
-    url: `${origin}/auth/v1`,
-    headers: { apikey: address.key },
-    storageKey,
-    storage,
-    // E-mail links are often opened on another device than the one that requested them.
-    flowType: 'implicit',
-    detectSessionInUrl: ({ pathname }, { access_token, error, error_code }) =>
-      pathname === passwordResetPath && Boolean(access_token || error || error_code),
-    experimental: { passkey: true },
-    fetch: transport,
-  });
-  const accessToken = async (): Promise<string | null> =>
-    (await auth.getSession()).data.session?.access_token ?? null;
+  const session = createSession({ origin, key: address.key, storage, transport });
+  const accessToken = async () => (await session.read())?.access_token ?? null;
   const withToken =
     (send: typeof fetch): typeof fetch =>
     async (input, init) => {
@@ -126,11 +101,13 @@ export function createStaff(address: StoreAddress, transport: typeof fetch = fet
     new PostgrestClient<Database>(`${origin}/rest/v1`, { headers: { apikey: address.key }, fetch: send });
   let lastRole: string | undefined;
   const status = async () => {
-    const now = await readStaffStatus(auth, openTables(withToken(withTimeout)));
+    const now = await readStatus(session, openTables(withToken(withTimeout)), () =>
+      withToken(withTimeout)(`${origin}/auth/v1/user`, { headers: { apikey: address.key } }),
+    );
     if (now.is === 'staff') lastRole = `${now.id} ${now.role}`;
     return now;
   };
-  const { asMember, checkSession } = guardSession(auth, status, () => lastRole);
+  const { asMember, checkSession } = guardSession(session, status, () => lastRole);
   const asMemberWithToken = (send: typeof fetch) => asMember(withToken(send));
   const plainTables = openTables(asMemberWithToken(withTimeout));
   const settleWrite = async (writeId: string): Promise<SettledWrite> => {
@@ -139,14 +116,15 @@ export function createStaff(address: StoreAddress, transport: typeof fetch = fet
     return data;
   };
   let isUnconfirmed = false;
-  auth.onAuthStateChange((event) => {
+  session.follow((event) => {
     if (event === 'SIGNED_IN') isUnconfirmed = false;
   });
-  return {
-    auth,
+  const staff: Staff = {
+    auth: async () => (await session.load()).auth,
     async signOut() {
-      isUnconfirmed = !(await withinTime(endSession(auth), signOutTimeoutMs).catch(() => false));
-      await forgetSession(auth, storage);
+      const ended = session.load().then(({ auth, endSession }) => endSession(auth));
+      isUnconfirmed = !(await withinTime(ended, signOutTimeoutMs).catch(() => false));
+      await session.forget();
     },
     isSignOutUnconfirmed: () => isUnconfirmed,
     tables: openTables(withLostAnswers(asMemberWithToken(withTimeout), settleWrite)),
@@ -190,43 +168,160 @@ export function createStaff(address: StoreAddress, transport: typeof fetch = fet
       });
     },
   };
+  sessions.set(staff, session);
+  return staff;
 }
 
-/** Ends this session at the service. @returns whether it has ended there */
-async function endSession(auth: GoTrueClient): Promise<boolean> {
-  const { data, error: refreshError } = await auth.getSession();
-  if (refreshError) return !isAuthRetryableFetchError(refreshError);
-  if (!data.session) return true;
-  const { error } = await auth.admin.signOut(data.session.access_token, 'local');
-  // A refusal of the token: the session has ended before.
-  return !error || (isAuthApiError(error) && [401, 403, 404].includes(error.status));
+/** What is read of the stored session. */
+interface StoredSession {
+  access_token: string;
+  expires_at?: number;
+  user: { id: string; email?: string };
 }
 
-/**
- * Removes this session from the device. The client's own sign-out keeps it if the service does not answer, and without a stored
- * session it informs this and the other tabs without a request.
- */
-async function forgetSession(auth: GoTrueClient, storage: DeviceStorage): Promise<void> {
-  storage.removeItem(storageKey);
-  const { error } = await auth.signOut({ scope: 'local' });
-  if (error) throw error;
+/** Of an instance, for the functions below it. */
+const sessions = new WeakMap<Staff, Session>();
+
+interface Session {
+  /** Loads the auth client and what is read through it, once. */
+  load(): Promise<LoadedAuth>;
+  /** Loaded already, or null. */
+  loaded(): LoadedAuth | null;
+  /** As stored. Without the auth client only a session that it need not renew yet. */
+  stored(): StoredSession | null;
+  /** Whether nothing is stored. */
+  isMissing(): boolean;
+  /** Renewed if it is about to end. */
+  read(): Promise<StoredSession | null>;
+  /** Removes it from this device. */
+  forget(): Promise<void>;
+  /** Calls back after every event of the auth client. @returns a function that stops it */
+  follow(listener: (event: AuthChangeEvent) => void): () => void;
+  /** Calls back when the account is no longer staff or has another role, for which the auth client has no event. */
+  roleListeners: Set<() => void>;
+}
+
+type LoadedAuth = { auth: GoTrueClient } & Pick<
+  typeof import('./staff-auth.ts'),
+  'endSession' | 'readStaffStatus'
+>;
+
+function createSession(options: AuthOptions): Session {
+  const { storage } = options;
+  const listeners = new Set<(event: AuthChangeEvent) => void>();
+  const emit = (event: AuthChangeEvent) => {
+    for (const listener of [...listeners]) listener(event);
+  };
+  let loaded: LoadedAuth | null = null;
+  let loading: Promise<LoadedAuth> | null = null;
+  async function start(): Promise<LoadedAuth> {
+    const { createAuth, endSession, readStaffStatus } = await import('./staff-auth.ts');
+    const auth = createAuth(options);
+    let isStarting = true;
+    auth.onAuthStateChange((event) => {
+      // Its start reports the stored session as a sign-in.
+      if (!isStarting || event !== 'SIGNED_IN') emit(event);
+    });
+    await auth.initialize();
+    isStarting = false;
+    loaded = { auth, endSession, readStaffStatus };
+    return loaded;
+  }
+  const load = () => {
+    loading ??= start().catch((error) => {
+      loading = null;
+      throw error;
+    });
+    return loading;
+  };
+  const stored = (): StoredSession | null => {
+    try {
+      const session: StoredSession | null = JSON.parse(storage.getItem(storageKey) ?? 'null');
+      const endsAt = (session?.expires_at ?? 0) * 1000;
+      return endsAt - Date.now() < minValidMs ? null : session;
+    } catch {
+      return null;
+    }
+  };
+  const isMissing = () => storage.getItem(storageKey) === null;
+  return {
+    load,
+    loaded: () => loaded,
+    stored,
+    isMissing,
+    async read() {
+      if (!loaded) {
+        const session = stored();
+        if (session || isMissing()) return session;
+      }
+      return (await (await load()).auth.getSession()).data.session;
+    },
+    // The client's own sign-out keeps the session if the service does not answer, and without a stored session it informs this and
+    // the other tabs without a request.
+    async forget() {
+      storage.removeItem(storageKey);
+      if (!loaded) return emit('SIGNED_OUT');
+      const { error } = await loaded.auth.signOut({ scope: 'local' });
+      if (error) throw error;
+    },
+    follow(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    roleListeners: new Set(),
+  };
+}
+
+/** @param askUser requests the account of the session */
+async function readStatus(
+  session: Session,
+  tables: PostgrestClient<Database>,
+  askUser: () => Promise<Response>,
+): Promise<StaffStatus> {
+  const stored = session.stored();
+  if (!session.loaded()) {
+    if (session.isMissing()) return { is: 'signed out' };
+    const status = stored && (await readStoredStatus(stored, tables, askUser).catch(() => null));
+    if (status) return status;
+  }
+  const loaded = await session.load().catch((error: unknown) => {
+    console.warn('The admin check failed', error);
+    return null;
+  });
+  if (!loaded) return { is: 'not staff', email: stored?.user.email ?? '', isUnanswered: true };
+  return loaded.readStaffStatus(loaded.auth, tables);
+}
+
+/** A member with a valid session, without the auth client. @returns null for every other status, which that client reads */
+async function readStoredStatus(
+  { access_token, user: { id } }: StoredSession,
+  tables: PostgrestClient<Database>,
+  askUser: () => Promise<Response>,
+): Promise<StaffStatus | null> {
+  const [answer, profile] = await Promise.all([askUser(), readProfile(tables, id)]);
+  if (!answer.ok || !profile.data) return null;
+  const user = (await answer.json()) as { id: string; email?: string; factors?: Pick<Factor, 'status'>[] };
+  const hasFactor = user.factors?.some(({ status }) => status === 'verified');
+  if (user.id !== id || (hasFactor && !isVerifiedTwice(access_token))) return null;
+  return staffFrom(user, profile.data, access_token);
+}
+
+/** Whether the session of a token has passed the second factor. */
+function isVerifiedTwice(token: string): boolean {
+  const [, payload = ''] = token.split('.');
+  return JSON.parse(atob(payload.replaceAll('-', '+').replaceAll('_', '/'))).aal === 'aal2';
 }
 
 /** An unanswered check does not change the status. */
 const isNoLongerStaff = (status: StaffStatus): boolean =>
   status.is !== 'staff' && !(status.is === 'not staff' && status.isUnanswered);
 
-/** Listeners for what the auth client has no event for: an account that is no longer staff. */
-const sessionListeners = new WeakMap<GoTrueClient, Set<() => void>>();
-
 /** Holds calls that were refused because the session has ended, until the same user has signed in again. */
 function guardSession(
-  auth: GoTrueClient,
+  session: Session,
   status: () => Promise<StaffStatus>,
   lastRole: () => string | undefined,
 ) {
-  const listeners = new Set<() => void>();
-  sessionListeners.set(auth, listeners);
   let pendingCheck: Promise<StaffStatus> | null = null;
   /** Concurrent refused calls share one check. */
   const check = () => {
@@ -239,7 +334,7 @@ function guardSession(
     const role = lastRole();
     const ended = isNoLongerStaff(await check());
     // Another role shows other screens.
-    if (ended || role !== lastRole()) for (const listener of listeners) listener();
+    if (ended || role !== lastRole()) for (const listener of session.roleListeners) listener();
     return ended;
   };
   const waitForSignIn = (userId: string | undefined, signal: AbortSignal | null | undefined) =>
@@ -254,7 +349,7 @@ function guardSession(
         end(now.id === userId ? resolve : () => reject(new Error('Another account signed in')));
       };
       // The auth client awaits its listeners and must not be called before they return.
-      const stop = onStatusEvent(auth, () => setTimeout(() => void checkAgain()));
+      const stop = onStatusEvent(session, () => setTimeout(() => void checkAgain()));
       signal?.addEventListener('abort', () => end(() => reject(signal.reason)));
     });
   return {
@@ -264,7 +359,7 @@ function guardSession(
     asMember:
       (send: typeof fetch): typeof fetch =>
       async (input, init) => {
-        const userId = (await auth.getSession()).data.session?.user.id;
+        const userId = (await session.read())?.user.id;
         let answer = await send(input, init);
         while ((await mayMeanSessionEnded(answer, init?.method)) && (await hasEnded())) {
           await waitForSignIn(userId, init?.signal);
@@ -286,64 +381,36 @@ async function mayMeanSessionEnded(answer: Response, method = 'GET'): Promise<bo
   return status === 406 || (status === 200 && (await answer.clone().text()) === '[]');
 }
 
-async function readStaffStatus(auth: GoTrueClient, tables: PostgrestClient<Database>): Promise<StaffStatus> {
-  const { data } = await auth.getSession();
-  const { session } = data;
-  if (!session) return { is: 'signed out' };
-  const [{ data: userData, error: userError }, profile, assurance] = await Promise.all([
-    // From the service, not from storage: another device may have ended the session or added a factor.
-    auth.getUser(),
-    tables
-      .from('admin_profiles')
-      .select('is_active, role, name')
-      .eq('user_id', session.user.id)
-      .eq('is_active', true)
-      .maybeSingle(),
-    auth.mfa.getAuthenticatorAssuranceLevel(),
-  ]);
-  if (isAuthSessionMissingError(userError)) return { is: 'signed out' };
-  const { user } = userData;
-  const email = user?.email ?? session.user.email ?? '';
-  if (userError || profile.error || !user) {
-    console.warn('The admin check failed', userError ?? profile.error);
-    const isUnanswered = isAuthRetryableFetchError(userError) || [0, 502, 503, 504].includes(profile.status);
-    return { is: 'not staff', email, ...(isUnanswered && { isUnanswered }) };
-  }
-  if (!profile.data) {
-    console.warn('This account is not admin, or not active');
-    return { is: 'not staff', email };
-  }
-  const factors = (user.factors ?? []).filter(({ status }) => status === 'verified');
-  if (factors.length > 0 && assurance.data?.currentLevel !== 'aal2')
-    return { is: 'second step', email, factors };
-  noteStaffSession(session.access_token);
-  const { role, name } = profile.data;
-  return { is: 'staff', id: user.id, email, role, name };
-}
-
 /**
  * Calls back after every event that can change the staff status, in this tab or others.
  * @returns a function that stops it
  */
-export function onStaffStatusChange({ auth }: Staff, listener: () => void): () => void {
-  const stop = onStatusEvent(auth, listener);
-  const listeners = sessionListeners.get(auth);
-  listeners?.add(listener);
+export function onStaffStatusChange(staff: Staff, listener: () => void): () => void {
+  const session = sessionOf(staff);
+  const stop = onStatusEvent(session, listener);
+  session.roleListeners.add(listener);
   return () => {
     stop();
-    listeners?.delete(listener);
+    session.roleListeners.delete(listener);
   };
 }
 
+function sessionOf(staff: Staff): Session {
+  const session = sessions.get(staff);
+  if (!session) throw new TypeError('Not created by createStaff');
+  return session;
+}
+
 /** Events of the auth client, and of the stored session: an event of another tab can arrive before its session can be read here. */
-function onStatusEvent(auth: GoTrueClient, listener: () => void): () => void {
-  const { data } = auth.onAuthStateChange((event) => {
-    if (statusEvents.includes(event)) listener();
-  });
-  const stop = onStoredElsewhere(storageKey, listener);
+function onStatusEvent(session: Session, listener: () => void): () => void {
+  const stops = [
+    session.follow((event) => {
+      if (statusEvents.includes(event)) listener();
+    }),
+    onStoredElsewhere(storageKey, listener),
+  ];
   return () => {
-    data.subscription.unsubscribe();
-    stop();
+    for (const stop of stops) stop();
   };
 }
 
@@ -351,9 +418,7 @@ function onStatusEvent(auth: GoTrueClient, listener: () => void): () => void {
  * Calls back when the session has a new access token.
  * @returns a function that stops it
  */
-export function onSessionRenewed({ auth }: Staff, listener: () => void): () => void {
-  const { data } = auth.onAuthStateChange((event) => {
+export const onSessionRenewed = (staff: Staff, listener: () => void): (() => void) =>
+  sessionOf(staff).follow((event) => {
     if (event === 'TOKEN_REFRESHED') listener();
   });
-  return () => data.subscription.unsubscribe();
-}

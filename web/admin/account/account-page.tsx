@@ -16,7 +16,7 @@ export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(match
 
 async function readAccount({ staff, email }: Pick<Member, 'staff' | 'email'>) {
   const [factors, arePasskeysEnabled, sessions, recoveryCodes] = await Promise.all([
-    staff.auth.mfa.listFactors(),
+    staff.auth().then(({ mfa }) => mfa.listFactors()),
     staff.arePasskeysEnabled(),
     staff.tables.rpc('list_own_sessions'),
     staff.tables.rpc('count_recovery_codes'),
@@ -24,7 +24,7 @@ async function readAccount({ staff, email }: Pick<Member, 'staff' | 'email'>) {
   if (factors.error) throw factors.error;
   if (sessions.error) throw sessions.error;
   if (recoveryCodes.error) throw recoveryCodes.error;
-  const passkeys = arePasskeysEnabled ? await staff.auth.passkey.list() : null;
+  const passkeys = arePasskeysEnabled ? await (await staff.auth()).passkey.list() : null;
   if (passkeys?.error) throw passkeys.error;
   return {
     staff,

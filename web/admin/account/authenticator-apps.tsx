@@ -39,7 +39,7 @@ export function AuthenticatorApps({ staff, apps, onChanged, onFirstAdded }: Auth
   const begin = (form: FormData) =>
     attempt(async () => {
       await dropUnfinished(staff);
-      const { data, error } = await staff.auth.mfa.enroll({
+      const { data, error } = await (await staff.auth()).mfa.enroll({
         factorType: 'totp',
         friendlyName: String(form.get('name')).trim(),
         issuer: `${storeName} Admin`,
@@ -50,7 +50,10 @@ export function AuthenticatorApps({ staff, apps, onChanged, onFirstAdded }: Auth
   const confirm = (form: FormData) =>
     attempt(async () => {
       const code = String(form.get('code')).replace(/\s/g, '');
-      const { error } = await staff.auth.mfa.challengeAndVerify({ factorId: enrolment?.id ?? '', code });
+      const { error } = await (await staff.auth()).mfa.challengeAndVerify({
+        factorId: enrolment?.id ?? '',
+        code,
+      });
       if (!error) {
         showToast({ title: 'Success', text: 'Authenticator app added' });
         setEnrolment(null);
@@ -61,7 +64,7 @@ export function AuthenticatorApps({ staff, apps, onChanged, onFirstAdded }: Auth
     });
   const remove = (factorId: string) =>
     attempt(async () => {
-      const { error } = await staff.auth.mfa.unenroll({ factorId });
+      const { error } = await (await staff.auth()).mfa.unenroll({ factorId });
       if (!error) {
         showToast({ title: 'Success', text: 'Authenticator app removed' });
         onChanged();
@@ -70,7 +73,7 @@ export function AuthenticatorApps({ staff, apps, onChanged, onFirstAdded }: Auth
     });
   const giveUp = () =>
     attempt(async () => {
-      await staff.auth.mfa.unenroll({ factorId: enrolment?.id ?? '' });
+      await (await staff.auth()).mfa.unenroll({ factorId: enrolment?.id ?? '' });
       setEnrolment(null);
       return null;
     });
@@ -130,7 +133,8 @@ export function AuthenticatorApps({ staff, apps, onChanged, onFirstAdded }: Auth
 }
 
 /** Removes unfinished enrolments: one from before a reload would still occupy its name. */
-async function dropUnfinished({ auth }: Staff): Promise<void> {
+async function dropUnfinished(staff: Staff): Promise<void> {
+  const auth = await staff.auth();
   const { data } = await auth.mfa.listFactors();
   for (const { id, factor_type, status } of data?.all ?? []) {
     if (factor_type === 'totp' && status === 'unverified') await auth.mfa.unenroll({ factorId: id });

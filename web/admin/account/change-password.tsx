@@ -29,14 +29,14 @@ export function ChangePassword({ staff, email, onChanged }: ChangePasswordProps)
     const code = String(fields.get('code') ?? '').trim();
     let isCodeRequired = false;
     const isDone = await attempt(async () => {
-      const { error } = await staff.auth.updateUser({
+      const { error } = await (await staff.auth()).updateUser({
         password,
         current_password: String(fields.get('current')),
         ...(code ? { nonce: code } : {}),
       });
       if (error?.code !== 'reauthentication_needed') return error;
       isCodeRequired = true;
-      return (await staff.auth.reauthenticate()).error;
+      return (await (await staff.auth()).reauthenticate()).error;
     });
     if (!isDone) return;
     setNeedsCode(isCodeRequired);

@@ -30,7 +30,9 @@ export function OtherSessions({ staff, sessions, onChanged }: OtherSessionsProps
   const hasOthers = sessions.some(({ is_current }) => !is_current);
 
   async function endOthers() {
-    const isEnded = await attempt(async () => (await staff.auth.signOut({ scope: 'others' })).error);
+    const isEnded = await attempt(
+      async () => (await (await staff.auth()).signOut({ scope: 'others' })).error,
+    );
     setDone(isEnded);
     if (!isEnded) return;
     // The button has nothing left to do, and a disabled one loses the focus.

@@ -56,8 +56,8 @@ export function Passkeys({ staff, passkeys, onChanged }: PasskeysProps) {
                     onSubmit={(event) => {
                       event.preventDefault();
                       const friendlyName = String(new FormData(event.currentTarget).get('name')).trim();
-                      void change('Passkey renamed', () =>
-                        staff.auth.passkey.update({ passkeyId: passkey.id, friendlyName }),
+                      void change('Passkey renamed', async () =>
+                        (await staff.auth()).passkey.update({ passkeyId: passkey.id, friendlyName }),
                       );
                     }}
                   >
@@ -101,8 +101,8 @@ export function Passkeys({ staff, passkeys, onChanged }: PasskeysProps) {
                         what={nameOf(passkey)}
                         isBusy={isBusy}
                         onConfirm={() =>
-                          void change('Passkey removed', () =>
-                            staff.auth.passkey.delete({ passkeyId: passkey.id }),
+                          void change('Passkey removed', async () =>
+                            (await staff.auth()).passkey.delete({ passkeyId: passkey.id }),
                           )
                         }
                       />
@@ -116,7 +116,7 @@ export function Passkeys({ staff, passkeys, onChanged }: PasskeysProps) {
         <Button
           isBusy={isBusy}
           className="justify-self-start"
-          onClick={() => void change('Passkey added', () => staff.auth.registerPasskey())}
+          onClick={() => void change('Passkey added', async () => (await staff.auth()).registerPasskey())}
         >
           Add a passkey
         </Button>

@@ -1,6 +1,6 @@
 // Queries of the dashboard. Their keys start with 'dashboard': the live channel invalidates all of them.
 import { useQuery } from '@tanstack/react-query';
-import { servicesOrigin } from '../../../supabase/store.ts';
+import { servicesOrigin } from '../../../supabase/services-origin.ts';
 import { dataOf } from '../data/table-answer.ts';
 import { useInstallation } from '../layout/use-installation.ts';
 import { useMember } from '../layout/use-member.tsx';

@@ -1,7 +1,8 @@
 // The staff member whose screens are shown. The guard sets it for all loaders behind it.
 import { createContext } from 'react-router';
 import type { StaffRole } from '../../../domain/staff-rights.ts';
-import type { Staff, StaffStatus } from '../../lib/staff.ts';
+import type { Staff } from '../../lib/staff.ts';
+import type { StaffStatus } from '../../lib/staff-status.ts';
 
 interface EndedSession {
   status: StaffStatus;

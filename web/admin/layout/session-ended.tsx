@@ -1,6 +1,7 @@
 // Sign-in dialog over the screen of an ended session, so that typed text is not lost.
 import { Dialog } from 'radix-ui';
-import type { Staff, StaffStatus } from '../../lib/staff.ts';
+import type { Staff } from '../../lib/staff.ts';
+import type { StaffStatus } from '../../lib/staff-status.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
@@ -64,7 +65,7 @@ function PasswordForm({ staff, email }: { staff: Staff; email: string }) {
       onSubmit={(event) => {
         event.preventDefault();
         const password = String(new FormData(event.currentTarget).get('password'));
-        void attempt(async () => (await staff.auth.signInWithPassword({ email, password })).error);
+        void attempt(async () => (await (await staff.auth()).signInWithPassword({ email, password })).error);
       }}
     >
       {problem ? <Notice tone="danger" title={problem} /> : null}

@@ -12,9 +12,8 @@ import { EarlyRequests } from '../data/early-requests.tsx';
 import { queryClient } from '../data/query-client.ts';
 import { hasUnsavedChanges } from '../dialogs/use-unsaved.ts';
 import { LiveStateContext } from '../live/live-state.ts';
-import { useEventToasts } from '../live/use-event-toasts.ts';
 import { useFailedQueries } from '../live/use-failed-queries.ts';
-import { useLiveChanges } from '../live/use-live-changes.ts';
+import type { LiveState } from '../live/use-live-changes.ts';
 import { useWaiting } from '../live/use-waiting.ts';
 import { NoticesButton } from '../notices/notices-button.tsx';
 import { firstOrdersRequest } from '../orders/list/first-orders-request.ts';
@@ -37,7 +36,6 @@ import { MemberScope } from './use-member.tsx';
 import { useSidebar } from './use-sidebar.ts';
 import { useStoreName } from './use-store-name.ts';
 import './staff.css';
-import './staff-layout.css';
 
 const loadAfterFirstScreen = () => import('./after-first-screen.ts');
 const loadNotForRole = () => import('./not-for-role.tsx');
@@ -190,10 +188,14 @@ function Panel({ staff, email, name, role, isSignedOut }: Member & { isSignedOut
     prepareToasts().catch(() => {});
   }, []);
   const hasShown = useHasShownData();
-  const channelState = useLiveChanges(useEventToasts(), hasShown && !isSignedOut);
+  const [channelState, setChannelState] = useState<LiveState>('connecting');
   const live = isOnline ? channelState : 'lost';
   // Tried again when the connection is back.
   const after = usePart(loadAfterFirstScreen, hasShown && isOnline);
+  // It renews the session and follows the other tabs.
+  useEffect(() => {
+    if (hasShown && isOnline) staff.auth().catch(() => {});
+  }, [hasShown, isOnline, staff]);
   useFailedQueries();
 
   const shownPath = useRef(pathname);
@@ -280,7 +282,12 @@ function Panel({ staff, email, name, role, isSignedOut }: Member & { isSignedOut
       {isCounter ? null : <BottomBar waiting={waiting} isMenuOpen={isDrawerOpen} onMenu={toggle} />}
       {/* Of each header its own, over whose words it lies. */}
       <UndoBar key={String(isCounter)} />
-      {after ? <after.DeviceNotices waiting={waiting} isActive={!isSignedOut} /> : null}
+      {after ? (
+        <>
+          <after.LiveChanges isActive={!isSignedOut} onState={setChannelState} />
+          <after.DeviceNotices waiting={waiting} isActive={!isSignedOut} />
+        </>
+      ) : null}
       {/* Preloads the page to which signing out leads, also without a network. Last, because the first link skips to the content. */}
       {hasShown ? <Link to="/admin/login" prefetch="render" hidden /> : null}
     </div>

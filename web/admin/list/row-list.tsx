@@ -37,6 +37,8 @@ interface RowListProps<Row> extends Pick<Rows<Row>, Needed>, Partial<Omit<Rows<R
   /** Accessible name of the table, such as 'Orders'. */
   label: string;
   columns: readonly Column<Row>[];
+  /** Minimum width of the list for a table, in px. Default: 1024. */
+  tableWidth?: number;
   /** Text for an empty list. */
   empty: { title: string; text: string; action?: ReactNode };
   /** Number of skeleton rows while loading. */
@@ -63,11 +65,8 @@ export const noneFound = (rows: string, text: string, clear: () => void) => ({
   ),
 });
 
-/** Minimum width of the list for a table, in px. */
-const tableWidth = 1024;
-
 /** Whether the list itself, next to a sidebar of any width, has space for a table. */
-function useIsWide(list: RefObject<HTMLElement | null>): boolean {
+function useIsWide(list: RefObject<HTMLElement | null>, tableWidth: number): boolean {
   const [isWide, setWide] = useState(true);
   useLayoutEffect(() => {
     const element = list.current;
@@ -77,14 +76,14 @@ function useIsWide(list: RefObject<HTMLElement | null>): boolean {
     const observer = new ResizeObserver(measure);
     observer.observe(element);
     return () => observer.disconnect();
-  }, [list]);
+  }, [list, tableWidth]);
   return isWide;
 }
 
-export function RowList<Row extends { id: string }>(list: RowListProps<Row>) {
+export function RowList<Row extends { id: string }>({ tableWidth = 1024, ...list }: RowListProps<Row>) {
   useLostFocus('data-row', '[data-row-link]');
   const element = useRef<HTMLDivElement>(null);
-  const isWide = useIsWide(element);
+  const isWide = useIsWide(element, tableWidth);
   return (
     <div ref={element} data-shape={isWide ? 'table' : 'rows'}>
       <Content {...list} isWide={isWide} />

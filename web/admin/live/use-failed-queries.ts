@@ -2,7 +2,7 @@
 // shop: its server may be in the same room without the internet, or be gone while the internet works.
 import { type Query, useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
-import { servicesOrigin } from '../../../supabase/store.ts';
+import { servicesOrigin } from '../../../supabase/services-origin.ts';
 import { isWorthAnotherTry } from '../data/query-client.ts';
 import { useInstallation } from '../layout/use-installation.ts';
 

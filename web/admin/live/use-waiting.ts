@@ -1,6 +1,6 @@
 // Counts of what waits for staff: new payments since they last opened the orders, deliveries without a rider, unread
 // inquiries, failed messages to customers, unmatched payments, messages of M-PESA to check, and refunds to approve.
-import { useQueries } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { readStored, writeStored } from '../../lib/browser/browser-storage.ts';
 import { dataOf, TableProblem } from '../data/table-answer.ts';
@@ -41,82 +41,79 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
   const may = useMay();
   // The time of the newest payment seen on this device, by the database's clock.
   const [seen, setSeen] = useState(() => readStored(seenKey));
-  const [orders, deliveries, inquiries, messages, money, toCheck] = useQueries({
-    queries: [
-      {
-        queryKey: ['orders', 'paid since', seen],
-        queryFn: async ({ signal }) => {
-          const answer = await tables.rpc('count_payments_since', { since: seen }).abortSignal(signal);
-          const [paid] = dataOf(answer);
-          return { count: paid?.count ?? 0, newest: paid?.newest ?? null };
-        },
-      },
-      {
-        queryKey: ['deliveries', 'waiting'],
-        queryFn: async ({ signal }) =>
-          counted(
-            await tables
-              .from('deliveries')
-              .select('id, order:orders!inner(id)', { count: 'exact', head: true })
-              .eq('delivery_status', 'pending')
-              // Collected orders wait for no rider.
-              .is('order.is_collected', false)
-              .abortSignal(signal),
-          ),
-      },
-      {
-        queryKey: ['inquiries', 'unread'],
-        enabled: may('inquiries'),
-        queryFn: async ({ signal }) =>
-          counted(
-            await tables
-              .from('inquiries')
-              .select('id', { count: 'exact', head: true })
-              .is('is_read', false)
-              .abortSignal(signal),
-          ),
-      },
-      {
-        queryKey: ['messages', 'not sent'],
-        enabled: may('messages'),
-        queryFn: async ({ signal }) =>
-          counted(
-            await tables
-              .from('outbox_messages')
-              .select('id', { count: 'exact', head: true })
-              .in('status', unsentMessageStatuses)
-              // A message without its recipient, who was erased, cannot be sent again.
-              .neq('recipient', '')
-              .gt('created_at', new Date(Date.now() - weekMs).toISOString())
-              .abortSignal(signal),
-          ),
-      },
-      {
-        queryKey: ['reconciliation', 'waiting'],
-        enabled: may('reconciliation'),
-        queryFn: async ({ signal }) =>
-          counted(
-            await tables
-              .from('mpesa_transactions')
-              .select('receipt', { count: 'exact', head: true })
-              .is('payment_id', null)
-              .is('resolution', null)
-              .abortSignal(signal),
-          ),
-      },
-      {
-        queryKey: ['reconciliation', 'messages waiting'],
-        enabled: may('reconciliation'),
-        queryFn: async ({ signal }) =>
-          counted(
-            await tables
-              .from('messages_to_check')
-              .select('id', { count: 'exact', head: true })
-              .is('resolution', null)
-              .abortSignal(signal),
-          ),
-      },
-    ],
+  // Not `useQueries`, whose code the first screen would wait for.
+  const orders = useQuery({
+    queryKey: ['orders', 'paid since', seen],
+    queryFn: async ({ signal }) => {
+      const answer = await tables.rpc('count_payments_since', { since: seen }).abortSignal(signal);
+      const [paid] = dataOf(answer);
+      return { count: paid?.count ?? 0, newest: paid?.newest ?? null };
+    },
+  });
+  const deliveries = useQuery({
+    queryKey: ['deliveries', 'waiting'],
+    queryFn: async ({ signal }) =>
+      counted(
+        await tables
+          .from('deliveries')
+          .select('id, order:orders!inner(id)', { count: 'exact', head: true })
+          .eq('delivery_status', 'pending')
+          // Collected orders wait for no rider.
+          .is('order.is_collected', false)
+          .abortSignal(signal),
+      ),
+  });
+  const inquiries = useQuery({
+    queryKey: ['inquiries', 'unread'],
+    enabled: may('inquiries'),
+    queryFn: async ({ signal }) =>
+      counted(
+        await tables
+          .from('inquiries')
+          .select('id', { count: 'exact', head: true })
+          .is('is_read', false)
+          .abortSignal(signal),
+      ),
+  });
+  const messages = useQuery({
+    queryKey: ['messages', 'not sent'],
+    enabled: may('messages'),
+    queryFn: async ({ signal }) =>
+      counted(
+        await tables
+          .from('outbox_messages')
+          .select('id', { count: 'exact', head: true })
+          .in('status', unsentMessageStatuses)
+          // A message without its recipient, who was erased, cannot be sent again.
+          .neq('recipient', '')
+          .gt('created_at', new Date(Date.now() - weekMs).toISOString())
+          .abortSignal(signal),
+      ),
+  });
+  const money = useQuery({
+    queryKey: ['reconciliation', 'waiting'],
+    enabled: may('reconciliation'),
+    queryFn: async ({ signal }) =>
+      counted(
+        await tables
+          .from('mpesa_transactions')
+          .select('receipt', { count: 'exact', head: true })
+          .is('payment_id', null)
+          .is('resolution', null)
+          .abortSignal(signal),
+      ),
+  });
+  const toCheck = useQuery({
+    queryKey: ['reconciliation', 'messages waiting'],
+    enabled: may('reconciliation'),
+    queryFn: async ({ signal }) =>
+      counted(
+        await tables
+          .from('messages_to_check')
+          .select('id', { count: 'exact', head: true })
+          .is('resolution', null)
+          .abortSignal(signal),
+      ),
   });
   const health = usePaymentHealth();
   const newest = orders.data?.newest;

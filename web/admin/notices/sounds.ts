@@ -27,6 +27,8 @@ const answerMs = 1000;
 const presses = ['pointerup', 'keydown', 'click'] as const;
 
 let context: AudioContext | null = null;
+/** For browsers that do not report it themselves. */
+let wasPressed = false;
 let state: SoundState = 'unknown';
 const listeners = new Set<() => void>();
 
@@ -36,10 +38,18 @@ function setState(next: SoundState): void {
   for (const listener of listeners) listener();
 }
 
+/** Browsers warn in their console of a context that is made before. */
+const hasBeenPressed = (): boolean =>
+  'userActivation' in navigator ? navigator.userActivation.hasBeenActive : wasPressed;
+
 /** Whether sounds are allowed now; asks the browser. */
 async function open(): Promise<AudioContext | null> {
   if (typeof AudioContext !== 'function') {
     setState('unsupported');
+    return null;
+  }
+  if (!context && !hasBeenPressed()) {
+    setState('blocked');
     return null;
   }
   context ??= new AudioContext();
@@ -53,6 +63,7 @@ async function open(): Promise<AudioContext | null> {
 }
 
 function onPress(): void {
+  wasPressed = true;
   if (state === 'ready') return;
   void open();
 }

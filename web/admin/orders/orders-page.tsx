@@ -19,7 +19,7 @@ import { queuedOf } from '../today/use-next-step.ts';
 import { useNow } from '../ui/age.tsx';
 import { usePart } from '../ui/use-part.ts';
 import type { Route } from './+types/orders-page.ts';
-import { OrderRow, orderColumns } from './list/order-columns.tsx';
+import { OrderRow, orderColumns, orderTableWidth } from './list/order-columns.tsx';
 import { NewOrderLink } from './new/new-order-link.tsx';
 import { OrderDetails } from './order-details.tsx';
 import {
@@ -159,6 +159,7 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
           {...orders}
           label="Orders"
           columns={orderColumns(controls)}
+          tableWidth={orderTableWidth}
           compact={(order) => <OrderRow order={order} {...controls} />}
           sorting={{ value: order, set: (value) => filters.set('sort', value) }}
           selection={selection}

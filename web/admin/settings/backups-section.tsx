@@ -192,7 +192,7 @@ function DownloadDialog({ backup, onClose }: { backup: Backup | null; onClose():
     queryKey: ['account', 'factors'],
     enabled: backup !== null,
     queryFn: async () => {
-      const { data, error } = await staff.auth.mfa.listFactors();
+      const { data, error } = await (await staff.auth()).mfa.listFactors();
       if (error) throw error;
       return data.all.filter(({ status }) => status === 'verified');
     },
@@ -215,10 +215,10 @@ function DownloadDialog({ backup, onClose }: { backup: Backup | null; onClose():
           setProblem('Please enter the six digits that your authenticator app shows');
           return;
         }
-        const { error } = await staff.auth.mfa.challengeAndVerify({ factorId: app.id, code });
+        const { error } = await (await staff.auth()).mfa.challengeAndVerify({ factorId: app.id, code });
         if (error) throw error;
       } else if (key) {
-        const { error } = await staff.auth.mfa.webauthn.authenticate({ factorId: key.id });
+        const { error } = await (await staff.auth()).mfa.webauthn.authenticate({ factorId: key.id });
         if (error) throw error;
       }
       await download(backup);

@@ -15,7 +15,7 @@ export function RunningVersionCard({ isHosted }: { isHosted: boolean }) {
   const query = useQuery({
     queryKey: ['running-version'],
     queryFn: async ({ signal }): Promise<RunningVersion> => {
-      const { data } = await staff.auth.getSession();
+      const { data } = await (await staff.auth()).getSession();
       const answer = await fetch(`${window.location.origin}/api/staff/version`, {
         headers: { authorization: `Bearer ${data.session?.access_token ?? ''}` },
         signal,

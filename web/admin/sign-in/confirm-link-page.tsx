@@ -3,7 +3,7 @@
 import type { EmailOtpType } from '@supabase/auth-js';
 import { useState } from 'react';
 import { Link, useNavigate } from 'react-router';
-import { passwordResetPath } from '../../lib/staff.ts';
+import { passwordResetPath } from '../../lib/staff-status.ts';
 import { Button } from '../../ui/button.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
@@ -93,7 +93,7 @@ export default function ConfirmLinkPage({ loaderData: { staff, link } }: Route.C
   async function use() {
     let hasSession = false;
     const isUsed = await attempt(async () => {
-      const { data, error } = await staff.auth.verifyOtp({ token_hash: hash, type });
+      const { data, error } = await (await staff.auth()).verifyOtp({ token_hash: hash, type });
       hasSession = data.session !== null;
       return error;
     });

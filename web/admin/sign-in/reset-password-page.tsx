@@ -3,7 +3,8 @@ import type { Session } from '@supabase/auth-js';
 import { useEffect, useState } from 'react';
 import { Link, redirect, useNavigate, useRevalidator } from 'react-router';
 import { describeAuthProblem } from '../../lib/auth-error-texts.ts';
-import { onStaffStatusChange, passwordResetPath, type Staff } from '../../lib/staff.ts';
+import { onStaffStatusChange, type Staff } from '../../lib/staff.ts';
+import { passwordResetPath } from '../../lib/staff-status.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
@@ -22,9 +23,9 @@ export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(match
 export async function clientLoader({ request }: Route.ClientLoaderArgs) {
   const staff = staffFor(request);
   // The result of the link, if the page was opened by one.
-  const { error } = await staff.auth.initialize();
+  const { error } = await (await staff.auth()).initialize();
   if (error) window.history.replaceState(window.history.state, '', passwordResetPath);
-  const { data } = await staff.auth.getSession();
+  const { data } = await (await staff.auth()).getSession();
   const isByLink = data.session !== null && cameByLink(data.session);
   const status = await staff.status();
   if (status.is === 'staff' && !isByLink) throw redirect('/admin/account');
@@ -94,7 +95,7 @@ function AskForLink({ staff, linkProblem }: { staff: Staff; linkProblem: string 
     let isRefused = false;
     const isRequested = await attempt(async () => {
       const redirectTo = new URL(passwordResetPath, window.location.href).href;
-      const { error } = await staff.auth.resetPasswordForEmail(email, { redirectTo });
+      const { error } = await (await staff.auth()).resetPasswordForEmail(email, { redirectTo });
       // Refused only while the last link is valid, which the owner of the address can use.
       isRefused = error?.code === 'over_email_send_rate_limit';
       return isRefused ? null : error;
@@ -108,7 +109,7 @@ function AskForLink({ staff, linkProblem }: { staff: Staff; linkProblem: string 
   const enterCode = (form: FormData) =>
     attempt(async () => {
       const token = String(form.get('code')).replace(/\s/g, '');
-      return (await staff.auth.verifyOtp({ email: sentTo ?? '', token, type: 'recovery' })).error;
+      return (await (await staff.auth()).verifyOtp({ email: sentTo ?? '', token, type: 'recovery' })).error;
     });
 
   return (
@@ -198,7 +199,7 @@ function NewPassword({ staff, email }: { staff: Staff; email: string }) {
     const { password, problem: wrong } = readNewPassword(form);
     setMismatch(wrong);
     if (wrong) return;
-    const isSet = await attempt(async () => (await staff.auth.updateUser({ password })).error);
+    const isSet = await attempt(async () => (await (await staff.auth()).updateUser({ password })).error);
     if (!isSet) return;
     showToast({ title: 'Success', text: 'Your new password is set' });
     await navigate('/admin/login', { replace: true });

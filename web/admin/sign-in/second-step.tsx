@@ -30,13 +30,13 @@ export function SecondStep({ staff, email, factors, onPassed }: SecondStepProps)
   const passCode = (form: FormData) =>
     attempt(async () => {
       const code = String(form.get('code')).replace(/\s/g, '');
-      const { error } = await staff.auth.mfa.challengeAndVerify({ factorId: app, code });
+      const { error } = await (await staff.auth()).mfa.challengeAndVerify({ factorId: app, code });
       if (!error) onPassed();
       return error;
     });
   const passKey = (factorId: string) =>
     attempt(async () => {
-      const { error } = await staff.auth.mfa.webauthn.authenticate({ factorId });
+      const { error } = await (await staff.auth()).mfa.webauthn.authenticate({ factorId });
       if (!error) onPassed();
       return error;
     });

@@ -34,7 +34,7 @@ clientLoader.hydrate = true as const;
 export async function clientAction({ request }: Route.ClientActionArgs) {
   const form = await request.formData();
   try {
-    const { data, error } = await staffFor(request).auth.signInWithPassword({
+    const { data, error } = await (await staffFor(request).auth()).signInWithPassword({
       email: String(form.get('email')).trim(),
       password: String(form.get('password')),
     });
@@ -125,7 +125,7 @@ function SignInForm({ staff, status, canUsePasskey, problem }: SignInFormProps) 
           tone="outline"
           size="large"
           isBusy={isBusy || passkey.isBusy}
-          onClick={() => passkey.attempt(async () => (await staff.auth.signInWithPasskey()).error)}
+          onClick={() => passkey.attempt(async () => (await (await staff.auth()).signInWithPasskey()).error)}
         >
           Sign in with a passkey
         </Button>

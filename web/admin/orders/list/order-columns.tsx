@@ -31,6 +31,9 @@ const prepareOrderDialog = () => void loadOrderDialog().catch(() => {});
 const amountOf = ({ total_amount, payment_status }: ListedOrder): string =>
   formatKes(shownAmount(total_amount, payment_status));
 
+/** Below, the customer would have too little space for a phone number. */
+export const orderTableWidth = 1104;
+
 interface RowControls {
   status: OrderStatus;
   steps: NextSteps;
@@ -45,7 +48,6 @@ export function orderColumns({ status, steps }: RowControls): Column<ListedOrder
     },
     {
       title: 'Customer',
-      width: '14%',
       sort: 'customer',
       show: (order) => (
         <>
@@ -65,13 +67,15 @@ export function orderColumns({ status, steps }: RowControls): Column<ListedOrder
       ),
     },
     { title: 'Date', width: '5.5rem', sort: 'date', show: (order) => <OrderAge order={order} /> },
+    // Quantity and flavor have the same space in every window: the rest is the customer's, whose email is cut first.
     {
       title: 'Items',
+      width: '13rem',
       show: (order) => <Drinks order={order} withUnits />,
     },
     {
       title: 'Area',
-      width: '9%',
+      width: '8%',
       show: (order) => (
         <span className="line-clamp-3 leading-5 wrap-anywhere" title={order.shipping_address}>
           {areaOf(order)}
