@@ -34,7 +34,7 @@ export default function RecoveryCodeForm({ staff, email, onPassed }: RecoveryCod
           text: 'Add an authenticator app under Account. Until then your password alone signs in.',
         });
         // Its event makes this and other tabs check the staff status again.
-        await staff.auth.refreshSession();
+        await (await staff.auth()).refreshSession();
         onPassed();
       },
       (error) => {
