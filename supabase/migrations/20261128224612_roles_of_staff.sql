@@ -4378,7 +4378,7 @@ begin
   if tg_op <> 'INSERT' and old.role = 'owner' and old.is_active and auth.uid() is not null then
     perform pg_advisory_xact_lock(hashtextextended('owners of the shop', 0));
     if not exists (select from private.active_owners()) then
-      perform private.refuse(409, 'last_owner', 'At least one active owner must remain. Make somebody else an owner first');
+      perform private.refuse(409, 'last_owner', 'At least one active owner must remain. Make another member an owner first');
     end if;
   end if;
   return null;
