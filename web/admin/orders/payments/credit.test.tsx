@@ -135,6 +135,29 @@ test('a missing drink is refunded in part: with the receipt and the reason, and 
   expect(await paymentStatusOf(order)).toBe('paid');
 });
 
+test('a form that was opened before another member noted something notes nothing, and says so', async () => {
+  const order = await owe('Part Twice', newPhone(), 300);
+  const [payment] = await readRows<{ id: string }>(`payments?order_id=eq.${order.id}&select=id`);
+  const { payments, press, choose, user } = await openPayments(order);
+  await user.click(await payments.findByText(/: details/));
+  await press('Part refund or change');
+  await choose('In cash');
+  await callAsStaff(shop, 'refund_part', {
+    payment_id: payment?.id,
+    amount_cents: 10_000,
+    way: 'cash',
+    reason: 'One drink was missing',
+  });
+  await press('It went back');
+  await payments.findByText(/Something else was noted for this payment in the meantime/);
+  await payments.findByText(/KES 100 went back/);
+  await press('Cancel');
+  await press('Part refund or change');
+  await choose('In cash');
+  await press('It went back');
+  await payments.findByText(/KES 400 went back/);
+});
+
 test('what is owed is listed with its customer, whose order gives it back', async () => {
   const order = await owe('Kept Listed', newPhone(), 300);
   const list = await openScreen('/admin/reconciliation/kept');
