@@ -34,6 +34,11 @@ create table public.orders (
   is_collected boolean not null default false,
   discount_cents integer not null default 0,
   discount_code text,
+  area_id uuid references public.delivery_areas (id),
+  area_name text,
+  awaits_agreement boolean not null default false,
+  delivery_day date,
+  map_point text,
   constraint "order numbers are unique" unique (order_number),
   constraint "tracking numbers are unique" unique (tracking_number),
   constraint "a tracking number is JJ-YYYYMMDD-NNNN" check (tracking_number ~ '^JJ-\d{8}-\d{4,6}$'),
@@ -50,7 +55,8 @@ create table public.orders (
   constraint "accepted terms have a time" check ((terms_accepted_at is null) = (accepted_terms is null)),
   constraint "a source of an order is known" check (source in ('storefront', 'call', 'whatsapp', 'walk_in')),
   constraint "a collected order has no delivery fee" check (not is_collected or delivery_fee = 0),
-  constraint "a discount has a code" check (discount_cents = 0 or (discount_cents > 0 and discount_code is not null))
+  constraint "a discount has a code" check (discount_cents = 0 or (discount_cents > 0 and discount_code is not null)),
+  constraint "an area has a name" check (area_id is null or area_name is not null)
 );
 comment on table public.orders is 'Customer orders. Amounts in cents. Staff set the status; payment_status follows M-PESA.';
 comment on column public.orders.payment_method is
@@ -77,6 +83,13 @@ comment on column public.orders.source is
 comment on column public.orders.is_collected is 'The customer takes it along at the shop: no delivery fee and no rider.';
 comment on column public.orders.discount_cents is 'What the discount code takes off the price of the drinks; total_amount is what remains to pay.';
 comment on column public.orders.discount_code is 'The discount code that the order uses. Null: none.';
+comment on column public.orders.area_id is 'The area that the customer chose. Null: none, as in orders that are collected or were placed before there were areas.';
+comment on column public.orders.area_name is 'Name of the area when the order was placed.';
+comment on column public.orders.awaits_agreement is
+  'Staff and customer have not agreed on fee and day yet (agree_delivery): the delivery fee is 0, and no prompt is sent.';
+comment on column public.orders.delivery_day is 'The day on which it arrives, as agreed. Null: within the promise of its area.';
+comment on column public.orders.map_point is
+  'Latitude and longitude that the customer''s device reported, for staff and rider alone. Null: not shared, or erased.';
 comment on column public.orders.terms_accepted_at is
   'When the customer confirmed being 18 or older and accepted terms and privacy notice. Null: the form did not show them, or staff entered the order.';
 comment on column public.orders.accepted_terms is
@@ -120,6 +133,7 @@ create index orders_open on public.orders (created_at desc, id desc)
 create index orders_unpaid on public.orders (created_at desc, id desc) where payment_status = 'unpaid' and status <> 'cancelled';
 -- Of few orders, so that the others do not write it.
 create index orders_by_discount_code on public.orders (discount_code, customer_phone) where discount_code is not null;
+create index orders_to_agree on public.orders (created_at desc, id desc) where awaits_agreement and status <> 'cancelled';
 create index orders_refunded on public.orders (created_at desc, id desc) where payment_status = 'refunded';
 
 create function private.is_to_deliver(payment_status text, payment_method text) returns boolean
@@ -201,7 +215,7 @@ begin
   ) || case
     when placed.discount_code is null then '{}'
     else jsonb_build_object('discount_code', placed.discount_code, 'discount_cents', placed.discount_cents)
-  end;
+  end || case when placed.awaits_agreement then '{"awaits_agreement": true}' else '{}' end::jsonb;
 end
 $$;
 comment on function private.placed_order is 'The response of place_order.';

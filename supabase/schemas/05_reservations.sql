@@ -42,6 +42,27 @@ return interval '24 hours';
 comment on function private.pay_link_time is
   'How long an order waits for its payment once staff have given its customer the link: people answer a chat when they see it.';
 
+create function private.agreement_time() returns interval
+language sql immutable
+return interval '3 days';
+comment on function private.agreement_time is 'How long an order waits until staff and customer have agreed on its fee and day.';
+
+create function private.refuse_before_agreement(ordered public.orders, for_staff boolean default false) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if not ordered.awaits_agreement then
+    return;
+  elsif for_staff then
+    perform private.refuse(409, 'delivery_not_agreed', 'Agree with the customer on the delivery fee and the day first');
+  end if;
+  perform private.refuse(409, 'delivery_not_agreed', format(
+    'We first agree with you on the delivery fee and the day. Please wait for our call, or call or WhatsApp us on %s',
+    private.contact_numbers()
+  ));
+end
+$$;
+comment on function private.refuse_before_agreement is 'Refuses to take money for an order whose fee and day are not agreed on yet.';
+
 create function private.limit_of_pay_link(expires_at timestamptz) returns timestamptz
 language sql immutable
 return expires_at + interval '10 minutes';

@@ -190,7 +190,9 @@ create function public.place_order(
   items jsonb default null,
   source text default 'storefront',
   is_collected boolean default false,
-  discount_code text default null
+  discount_code text default null,
+  area_id uuid default null,
+  map_point text default null
 ) returns jsonb
 language plpgsql security definer
 set search_path = ''
@@ -209,6 +211,8 @@ declare
   fingerprint text;
   earlier private.order_keys;
   settings public.store_settings;
+  area public.delivery_areas;
+  point text;
   lines private.order_line[];
   offer private.offered_line[];
   total integer;
@@ -256,13 +260,15 @@ begin
     end,
     place_order.building, place_order.unit, place_order.delivery_notes, is_email_optional => is_by_shop
   );
+  point := case when not place_order.is_collected then private.read_map_point(place_order.map_point) end;
   lines := private.read_order_lines(place_order.product_id, place_order.quantity, place_order.items);
   fingerprint := encode(sha256(convert_to(
     jsonb_build_array(place_order.product_id, coalesce(to_jsonb(place_order.quantity), place_order.items), customer.name, customer.email,
       customer.phone, customer.address, customer.notes, place_order.expected_total)::text
       || case when place_order.source <> 'storefront' or place_order.is_collected
         then concat_ws(' ', place_order.source, place_order.is_collected) else '' end
-      || coalesce(' ' || code, ''),
+      || coalesce(' ' || code, '')
+      || case when place_order.area_id is not null or point is not null then concat_ws(' ', '', place_order.area_id, point) else '' end,
     'UTF8'
   )), 'hex');
 
@@ -289,9 +295,10 @@ begin
   end if;
   perform private.refuse_too_many_unpaid_orders(networks, customer.phone, settings);
 
-  if place_order.is_collected then
-    settings.delivery_fee := 0;
+  if not place_order.is_collected then
+    area := private.read_area(place_order.area_id);
   end if;
+  settings.delivery_fee := private.delivery_fee_in(area, settings.delivery_fee, place_order.is_collected);
   offer := private.offer_of(lines);
   if code is not null then
     if not is_by_shop and not private.is_within_limit('discount_codes') then
@@ -315,12 +322,17 @@ begin
     expires_at := greatest(held_until, now() + private.pay_link_time());
     expiry_limit := private.limit_of_pay_link(expires_at);
   end if;
+  if area.needs_agreement then
+    -- Without a hold beyond the usual one.
+    expires_at := greatest(expires_at, now() + private.agreement_time());
+    expiry_limit := private.limit_of_pay_link(expires_at);
+  end if;
   for attempt in 1 .. 10 loop
     number := coalesce(number, private.draw_tracking_number());
     insert into public.orders (
       id, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_notes,
       delivery_fee, total_amount, reserved_until, expires_at, expiry_limit, terms_accepted_at, accepted_terms,
-      source, is_collected, discount_cents, discount_code
+      source, is_collected, discount_cents, discount_code, area_id, area_name, awaits_agreement, map_point
     ) values (
       new_id, number, customer.name, customer.email, customer.phone, customer.address, customer.notes,
       settings.delivery_fee, total, case when holds_units then held_until end, expires_at, expiry_limit,
@@ -330,7 +342,8 @@ begin
         from public.shop_texts as t
         where t.slug in ('terms', 'privacy')
       ) end,
-      place_order.source, place_order.is_collected, discount_cents, discount.code
+      place_order.source, place_order.is_collected, discount_cents, discount.code, area.id, area.name,
+      coalesce(area.needs_agreement, false), point
     )
     on conflict (tracking_number) do nothing
     returning * into new_order;
@@ -388,7 +401,7 @@ exception when sqlstate 'PT000' then
 end
 $$;
 comment on function public.place_order is
-  'Places an order of up to ten drinks in one transaction: of product_id and quantity, or of items (private.read_order_lines). Prices and fee come from the database; the order gets a new tracking number, and holds its units (reserved_until) unless unpaid orders hold too many. The same key again returns the same order. A refusal includes the current amounts (private.with_quote). discount_code: the order uses it, and expected_total is what remains to pay after its discount. Staff also say where it came from (source) and whether it is collected; their orders need no email address and no terms.';
+  'Places an order of up to ten drinks in one transaction: of product_id and quantity, or of items (private.read_order_lines). Prices and fee come from the database; the order gets a new tracking number, and holds its units (reserved_until) unless unpaid orders hold too many. The same key again returns the same order. A refusal includes the current amounts (private.with_quote). discount_code: the order uses it, and expected_total is what remains to pay after its discount. area_id: the area, whose fee it costs (private.delivery_fee_in); without one, that of the shop. Where fee and day are agreed on, awaits_agreement is true. map_point: "latitude,longitude". Staff also say where it came from (source) and whether it is collected; their orders need no email address and no terms.';
 
 create function public.change_order_items(
   order_id uuid, access_key text, items jsonb, expected_total integer
@@ -465,7 +478,10 @@ begin
   update public.orders as o
   set total_amount = total, updated_at = now(), discount_code = discount.code,
       discount_cents = case when discount.id is null then 0 else private.price_of(offer) + settings.delivery_fee - total end,
-      reserved_until = case when private.may_hold_from_placing(networks, offer, settings) then changed.expires_at end
+      reserved_until = case when private.may_hold_from_placing(networks, offer, settings) then
+        -- Some orders wait longer than units are held.
+        least(changed.expires_at, now() + private.longest_reservation(make_interval(mins => settings.reservation_minutes)))
+      end
   where o.id = changed.id
   returning * into changed;
   if changed.reserved_until is not null then

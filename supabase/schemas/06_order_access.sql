@@ -26,7 +26,7 @@ begin
 end
 $$;
 comment on function public.track_order is
-  'An order by a text with its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents, part_paid_cents, and whether the customer pays without a prompt (are_prompts_paused). live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time or by_shop. By its order number (ORD-...), which can be guessed, without proof: only status, order_number and needs_digits. Null: no such order, or several.';
+  'An order by a text with its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents, part_paid_cents, and whether the customer pays without a prompt (are_prompts_paused). live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time or by_shop. awaits_agreement: fee and day are to be agreed on. By its order number (ORD-...), which can be guessed, without proof: only status, order_number and needs_digits. Null: no such order, or several.';
 
 create function public.order_receipt(tracking_number text, access_key text default null, phone_last_four text default null)
 returns jsonb
@@ -269,13 +269,13 @@ begin
     'access_key', (select k.access_key from private.order_keys as k where k.order_id = described.id),
     'shipping_address', described.shipping_address, 'delivery_notes', described.delivery_notes,
     'are_prompts_paused', described.payment_status = 'unpaid' and public.are_prompts_paused()
-  ) || case when described.discount_code is null then '{}' else jsonb_build_object('discount', (
+  ) || jsonb_strip_nulls(jsonb_build_object('area_name', described.area_name, 'delivery_day', described.delivery_day)) || case when described.discount_code is null then '{}' else jsonb_build_object('discount', (
     select private.discount_terms(d) from public.discount_codes as d where d.code = described.discount_code
   )) end;
 end
 $$;
 comment on function private.describe_order is
-  'The order as its caller may see it: everything with proof, also the terms of its discount code (discount); else status, items and total, with name and phone masked; after 30 days only the status.';
+  'The order as its caller may see it: everything with proof, also the terms of its discount code (discount), its area (area_name) and the agreed day (delivery_day), never its point on the map; else status, items and total, with name and phone masked; after 30 days only the status.';
 
 create function private.order_facts(described public.orders, is_open boolean) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -314,6 +314,9 @@ begin
     answer := answer || '{"pays_cash": true}';
   elsif described.payment_method = 'credit' then
     answer := answer || '{"pays_credit": true}';
+  end if;
+  if described.awaits_agreement and described.status <> 'cancelled' then
+    answer := answer || '{"awaits_agreement": true}';
   end if;
   if described.status = 'cancelled' then
     answer := answer || jsonb_strip_nulls(jsonb_build_object('cancelled_because', nullif(described.cancel_reason, 'refunded')));

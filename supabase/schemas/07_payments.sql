@@ -257,6 +257,7 @@ begin
   elsif ordered.status = 'cancelled' then
     perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
   end if;
+  perform private.refuse_before_agreement(ordered, begin_payment.requested_by is not null);
   if ordered.charge_cents < 100 then
     perform private.refuse(409, 'nothing_to_pay', 'There is nothing to pay for this order');
   elsif begin_payment.expected_cents not in (ordered.total_amount, ordered.charge_cents) then

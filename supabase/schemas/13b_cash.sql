@@ -22,6 +22,7 @@ begin
   ) then
     perform private.refuse(409, 'money_waiting', 'Money for this order has come to the till. Decide about it in Reconciliation first');
   end if;
+  perform private.refuse_before_agreement(ordered, public.may('cash'));
   return ordered;
 end
 $$;

@@ -13,7 +13,7 @@ create table public.order_events (
   happened_at timestamptz not null default clock_timestamp(),
   constraint "an actor is known" check (actor in ('staff', 'customer', 'mpesa', 'shop')),
   constraint "a kind of event is known" check (kind in (
-    'order_placed', 'pay_link_shown', 'items_changed', 'status_changed', 'payment_status_changed', 'units_taken', 'units_returned',
+    'order_placed', 'pay_link_shown', 'delivery_agreed', 'items_changed', 'status_changed', 'payment_status_changed', 'units_taken', 'units_returned',
     'cash_agreed', 'change_noted', 'payment_prompted', 'payment_completed', 'payment_failed', 'payment_in_review', 'payment_unresolved',
     'payment_receipt_known', 'payment_corrected', 'payment_taken_back',
     'delivery_made', 'delivery_assigned', 'delivery_status_changed', 'delivery_taken', 'delivery_ready', 'delivery_unpacked',
@@ -566,6 +566,7 @@ begin
   elsif shown.status = 'cancelled' then
     perform private.refuse(409, 'order_cancelled', 'This order was cancelled. Please place a new one');
   end if;
+  perform private.refuse_before_agreement(shown, for_staff => true);
   perform private.wait_for_pay_link(shown);
   -- Once per member and hour: the member who copies the link again has seen it.
   if not exists (

@@ -125,7 +125,7 @@ language plpgsql set search_path = '' as $$
 begin
   update public.orders as o
   set customer_name = 'Anonymised', customer_email = '', customer_phone = '', shipping_address = '', delivery_notes = null,
-      anonymised_at = now()
+      map_point = null, anonymised_at = now()
   where o.id = any (anonymise_orders.order_ids);
   -- Links in old messages stop working.
   update private.order_keys as k
@@ -145,7 +145,7 @@ begin
 end
 $$;
 comment on function private.anonymise_orders is
-  'Removes the customer''s name, email, phone, address and notes from orders and related rows. M-PESA''s messages stay for store_settings.payment_messages_months. The caller has locked the orders.';
+  'Removes the customer''s name, email, phone, address, point on the map and notes from orders and related rows. M-PESA''s messages stay for store_settings.payment_messages_months. The caller has locked the orders.';
 
 create function private.anonymise_messages(message_ids uuid[]) returns void
 language plpgsql set search_path = '' as $$
@@ -353,7 +353,8 @@ begin
         'id', o.id, 'order_number', o.order_number, 'tracking_number', o.tracking_number, 'created_at', o.created_at,
         'status', o.status, 'payment_status', o.payment_status,
         'customer_name', o.customer_name, 'customer_email', o.customer_email, 'customer_phone', o.customer_phone,
-        'shipping_address', o.shipping_address, 'city', o.city, 'delivery_notes', o.delivery_notes,
+        'shipping_address', o.shipping_address, 'city', o.city, 'area', o.area_name, 'map_point', o.map_point,
+        'delivery_day', o.delivery_day, 'delivery_notes', o.delivery_notes,
         'delivery_fee', o.delivery_fee, 'discount_code', o.discount_code, 'discount_cents', o.discount_cents,
         'total_amount', o.total_amount,
         'erasure_requested_at', o.erasure_requested_at,

@@ -40,7 +40,7 @@ begin
   perform private.expect_span(report.since, report.until);
   with placed as materialized (
     select o.id, o.created_at, o.payment_status = 'paid' as is_sold, o.charge_cents, o.charge_cents - o.delivery_fee as drinks_cents, o.is_collected,
-      case when o.payment_status = 'paid' then private.area_of(o.shipping_address, o.city) end as area
+      case when o.payment_status = 'paid' then coalesce(o.area_name, private.area_of(o.shipping_address, o.city)) end as area
     from public.orders as o
     where o.created_at >= span_start and o.created_at < span_end
   ), money as materialized (

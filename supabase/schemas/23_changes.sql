@@ -87,6 +87,8 @@ create trigger shop_texts_after_statement after insert or delete or truncate on 
   for each statement execute function private.announce_page_change();
 create trigger search_synonyms_after_statement after insert or update or delete or truncate on public.search_synonyms
   for each statement execute function private.announce_page_change();
+create trigger delivery_areas_after_statement after insert or update or delete or truncate on public.delivery_areas
+  for each statement execute function private.announce_page_change();
 create trigger sessions_announce_their_end after delete on auth.sessions for each row execute function private.announce_access_change();
 
 -- The realtime service checks this policy for sending to public topics, such as order-{id}: visitors only receive. Private topics
@@ -98,7 +100,7 @@ alter publication supabase_realtime add table
   public.orders, public.inquiries, public.deliveries, public.payments, public.products, public.categories,
   public.store_settings, public.outbox_messages, public.message_templates, public.mpesa_transactions,
   public.messages_to_check, public.statement_pulls, public.reconciliation_events, public.refunds, public.shop_texts, public.search_synonyms,
-  public.reply_templates, public.day_closes, public.discount_codes;
+  public.reply_templates, public.day_closes, public.discount_codes, public.delivery_areas;
 
 -- Triggers: one for each table and timing, which calls its steps in the order written here. Steps run as the owner. A change by a
 -- step fires its triggers before the next step begins. old is null for an inserted row, new for a deleted one.
@@ -231,6 +233,25 @@ $$;
 create trigger store_settings_after_change after update on public.store_settings
   for each row execute function private.after_settings_change();
 
+create function private.after_area_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  of_no_interest constant text[] := '{id,position,created_at,updated_at}';
+begin
+  -- Not the areas that a new shop begins with.
+  if auth.uid() is not null then
+    perform private.record_audit_event(
+      'settings_changed', new.name,
+      case when tg_op = 'UPDATE' then to_jsonb(old) - of_no_interest end, to_jsonb(new) - of_no_interest
+    );
+  end if;
+  return null;
+end
+$$;
+
+create trigger delivery_areas_after_change after insert or update on public.delivery_areas
+  for each row execute function private.after_area_change();
+
 -- Orders
 
 create function private.before_order_change() returns trigger
@@ -281,8 +302,8 @@ begin
       'source', nullif(new.source, 'storefront'),
       'holds_no_units', case when new.payment_status = 'unpaid' and new.reserved_until is null then true end
     ));
-    -- Callers and chats get the link at once; a customer in the shop, as on the storefront, with a prompt.
-    if new.source in ('call', 'whatsapp') then
+    -- Callers and chats get the link at once, unless fee and day are agreed on first; a customer in the shop, as on the storefront, with a prompt.
+    if new.source in ('call', 'whatsapp') and not new.awaits_agreement then
       perform private.queue_order_messages(new.id, 'order_received');
     end if;
     return null;

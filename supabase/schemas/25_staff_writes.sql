@@ -81,6 +81,8 @@ create trigger categories_by_staff before insert or update or delete on public.c
   when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
 create trigger discount_codes_by_staff before insert or update or delete on public.discount_codes for each statement
   when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
+create trigger delivery_areas_by_staff before insert or update or delete on public.delivery_areas for each statement
+  when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
 create trigger search_synonyms_by_staff before insert or update or delete on public.search_synonyms for each statement
   when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
 create trigger store_settings_by_staff before insert or update or delete on public.store_settings for each statement

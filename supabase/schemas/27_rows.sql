@@ -11,6 +11,26 @@ values (
   array['image/jpeg', 'image/png', 'image/webp', 'image/avif', 'image/gif']
 );
 
+-- The first fifteen are the areas of the delivery page. Spellings: domain/delivery-area.ts.
+insert into public.delivery_areas (name, spellings, promise_from_minutes, promise_to_minutes, needs_agreement, position) values
+  ('Nairobi CBD', array['CBD', 'Town', 'City centre', 'City center', 'Tao', 'Moi Avenue', 'Kenyatta Avenue', 'Tom Mboya', 'River Road', 'Kimathi Street', 'Haile Selassie', 'University Way', 'KICC', 'Archives'], 15, 60, false, 1),
+  ('Westlands', array['Westy', 'Westi', 'Sarit', 'Westgate', 'Mpaka Road', 'Waiyaki Way', 'Rhapta', 'Muthangari', 'Spring Valley', 'Mwanzi'], 15, 60, false, 2),
+  ('Kilimani', array['Kili', 'Yaya', 'Hurlingham', 'Argwings Kodhek', 'Dennis Pritt', 'Lenana Road', 'Wood Avenue', 'Adams Arcade', 'Prestige Plaza', 'Ngong Hills Hotel', 'Chaka Road'], 15, 60, false, 3),
+  ('Parklands', array['Parkie', 'Highridge', 'Limuru Road', 'Aga Khan Hospital', 'City Park', 'Ojijo', 'Diamond Plaza', '3rd Parklands', 'Muthaiga'], 15, 60, false, 4),
+  ('Lavington', array['Lavi', 'Valley Arcade', 'James Gichuru', 'Gitanga', 'Bernard', 'Junction Mall'], 15, 60, false, 5),
+  ('Karen', array['Langata Road Karen', 'The Hub', 'Bomas', 'Hardy', 'Waterfront', 'Miotoni', 'Dagoretti Road'], 15, 60, false, 6),
+  ('Runda', array['Gigiri', 'Village Market', 'Rosslyn', 'Nyari', 'Two Rivers', 'Ridgeways', 'Runda Mumwe'], 15, 60, false, 7),
+  ('Kileleshwa', array['Kile', 'Mandera Road', 'Oloitoktok', 'Othaya Road', 'Kandara Road', 'Riverside'], 15, 60, false, 8),
+  ('Upperhill', array['Upper Hill', 'Upper-Hill', 'Upperhil', 'KNH', 'Kenyatta Hospital', 'Ragati', 'Hospital Road', 'Elgon Road', 'Community', 'Bunyala'], 15, 60, false, 9),
+  ('South B & C', array['South B', 'South C', 'South B and C', 'Bellevue', 'Mugoya', 'Akila', 'Capital Centre', 'Muhoho', 'Nyayo Estate South'], 15, 60, false, 10),
+  ('Ngong Road', array['Ngong Rd', 'Race Course', 'Jamhuri', 'Lenana School', 'Dagoretti Corner', 'Ngando', 'Karinde'], 15, 60, false, 11),
+  ('Thika Road', array['Thika Rd', 'Thika Superhighway', 'TRM', 'Garden City', 'Roysambu', 'Zimmerman', 'Githurai', 'Kahawa', 'Ruaraka', 'Allsops', 'Muthaiga North', 'USIU'], 15, 60, false, 12),
+  ('Mombasa Road', array['Mombasa Rd', 'Msa Road', 'Msa Rd', 'JKIA', 'Airport', 'Syokimau', 'Imara Daima', 'Embakasi', 'Gateway Mall', 'Cabanas', 'Nyayo Estate', 'Mlolongo', 'Pipeline'], 15, 60, false, 13),
+  ('Langata', array['Lang''ata', 'Lang ata', 'Langata Road', 'Wilson Airport', 'Nairobi West', 'Madaraka', 'Uhuru Gardens', 'Otiende', 'Kibera', 'Onyonka'], 15, 60, false, 14),
+  ('Kasarani', array['Kasa', 'Mwiki', 'Hunters', 'Seasons', 'Sportsview', 'Clay City', 'Santon', 'Kasarani Stadium'], 15, 60, false, 15),
+  ('Elsewhere in Nairobi', array['Nairobi', 'NRB', 'NBO', 'Ngara', 'Eastleigh', 'Buruburu', 'Buru Buru', 'Donholm', 'Umoja', 'Utawala', 'Ruaka', 'Kitengela', 'Rongai', 'Kikuyu', 'Ruiru', 'Kangemi', 'Kawangware', 'Uthiru', 'Kinoo', 'Pangani', 'Huruma', 'Komarock', 'Kayole', 'Industrial Area', 'Ruai', 'Ngong', 'Syokimau Katani', 'Athi River', 'Kiambu', 'Limuru', 'Banana', 'Tassia', 'Fedha'], 15, 60, false, 16),
+  ('Outside Nairobi', array['Mombasa', 'Kisumu', 'Nakuru', 'Eldoret', 'Malindi', 'Kitale', 'Garissa', 'Nyeri', 'Meru', 'Embu', 'Kericho', 'Kisii', 'Kakamega', 'Bungoma', 'Busia', 'Naivasha', 'Nanyuki', 'Machakos', 'Kitui', 'Isiolo', 'Marsabit', 'Moyale', 'Mandera', 'Wajir', 'Lamu', 'Kilifi', 'Kwale', 'Diani', 'Watamu', 'Mtwapa', 'Nyali', 'Voi', 'Taveta', 'Wundanyi', 'Mwingi', 'Makueni', 'Wote', 'Narok', 'Bomet', 'Kajiado', 'Namanga', 'Loitoktok', 'Nyahururu', 'Nyandarua', 'Laikipia', 'Maralal', 'Samburu', 'Lodwar', 'Turkana', 'Kapenguria', 'Iten', 'Kabarnet', 'Baringo', 'Eldama Ravine', 'Nandi', 'Kapsabet', 'Vihiga', 'Mumias', 'Webuye', 'Malaba', 'Siaya', 'Bondo', 'Homa Bay', 'Homabay', 'Migori', 'Nyamira', 'Kerugoya', 'Kirinyaga', 'Karatina', 'Chuka', 'Tharaka', 'Maua', 'Murang''a', 'Gilgil', 'Molo', 'Njoro', 'Emali', 'Mtito Andei', 'Uasin Gishu', 'Trans Nzoia', 'Tana River', 'Mpeketoni', 'Hola', 'Kakuma', 'Uganda', 'Kampala', 'Entebbe', 'Jinja', 'Tanzania', 'Dar es Salaam', 'Arusha', 'Moshi', 'Mwanza', 'Dodoma', 'Zanzibar', 'Rwanda', 'Kigali', 'Burundi', 'Bujumbura', 'Ethiopia', 'Addis Ababa', 'Somalia', 'Mogadishu', 'Hargeisa', 'South Sudan', 'Juba', 'Sudan', 'Khartoum', 'Congo', 'Goma', 'Kinshasa', 'Nigeria', 'Lagos', 'Ghana', 'Accra', 'South Africa', 'Johannesburg', 'Dubai', 'London'], 1440, 4320, true, 17);
+
 -- Calls of one network in a window, and how many more for each of its paid orders (docs/decisions/limits.md).
 insert into private.limits (name, allowed, within, per_paid_order) values
   ('place_order', 100, '10 minutes', 2),

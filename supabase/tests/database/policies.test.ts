@@ -148,6 +148,28 @@ const matrix: MatrixRow[] = [
     deletes: owners,
   },
   {
+    table: 'delivery_areas',
+    row: 'active',
+    where: `name = 'Westlands'`,
+    set: 'fee_cents = 20000',
+    insert: `(name) values ('New area')`,
+    select: all,
+    inserts: owners,
+    updates: owners,
+    deletes: service,
+  },
+  {
+    table: 'delivery_areas',
+    row: 'inactive',
+    where: `name = 'Closed area'`,
+    set: 'is_active = true',
+    insert: `(name, is_active) values ('Another', false)`,
+    select: allRoles,
+    inserts: owners,
+    updates: owners,
+    deletes: service,
+  },
+  {
     table: 'orders',
     row: 'unpaid',
     where: `id = '${id(1)}'`,
@@ -663,6 +685,8 @@ const procedures: Record<string, Person[]> = {
   change_order_items: all,
   check_discount_code: all,
   list_discount_codes: signedIn,
+  sort_delivery_areas: signedIn,
+  agree_delivery: signedIn,
   track_order: all,
   orders_by_access_key: all,
   order_receipt: all,
@@ -851,6 +875,11 @@ const writableColumns: Record<string, { insert?: string; update?: string }> = {
     update:
       'amount_cents code ends_at is_active max_uses max_uses_per_phone minimum_cents percent starts_at updated_at',
   },
+  delivery_areas: {
+    insert: 'fee_cents is_active name needs_agreement promise_from_minutes promise_to_minutes spellings',
+    update:
+      'fee_cents is_active name needs_agreement promise_from_minutes promise_to_minutes spellings updated_at',
+  },
   orders: { update: 'status updated_at' },
   deliveries: {
     insert: 'delivery_notes delivery_person delivery_phone delivery_status delivery_vehicle order_id',
@@ -909,6 +938,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into auth.users (id, email) values ('${id(9)}', 'new@jani.example');
       insert into public.categories (id, name, is_active) values ('${id(1)}', 'Active', true), ('${id(2)}', 'Inactive', false);
       insert into public.discount_codes (code, percent) values ('JANI10', 10);
+      insert into public.delivery_areas (name, is_active) values ('Closed area', false);
       insert into public.products (id, name, slug, price, stock_quantity, is_active)
         values ('${id(1)}', 'Active', 'active', 100, 5, true), ('${id(2)}', 'Inactive', 'inactive', 100, 5, false);
       insert into public.orders

@@ -41,6 +41,7 @@ async function countRows(database: Database): Promise<Record<string, number>> {
 test('no other table has rows', async () => {
   const counts = await countRows(migrated);
   expect(Object.keys(counts).sort()).toEqual([
+    'delivery_areas',
     'message_templates',
     'private.limits',
     'private.person_hash_key',
@@ -54,6 +55,10 @@ test('no other table has rows', async () => {
 
 test.each([
   ['settings', "select to_jsonb(s) - 'updated_at' as row from public.store_settings as s"],
+  [
+    'areas',
+    `select to_jsonb(a) - '{id,created_at,updated_at}'::text[] as row from public.delivery_areas as a order by a.position`,
+  ],
   ['limits', 'select to_jsonb(l) as row from private.limits as l order by l.name'],
   [
     'templates of messages',

@@ -15,6 +15,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         'categories',
         'day_closes',
         'deliveries',
+        'delivery_areas',
         'discount_codes',
         'inquiries',
         'message_templates',

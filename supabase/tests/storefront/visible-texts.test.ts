@@ -54,7 +54,7 @@ const storedArguments = {
 /** Arguments that are compared, or of which only known values are stored. */
 const comparedArguments = new Set(
   `access_key access_keys area auth_secret before_id brand category channel code decision difference discount_code due endpoint expected_payment_status
-   expected_status expected_step failure_reason identifier kind kinds p256dh payment phone phone_last_four
+   expected_status expected_step failure_reason identifier kind kinds map_point p256dh payment phone phone_last_four
    person product_slug receipt refund_receipt resolution rider role search seen_receipt sort source span status step token
    tracking_number way`.split(/\s+/),
 );

@@ -72,6 +72,7 @@ const inCents = new Set([
   'refund_approval_above',
   'amount_cents',
   'minimum_cents',
+  'fee_cents',
 ]);
 
 const labels: Readonly<Record<string, string>> = {
@@ -79,6 +80,7 @@ const labels: Readonly<Record<string, string>> = {
   name: 'Name',
   is_active: 'Access',
   price: 'Price',
+  fee_cents: 'Delivery fee',
   refund: 'Amount',
   reason: 'Reason',
   note: 'Note',
