@@ -10,6 +10,8 @@ export const shopTextsTag = 'shop_texts';
 export const categoriesTag = 'categories';
 /** The synonyms of the search. */
 export const synonymsTag = 'search_synonyms';
+/** The areas of delivery. */
+export const deliveryAreasTag = 'delivery_areas';
 /** All active products. */
 export const productsTag = 'products';
 /** The products on the home page and their order, without their contents. */

@@ -44,6 +44,7 @@ export default [
     route('reconciliation/days', 'admin/reconciliation/days/days-page.tsx'),
     route('settings', 'admin/settings/settings-page.tsx'),
     route('settings/texts/:slug?', 'admin/settings/texts-page.tsx'),
+    route('settings/areas', 'admin/settings/areas/areas-page.tsx'),
     route('settings/discounts', 'admin/settings/discounts/discounts-page.tsx'),
     route('settings/customer-data', 'admin/customer-data/customer-data-page.tsx'),
     route('settings/payments', 'admin/payments-check/payments-check-page.tsx'),

@@ -2,12 +2,24 @@
 
 const year = 365 * 24 * 60 * 60;
 
+const permissions = (geolocation: '' | 'self'): string =>
+  `camera=(), microphone=(), geolocation=(${geolocation}), payment=()`;
+
+/**
+ * The policy of storefront pages, whose order form may ask for the position after a tap. A policy belongs to a document, and the page of a
+ * drink is often opened within one of another page.
+ */
+export const storefrontPermissions = { 'permissions-policy': permissions('self') };
+
+/** Whether a page belongs to the storefront. */
+export const isStorefrontPath = (path: string): boolean => !/^\/(?:admin|ride)(?:[/?.]|$)/.test(path);
+
 /** The headers of pages and of the services, for the shop's public URL. */
 export function securityHeadersFor(publicUrl: string): Record<string, string> {
   return {
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'strict-origin-when-cross-origin',
-    'permissions-policy': 'camera=(), microphone=(), geolocation=(), payment=()',
+    'permissions-policy': permissions(''),
     'cross-origin-opener-policy': 'same-origin',
     ...strictTransport(publicUrl),
   };

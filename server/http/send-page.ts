@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { rawHeader } from '@jani-juice/backend/http';
 import type { CachedPage, Encoding } from '../pages/page-cache.ts';
 import { encodingFor } from './requests.ts';
+import { isStorefrontPath, storefrontPermissions } from './security-headers.ts';
 
 export type SendPage = (request: IncomingMessage, response: ServerResponse, page: CachedPage) => void;
 
@@ -10,8 +11,10 @@ export type SendPage = (request: IncomingMessage, response: ServerResponse, page
 export function createPageSender(extra: Readonly<Record<string, string>>): SendPage {
   // The headers of a page per encoding, cached because most responses are the same few pages.
   const finished = new WeakMap<Buffer, string[]>();
-  const headersOf = (page: CachedPage, encoding: Encoding, body: Buffer): string[] => {
-    const ready = finished.get(body) ?? finishHeaders(page, encoding, body.length, extra);
+  const headersOf = (page: CachedPage, encoding: Encoding, body: Buffer, path: string): string[] => {
+    // Each page has a body of its own, so its path decides once.
+    const own = isStorefrontPath(path) ? { ...extra, ...storefrontPermissions } : extra;
+    const ready = finished.get(body) ?? finishHeaders(page, encoding, body.length, own);
     finished.set(body, ready);
     return ready;
   };
@@ -19,7 +22,7 @@ export function createPageSender(extra: Readonly<Record<string, string>>): SendP
     const encoding = encodingFor(request);
     const body = page.bodies[encoding];
     if (!body) throw new Error(`the page has no body in the encoding ${encoding}`);
-    const headers = headersOf(page, encoding, body);
+    const headers = headersOf(page, encoding, body, request.url ?? '/');
     if (page.status === 200 && rawHeader(request, 'if-none-match') === page.etag) {
       // A 304 has no body, so the stored length does not apply.
       response.writeHead(304, headers.slice(0, -2)).end();

@@ -2,6 +2,7 @@
 import {
   categoriesTag,
   categoryProductsTag,
+  deliveryAreasTag,
   homeProductsTag,
   productsTag,
   productTag,
@@ -31,7 +32,7 @@ export function changedTags(payload: string): string[] | null {
     return null;
   }
   if (change === null || typeof change !== 'object') return null;
-  for (const tag of [settingsTag, shopTextsTag, categoriesTag, synonymsTag]) {
+  for (const tag of [settingsTag, shopTextsTag, categoriesTag, synonymsTag, deliveryAreasTag]) {
     if (change.table === tag) return [tag];
   }
   if (change.table !== productsTag) return null;

@@ -183,7 +183,7 @@ grant execute on function public.sort_delivery_areas to authenticated, service_r
 
 -- The first fifteen are the areas of the delivery page. Spellings: domain/delivery-area.ts.
 insert into public.delivery_areas (name, spellings, promise_from_minutes, promise_to_minutes, needs_agreement, position) values
-  ('Nairobi CBD', array['CBD', 'Town', 'City centre', 'City center', 'Tao', 'Moi Avenue', 'Kenyatta Avenue', 'Tom Mboya', 'River Road', 'Kimathi Street', 'Haile Selassie', 'University Way', 'KICC', 'Archives'], 15, 60, false, 1),
+  ('Nairobi CBD', array['CBD', 'Nairobi town', 'City centre', 'City center', 'Tao', 'Moi Avenue', 'Kenyatta Avenue', 'Tom Mboya', 'River Road', 'Kimathi Street', 'Haile Selassie', 'University Way', 'KICC', 'Archives'], 15, 60, false, 1),
   ('Westlands', array['Westy', 'Westi', 'Sarit', 'Westgate', 'Mpaka Road', 'Waiyaki Way', 'Rhapta', 'Muthangari', 'Spring Valley', 'Mwanzi'], 15, 60, false, 2),
   ('Kilimani', array['Kili', 'Yaya', 'Hurlingham', 'Argwings Kodhek', 'Dennis Pritt', 'Lenana Road', 'Wood Avenue', 'Adams Arcade', 'Prestige Plaza', 'Ngong Hills Hotel', 'Chaka Road'], 15, 60, false, 3),
   ('Parklands', array['Parkie', 'Highridge', 'Limuru Road', 'Aga Khan Hospital', 'City Park', 'Ojijo', 'Diamond Plaza', '3rd Parklands', 'Muthaiga'], 15, 60, false, 4),
@@ -191,7 +191,7 @@ insert into public.delivery_areas (name, spellings, promise_from_minutes, promis
   ('Karen', array['Langata Road Karen', 'The Hub', 'Bomas', 'Hardy', 'Waterfront', 'Miotoni', 'Dagoretti Road'], 15, 60, false, 6),
   ('Runda', array['Gigiri', 'Village Market', 'Rosslyn', 'Nyari', 'Two Rivers', 'Ridgeways', 'Runda Mumwe'], 15, 60, false, 7),
   ('Kileleshwa', array['Kile', 'Mandera Road', 'Oloitoktok', 'Othaya Road', 'Kandara Road', 'Riverside'], 15, 60, false, 8),
-  ('Upperhill', array['Upper Hill', 'Upper-Hill', 'Upperhil', 'KNH', 'Kenyatta Hospital', 'Ragati', 'Hospital Road', 'Elgon Road', 'Community', 'Bunyala'], 15, 60, false, 9),
+  ('Upperhill', array['Upper Hill', 'Upper-Hill', 'Upperhil', 'KNH', 'Kenyatta Hospital', 'Ragati', 'Hospital Road', 'Elgon Road', 'Bunyala'], 15, 60, false, 9),
   ('South B & C', array['South B', 'South C', 'South B and C', 'Bellevue', 'Mugoya', 'Akila', 'Capital Centre', 'Muhoho', 'Nyayo Estate South'], 15, 60, false, 10),
   ('Ngong Road', array['Ngong Rd', 'Race Course', 'Jamhuri', 'Lenana School', 'Dagoretti Corner', 'Ngando', 'Karinde'], 15, 60, false, 11),
   ('Thika Road', array['Thika Rd', 'Thika Superhighway', 'TRM', 'Garden City', 'Roysambu', 'Zimmerman', 'Githurai', 'Kahawa', 'Ruaraka', 'Allsops', 'Muthaiga North', 'USIU'], 15, 60, false, 12),

@@ -20,8 +20,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
   });
 
-  const areaId = (name: string): Promise<string> =>
-    readValue('select id from public.delivery_areas where name = $1', [name]);
+  const areaId = (name: string) =>
+    readValue<string>('select id from public.delivery_areas where name = $1', [name]);
   const setArea = (name: string, set: string) =>
     database.query(`update public.delivery_areas set ${set} where name = $1`, [name]);
   /** An order of one Mango, by a phone of its own. */
@@ -38,8 +38,8 @@ describe.each(testDatabases())('on %s', (kind) => {
        from public.orders where id = $1`,
       [id],
     );
-  const dayIn = (days: number): Promise<string> =>
-    readValue('select (private.nairobi_day(now()) + $1::integer)::text', [days]);
+  const dayIn = (days: number) =>
+    readValue<string>('select (private.nairobi_day(now()) + $1::integer)::text', [days]);
   const agree = async (order: { id: string }, fee_cents: number, days = 2) =>
     asStaff('agree_delivery', { order_id: order.id, fee_cents, delivery_day: await dayIn(days) });
   const beginPayment = ({ id, tracking_number }: PlacedOrder) =>
@@ -180,7 +180,9 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test.each(['91,0', '0,181', '1.2', 'https://maps.example/', '1,2,3', '-1.2;36.8'])(
       'is refused if it is none: %s',
-      (map_point) => expectRefusal(placeIn('Westlands', 50_100, { map_point }), 400, 'map_point_invalid'),
+      async (map_point) => {
+        await expectRefusal(placeIn('Westlands', 50_100, { map_point }), 400, 'map_point_invalid');
+      },
     );
 
     test('is shown to staff and the counter, and to no one else, whatever proof they have', async () => {

@@ -20,3 +20,18 @@ export function MapLink({ order, className = 'tap underline' }: { order: Place; 
     </a>
   );
 }
+
+/** The point that the customer's device reported: for staff and the rider alone. */
+export function PointLink({ point }: { point: string }) {
+  return (
+    <a
+      href={`https://www.google.com/maps/search/?api=1&query=${encodeURIComponent(point)}`}
+      target="_blank"
+      rel="noreferrer"
+      className="tap font-semibold underline"
+    >
+      Exact place on the map
+      <span className="sr-only"> (opens in a new tab)</span>
+    </a>
+  );
+}

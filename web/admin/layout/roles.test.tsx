@@ -42,6 +42,7 @@ test.each([
   ['counter', '/admin/customers', 'Open Today'],
   ['counter', '/admin/day', 'Open Today'],
   ['staff', '/admin/settings', 'Open the dashboard'],
+  ['staff', '/admin/settings/areas', 'Open the dashboard'],
   ['staff', '/admin/settings/discounts', 'Open the dashboard'],
   ['staff', '/admin/reconciliation', 'Open the dashboard'],
 ] as const)('a page that is not for the role %s (%s) says so', async (role, path, link) => {

@@ -18,6 +18,7 @@ const areas: Readonly<Record<string, StaffArea>> = {
   '/admin/reconciliation': 'reconciliation',
   '/admin/reconciliation/kept': 'refunds',
   '/admin/settings': 'settings',
+  '/admin/settings/areas': 'settings',
   '/admin/settings/discounts': 'settings',
   '/admin/settings/customer-data': 'personal_data',
   '/admin/settings/team': 'team',

@@ -14,6 +14,7 @@ const shownIn = {
   inquiries: ['inquiries', 'dashboard', 'notices'],
   products: ['products', 'categories', 'dashboard'],
   categories: ['categories', 'products'],
+  delivery_areas: ['settings'],
   discount_codes: ['settings'],
   store_settings: ['settings', 'messages'],
   shop_texts: ['texts'],

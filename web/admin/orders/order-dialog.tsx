@@ -21,7 +21,7 @@ import { ProductImage } from '../../ui/product-image.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 import { ordinal } from '../customers/ordinal.ts';
 import { AssignedRider } from '../deliveries/assigned-rider.tsx';
-import { MapLink } from '../deliveries/map-link.tsx';
+import { MapLink, PointLink } from '../deliveries/map-link.tsx';
 import { useFailure } from '../deliveries/use-failure.tsx';
 import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
 import { placeForRole } from '../layout/place-for-role.ts';
@@ -36,7 +36,7 @@ import { StatusSelect } from '../status/status-select.tsx';
 import { NextStepButton, useNextSteps } from '../today/next-step-button.tsx';
 import { whoHasIt } from '../today/who-has-it.ts';
 import { ContactLink, callTo, chatTo, mailTo } from '../ui/contact-link.tsx';
-import { formatDateTime } from '../ui/dates.ts';
+import { formatDate, formatDateTime } from '../ui/dates.ts';
 import { Due } from '../ui/due.tsx';
 import type { NameOf } from '../ui/known-names.ts';
 import { useNameOf } from '../ui/staff-name.tsx';
@@ -119,7 +119,11 @@ function Whole({ order, isOutdated }: { order: WholeOrder; isOutdated: boolean }
   const delivery = <Delivery key="delivery" order={order} />;
   const urgent = [
     // Who entered it has the customer on the line.
-    needsDecision(order) || (order.source !== 'storefront' && waitsForPayment(order)) ? payments : null,
+    needsDecision(order) ||
+    order.awaits_agreement ||
+    (order.source !== 'storefront' && waitsForPayment(order))
+      ? payments
+      : null,
     order.delivery && workStep(order, order.delivery) === 'failed' ? delivery : null,
   ];
   /** The parts of a column, urgent ones first. */
@@ -305,7 +309,13 @@ function Items({ order }: { order: WholeOrder }) {
           </>
         ) : null}
         <dt className="text-ink-soft">Delivery fee</dt>
-        <dd className="text-right">{order.delivery_fee === 0 ? 'free' : formatKes(order.delivery_fee)}</dd>
+        <dd className="text-right">
+          {order.awaits_agreement
+            ? 'to be agreed'
+            : order.delivery_fee === 0
+              ? 'free'
+              : formatKes(order.delivery_fee)}
+        </dd>
         {total === order.total_amount ? null : (
           <>
             <dt className="text-ink-soft">Rounded up to whole shillings</dt>
@@ -344,6 +354,12 @@ function Customer({ order }: { order: WholeOrder }) {
         <span>
           <MapLink order={order} className="tap font-semibold underline" />
           {city ? `, ${city}` : ''}
+          {order.area_name || order.map_point ? (
+            <span className="flex flex-wrap gap-x-3 text-sm">
+              {order.area_name ? <span className="text-ink-soft">{order.area_name}</span> : null}
+              {order.map_point ? <PointLink point={order.map_point} /> : null}
+            </span>
+          ) : null}
         </span>
       </p>
       <p className="mt-1 font-semibold wrap-anywhere">
@@ -401,7 +417,8 @@ function Delivery({ order }: { order: WholeOrder }) {
         <>
           <p className="flex flex-wrap items-center gap-x-3 gap-y-1 text-sm">
             <StatusBadge status={delivery.delivery_status} />
-            {step ? <Due paidAt={delivery.created_at} /> : null}
+            {step && !order.delivery_day ? <Due paidAt={delivery.created_at} /> : null}
+            {order.delivery_day ? <b>For {formatDate(`${order.delivery_day}T12:00:00+03:00`)}</b> : null}
             {holder ? <b title={delivery.taken_by ?? undefined}>{holder}</b> : null}
             {step === 'ready' ? <b>Packed</b> : null}
           </p>

@@ -161,9 +161,17 @@ export const settingsSections: Record<SectionId, Section> = {
   },
   delivery: {
     title: 'Delivery',
-    summary: 'Fee',
+    summary: 'Fee, areas and their times',
     cards: [{ title: 'Fee', fields: ['delivery_fee'] }],
-    places: [{ label: 'Former delivery fees', words: 'Who changed the fee, and when' }],
+    places: [
+      {
+        label: 'Delivery areas',
+        words:
+          'Fee and time of each neighbourhood or zone, their order, and places outside Nairobi whose fee is agreed',
+        to: '/admin/settings/areas',
+      },
+      { label: 'Former delivery fees', words: 'Who changed the fee, and when' },
+    ],
   },
   payments: {
     title: 'Payments',

@@ -4,6 +4,7 @@ import { useWork, type Work } from '../deliveries/rider-queries.ts';
 import { mayOpen } from '../layout/screen-areas.ts';
 import { useMember } from '../layout/use-member.tsx';
 import type { Waiting } from '../live/use-waiting.ts';
+import { useOrdersToAgree } from '../orders/agreement.tsx';
 import { useOrdersNeedingReview } from '../orders/order-queries.ts';
 import { useEndedLinks } from '../orders/payments/ended-links.tsx';
 import { useLowStockCount } from '../products/product-queries.ts';
@@ -53,6 +54,7 @@ export function useMatters(waiting: Waiting): Matter[] {
   const lowOnStock = useLowStockCount() ?? 0;
   const cash = useWork()?.cash_not_received ?? 0;
   const endedLinks = useEndedLinks() ?? [];
+  const toAgree = useOrdersToAgree();
   const { role } = useMember();
   const matters = [
     {
@@ -62,6 +64,12 @@ export function useMatters(waiting: Waiting): Matter[] {
       to: mayOpen(role, '/admin/orders')
         ? '/admin/orders?payment=cash&status=delivered'
         : '/admin/deliveries?status=delivered',
+    },
+    {
+      count: toAgree?.count ?? 0,
+      one: 'order to agree fee and day for',
+      many: 'orders to agree fee and day for',
+      to: `/admin/today/${toAgree?.newest?.id}`,
     },
     {
       count: endedLinks.length,

@@ -9,6 +9,8 @@ export const emptyForm: OrderForm = {
   building: '',
   unit: '',
   notes: '',
+  areaId: '',
+  mapPoint: '',
 };
 
 /** Maximum number of different drinks in an order, as in the database. */

@@ -25,6 +25,15 @@ export function formatOrderDate(when: string): string {
 /** The year in Nairobi, such as 2027 from 31 December 2026, 21:00 UTC on. */
 export const nairobiYear = (when: Date): number => Number(partsOf(when.toISOString()).year);
 
+/**
+ * @param day ISO date
+ * @returns such as `1 December 2026`
+ */
+export function formatDay(day: string): string {
+  const part = partsOf(`${day}T12:00:00+03:00`);
+  return `${part.day} ${part.month} ${part.year}`;
+}
+
 /** @returns such as `09:05` */
 export function formatOrderTime(when: string): string {
   const part = partsOf(when);

@@ -9,6 +9,8 @@ const good = {
   building: '',
   unit: '',
   notes: '',
+  areaId: '',
+  mapPoint: '',
 };
 
 test('accepts a valid form', () => expect(checkOrderForm(good)).toEqual([]));
@@ -69,6 +71,8 @@ test('reports every problem: name, then email, then phone, then location, then l
     building: '',
     unit: '',
     notes: 'x'.repeat(501),
+    areaId: '',
+    mapPoint: '',
   };
   expect(checkOrderForm(empty, true).map(({ field }) => field)).toEqual([
     'name',
@@ -92,7 +96,7 @@ test.each([
 ])('fills in a form from the address %j of an earlier order', (address, parts) =>
   expect(
     orderFormOf({ customerName: 'Amina', customerPhone: '+254712345678', address, deliveryNotes: null }),
-  ).toEqual({ name: 'Amina', email: '', phone: '0712345678', notes: '', ...parts }),
+  ).toEqual({ name: 'Amina', email: '', phone: '0712345678', notes: '', areaId: '', mapPoint: '', ...parts }),
 );
 
 test('staff may leave out the email address, and the location of a collected order; what they type is checked', () => {

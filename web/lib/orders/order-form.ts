@@ -13,6 +13,10 @@ export interface OrderForm {
   unit: string;
   /** For the rider, for example how to find the gate. May have several lines. */
   notes: string;
+  /** The area that was chosen; '' to recognise it by the location. */
+  areaId: string;
+  /** Latitude and longitude that the device reported; '' if it was not asked. */
+  mapPoint: string;
 }
 
 /** Maximum characters, as in the database. */
@@ -91,6 +95,8 @@ export function orderFormOf(order: {
     building,
     unit,
     notes: order.deliveryNotes ?? '',
+    areaId: '',
+    mapPoint: '',
   };
 }
 
@@ -115,6 +121,8 @@ export const detailsToSend = (form: OrderForm) => ({
   building: plain(form.building) || null,
   unit: plain(form.unit) || null,
   delivery_notes: plainLines(form.notes) || null,
+  // Earlier versions of the database have no such argument.
+  ...(form.mapPoint ? { map_point: form.mapPoint } : {}),
 });
 
 /** The field that a refusal of `place_order` is about, by its code. */
@@ -128,6 +136,7 @@ export const fieldOfRefusal: Readonly<Partial<Record<string, OrderFormProblem['f
   location_invalid: 'location',
   address_too_long: 'location',
   notes_too_long: 'notes',
+  area_unavailable: 'areaId',
   terms_not_accepted: 'acceptsTerms',
   discount_invalid: 'discountCode',
   discount_used: 'discountCode',

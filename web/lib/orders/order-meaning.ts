@@ -30,6 +30,8 @@ export interface OrderFacts {
   partRefunded: number | null;
   /** Cents that are kept for the customer's next order. Null without proof and when there are none. */
   credit: number | null;
+  /** Staff have yet to agree with the customer on fee and day. */
+  awaitsAgreement: boolean;
   /** Paid in cash, or to be paid in cash at the door. */
   paysCash: boolean;
   paysCredit: boolean;
@@ -39,6 +41,7 @@ export interface OrderFacts {
 }
 
 type OrderKind =
+  | 'to_agree'
   | 'unpaid'
   | 'paying'
   | 'checking'
@@ -104,20 +107,28 @@ export const cancelledFacts: OrderFacts = {
   surplus: null,
   partRefunded: null,
   credit: null,
+  awaitsAgreement: false,
   paysCash: false,
   paysCredit: false,
   reservedUntil: null,
   expiresAt: null,
 };
 
-function kindOf({ status, paymentStatus, paymentCheck, isRefunding }: OrderFacts): OrderKind {
+function kindOf({
+  status,
+  paymentStatus,
+  paymentCheck,
+  isRefunding,
+  awaitsAgreement,
+}: OrderFacts): OrderKind {
   if (paymentStatus === 'refunded') return 'refunded';
   if (isRefunding) return 'refunding';
   if (paymentStatus === 'needs_review') return 'on_hold';
   if (status === 'cancelled') return 'cancelled';
   if (paymentStatus === 'unpaid') {
     if (paymentCheck === 'review' || paymentCheck === 'goes_back') return 'checking';
-    return paymentCheck === 'prompted' ? 'paying' : 'unpaid';
+    if (paymentCheck === 'prompted') return 'paying';
+    return awaitsAgreement ? 'to_agree' : 'unpaid';
   }
   if (status === 'out_for_delivery') return 'on_its_way';
   return status === 'delivered' ? 'delivered' : 'preparing';
@@ -143,6 +154,12 @@ function paymentLabelOf({ status, paymentStatus, isRefunding }: OrderFacts): Ord
 type Words = Pick<OrderMeaning, 'summary' | 'title' | 'text' | 'announcement'>;
 
 const wordsOf: Record<OrderKind, (facts: OrderFacts, now: number) => Words> = {
+  to_agree: () => ({
+    summary: "We'll call or WhatsApp you to agree the delivery fee and day. Nothing to pay yet.",
+    title: 'Fee and day to be agreed',
+    text: 'Your place is outside our delivery within the hour, so we call or WhatsApp you to agree the delivery fee and the day. You pay after that, with M-PESA.',
+    announcement: "We'll contact you to agree the delivery fee and day. There is nothing to pay yet.",
+  }),
   unpaid: describeUnpaid,
   paying: (facts) => ({
     summary: `Waiting for M-PESA${facts.total === null ? '' : ` to confirm ${charge(facts)}`}.`,

@@ -27,6 +27,8 @@ export interface RememberedOrder {
   paymentReference: string | null;
   /** True once a prompt was sent: the drinks of the order cannot change any more. */
   wasPrompted?: boolean;
+  /** True if fee and day were to be agreed on when it was placed. */
+  awaitsAgreement?: boolean;
   /** ISO date-time. */
   placedAt: string;
   /** False once the server reported that there is nothing left to pay. While true, only the server knows. */

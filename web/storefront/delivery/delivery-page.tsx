@@ -1,6 +1,9 @@
 // Delivery information: time, cooling, areas and fee.
 import { Link } from 'react-router';
+import { isForTheRest } from '../../../domain/delivery-area.ts';
 import { formatKsh } from '../../../domain/money.ts';
+import { readAreas } from '../../lib/delivery-areas.ts';
+import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
 import { describeBreadcrumbs } from '../discovery/breadcrumbs.ts';
@@ -35,23 +38,11 @@ const features: { icon: IconName; title: string; text: string }[] = [
   },
 ];
 
-const areas = [
-  'Nairobi CBD',
-  'Westlands',
-  'Kilimani',
-  'Parklands',
-  'Lavington',
-  'Karen',
-  'Runda',
-  'Kileleshwa',
-  'Upperhill',
-  'South B & C',
-  'Ngong Road',
-  'Thika Road',
-  'Mombasa Road',
-  'Langata',
-  'Kasarani',
-];
+/** Without those for all other places. */
+export async function loader({ context }: Route.LoaderArgs) {
+  const areas = await readAreas(context.get(shopContext));
+  return { areas: areas.filter((area) => !isForTheRest(area)).map(({ name }) => name) };
+}
 
 /** The FAQ, with the delivery fee of the settings (cents). */
 function questions(deliveryFee: number) {
@@ -90,7 +81,7 @@ function questions(deliveryFee: number) {
   ];
 }
 
-export default function DeliveryPage() {
+export default function DeliveryPage({ loaderData: { areas } }: Route.ComponentProps) {
   const { settings, config } = useShop();
   const trail = [{ name: 'Delivery', path: '/delivery' }];
   return (
@@ -181,7 +172,9 @@ export default function DeliveryPage() {
           <h2 id="areas" className="mb-2 text-4xl font-extrabold">
             Coverage areas
           </h2>
-          <p className="mb-7 text-lg text-ink-soft">Fifteen corners of the city we know by heart.</p>
+          <p className="mb-7 text-lg text-ink-soft">
+            {areas.length === 15 ? 'Fifteen' : areas.length} corners of the city we know by heart.
+          </p>
           <ul className="flex flex-wrap gap-2.5">
             {areas.map((area) => (
               <li

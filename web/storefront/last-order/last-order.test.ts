@@ -17,6 +17,7 @@ const facts: OrderFacts = {
   surplus: null,
   partRefunded: null,
   credit: null,
+  awaitsAgreement: false,
   paysCash: false,
   paysCredit: false,
   reservedUntil: null,

@@ -1,5 +1,6 @@
 // How to reach the seller, with a prepared message.
 import { formatPhone } from '../../../domain/phone-format.ts';
+import { buttonStyle } from '../../ui/button.tsx';
 import { chatLink, useShop } from './use-shop.ts';
 
 const linkStyle = '-my-2 inline-block py-2 font-bold underline underline-offset-2';
@@ -17,5 +18,25 @@ export function ContactLinks({ message }: { message: string }) {
         call {formatPhone(settings.support_phone)}
       </a>
     </>
+  );
+}
+
+/** The same as two buttons. */
+export function ContactButtons({ message }: { message: string }) {
+  const { settings } = useShop();
+  return (
+    <div className="flex grow flex-wrap gap-2 *:grow sm:grow-0">
+      <a
+        href={chatLink(settings.chat_phone, message)}
+        target="_blank"
+        rel="noreferrer"
+        className={buttonStyle('ember')}
+      >
+        WhatsApp us
+      </a>
+      <a href={`tel:${settings.support_phone}`} className={buttonStyle('quiet')}>
+        Call us
+      </a>
+    </div>
   );
 }

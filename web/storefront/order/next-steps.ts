@@ -1,14 +1,21 @@
 // What follows the order form, in one sentence.
-import { placeOutsideNairobi } from './delivery-place.ts';
+import { type DeliveryArea, describePromise, type GuessedArea } from '../../../domain/delivery-area.ts';
 
 const payment = "Next, you'll pay with M-PESA.";
 
-/** @param location as typed; '' before it is */
-export const nextSteps = (location: string): string =>
-  placeOutsideNairobi(location) ? payment : `At your door in 15-60 minutes within Nairobi. ${payment}`;
+/** @param area null while none is chosen or recognised */
+export function nextSteps(area: DeliveryArea | null): string {
+  if (area?.needs_agreement)
+    return "We agree the delivery fee and day with you first. You'll pay after that.";
+  const promise = area ? describePromise(area) : '15-60 minutes';
+  return `At your door in ${promise}${promise === '15-60 minutes' ? ' within Nairobi' : ''}. ${payment}`;
+}
 
-/** The honest sentence about a place outside Nairobi; null for other places. */
-export const outsideNairobiNote = (location: string): string | null => {
-  const place = placeOutsideNairobi(location);
-  return place && `We'll call or WhatsApp you to agree the fee and day for ${place}.`;
-};
+/** The honest sentence about an area without a promise; null for others. */
+export function agreementNote(
+  chosen: Pick<GuessedArea<DeliveryArea>, 'area' | 'place'> | null,
+): string | null {
+  if (!chosen?.area.needs_agreement) return null;
+  const place = chosen.place === chosen.area.name ? '' : ` for ${chosen.place}`;
+  return `We'll call or WhatsApp you to agree the fee and day${place}.`;
+}

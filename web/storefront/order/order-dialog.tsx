@@ -1,6 +1,7 @@
 // From "Order Now" to a paid order in one dialog: the order form, then the payment.
 
 import { useCallback, useEffect, useEffectEvent, useRef, useState } from 'react';
+import type { DeliveryArea } from '../../../domain/delivery-area.ts';
 import { createStore } from '../../../supabase/store.ts';
 import { deviceStorage, tabStorage } from '../../lib/browser/browser-storage.ts';
 import { emptyForm } from '../../lib/orders/order-contents.ts';
@@ -33,6 +34,7 @@ import type { SimilarDrink } from './similar-drinks.tsx';
 
 interface OrderDialogProps {
   product: OrderedProduct;
+  areas: readonly DeliveryArea[];
   /** An earlier order whose payment continues here. */
   interrupted: RememberedOrder | null;
   /** The tracking number of an earlier order whose data fills in the form. */
@@ -53,6 +55,7 @@ interface Paying {
 
 export default function OrderDialog({
   product,
+  areas,
   interrupted,
   like,
   quantity,
@@ -176,6 +179,7 @@ export default function OrderDialog({
           product={product}
           lines={lines}
           onLinesChange={changeLines}
+          areas={areas}
           missing={others.missing}
           form={form}
           onFormChange={type}

@@ -2,16 +2,19 @@
 
 import { data, Form, Link, redirect, useNavigation } from 'react-router';
 import { slugForQuery } from '../../../domain/catalogue.ts';
+import { areaWithId, type DeliveryArea, feeIn, guessArea } from '../../../domain/delivery-area.ts';
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import { orderLink } from '../../../domain/order-link.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { withTimeout } from '../../../domain/timeout.ts';
 import type { Store } from '../../../supabase/store.ts';
+import { readAreas } from '../../lib/delivery-areas.ts';
 import { type CheckedCode, checkCode } from '../../lib/orders/check-discount-code.ts';
 import { emptyForm, orderTotal } from '../../lib/orders/order-contents.ts';
 import { checkOrderForm, type OrderForm } from '../../lib/orders/order-form.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { readPause, readShopSettings } from '../../lib/shop-settings.ts';
+import { AreaSelect } from '../../ui/area-field.tsx';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { useShop } from '../layout/use-shop.ts';
@@ -63,10 +66,12 @@ const quantityIn = (url: URL): number => {
 };
 
 export async function loader({ context, params, url }: Route.LoaderArgs) {
-  const { store, cacheUntil } = context.get(shopContext);
-  const [product, { data: settings }] = await Promise.all([
+  const shop = context.get(shopContext);
+  const { store, cacheUntil } = shop;
+  const [product, { data: settings }, areas] = await Promise.all([
     readOwn(store, params.slug),
     readShopSettings(store),
+    readAreas(shop),
   ]);
   const [similar, suggested, discount] = await Promise.all([
     product?.stock_quantity ? [] : readSimilar(store, product),
@@ -75,7 +80,7 @@ export async function loader({ context, params, url }: Route.LoaderArgs) {
   ]);
   const pause = settings && readPause(settings, cacheUntil);
   const quantity = quantityIn(url);
-  const answer = { product, similar, suggested, quantity, key: crypto.randomUUID(), pause, discount };
+  const answer = { product, areas, similar, suggested, quantity, key: crypto.randomUUID(), pause, discount };
   // After a failed submission the action's data has the typed values.
   return product ? answer : data(answer, { status: 404 });
 }
@@ -121,8 +126,17 @@ async function readSimilar({ tables }: Store, like: OrderedProduct | null): Prom
   return Array.isArray(found) ? found : [];
 }
 
-/** Names of hidden fields: the shown delivery fee, and the product of the page. */
+/** The chosen area, or the one that the location names. */
+const areaIn = (form: OrderForm, areas: readonly DeliveryArea[]) => {
+  const area = areaWithId(form.areaId, areas);
+  return area
+    ? { area, place: guessArea(form.location, [area])?.place ?? area.name }
+    : guessArea(form.location, areas);
+};
+
+/** Names of hidden fields: the shown delivery fee and area, and the product of the page. */
 const shownFeeField = 'shownFee';
+const shownAreaField = 'shownArea';
 const ownField = 'productId';
 
 /**
@@ -130,7 +144,8 @@ const ownField = 'productId';
  * values.
  */
 export async function action({ request, context, params, url }: Route.ActionArgs) {
-  const { store } = context.get(shopContext);
+  const shop = context.get(shopContext);
+  const { store } = shop;
   const sent = await request.formData();
   const text = (name: string) => String(sent.get(name) ?? '');
   const form = formIn(sent);
@@ -180,9 +195,18 @@ export async function action({ request, context, params, url }: Route.ActionArgs
   }
   if (problems.length > 0 || posted.length === 0) return data(await answer(posted, { problems }), 400);
   const drinks = requestedDrinks(posted);
+  const [areas, { data: settings }] = await Promise.all([readAreas(shop), readShopSettings(store)]);
+  const area = areaIn(form, areas)?.area ?? null;
   const deliveryFee = Number.parseInt(text(shownFeeField), 10) || 0;
+  // The page showed another area's fee, or the promise of another: it is shown first.
+  const isOtherArea = (area?.id ?? '') !== text(shownAreaField);
+  const isOtherFee = settings !== null && feeIn(area, settings.delivery_fee) !== deliveryFee;
+  if (isOtherArea && (isOtherFee || area?.needs_agreement)) {
+    return data(await answer(posted, { changed: 'area' }), 200);
+  }
   const order = {
     drinks,
+    area,
     deliveryFee,
     // Below its minimum, the page says that it does not apply.
     discount: discountOf(drinks, deliveryFee, discount.terms) > 0 ? discount.terms : null,
@@ -230,7 +254,7 @@ const emptyAnswer = {
   term: '',
   found: null as OrderedProduct[] | null,
   /** The change of the drinks that was asked for. */
-  changed: null as 'search' | 'add' | 'set' | 'code' | null,
+  changed: null as 'search' | 'add' | 'set' | 'code' | 'area' | null,
 };
 type PageAnswer = typeof emptyAnswer & { key: string };
 
@@ -268,7 +292,7 @@ const noAnswer: OrderFailure = {
 export default function OrderPage({ loaderData, actionData }: Route.ComponentProps) {
   const { settings } = useShop();
   const isSending = useNavigation().state === 'submitting';
-  const { product, similar, suggested, quantity, pause } = loaderData;
+  const { product, areas, similar, suggested, quantity, pause } = loaderData;
 
   const { problems, failure, earlier, gone, term, found, changed } = actionData ?? emptyAnswer;
   const form = actionData?.form ?? emptyForm;
@@ -284,8 +308,11 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
     return <NotSold similar={similar} quantity={quantity} form={form} ownId={first?.product.id ?? ''} />;
   const drinks = requestedDrinks(lines);
   const discount = actionData?.discount ?? loaderData.discount;
-  const discountCents = discountOf(drinks, settings.delivery_fee, discount.terms);
-  const total = orderTotal(drinks, settings.delivery_fee, discountCents);
+  const inArea = areaIn(form, areas);
+  const area = inArea?.area ?? null;
+  const deliveryFee = feeIn(area, settings.delivery_fee);
+  const discountCents = discountOf(drinks, deliveryFee, discount.terms);
+  const total = orderTotal(drinks, deliveryFee, discountCents);
   const isAboveLimit = chargeCents(total) > settings.payment_limit;
   const isSoldOut = !isSeveral && first.product.stock_quantity === 0;
   const shownFailure = currentFailure();
@@ -311,17 +338,20 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
         <h1 id="order" className="text-4xl font-extrabold">
           Your order
         </h1>
-        <p className="text-ink-soft">{nextSteps(form.location)}</p>
+        <p className="text-ink-soft">{nextSteps(area)}</p>
       </header>
       <Form method="post" className="grid grid-cols-1 gap-6 rounded-2xl bg-card p-5 shadow-lg md:p-8">
         <DefaultButton />
         <input type="hidden" name="key" value={actionData?.key || loaderData.key} />
         <input type="hidden" name={ownField} value={product?.id ?? first.product.id} />
-        <input type="hidden" name={shownFeeField} value={settings.delivery_fee} />
+        <input type="hidden" name={shownFeeField} value={deliveryFee} />
+        <input type="hidden" name={shownAreaField} value={area?.id ?? ''} />
         {/* Without JavaScript the answer is a new page: scrolls to what changed. */}
         <div
           tabIndex={-1}
-          {...((changed && changed !== 'code') || isRefused(failure) ? { autoFocus: true } : {})}
+          {...((changed && changed !== 'code' && changed !== 'area') || isRefused(failure)
+            ? { autoFocus: true }
+            : {})}
           className="grid grid-cols-1 gap-3 outline-none!"
         >
           <PlainLines lines={lines} problemOf={(line) => (isSoldOut ? null : problemOfDrink(line))} />
@@ -338,6 +368,15 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
           </p>
         ) : null}
         <OrderFields
+          chosen={inArea}
+          area={
+            <AreaSelect
+              areas={areas}
+              defaultValue={form.areaId}
+              shopFee={settings.delivery_fee}
+              problem={problemOf('areaId')}
+            />
+          }
           field={(name) => ({
             name,
             defaultValue: form[name],
@@ -354,9 +393,19 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
         />
         <Amounts
           drinks={drinks}
-          deliveryFee={settings.delivery_fee}
+          deliveryFee={deliveryFee}
+          isFeeOpen={area?.needs_agreement === true}
           discount={{ code: discount.terms?.code, cents: discountCents }}
         />
+        {changed === 'area' && area ? (
+          <div tabIndex={-1} {...{ autoFocus: true }} className="outline-none!">
+            <Callout
+              title={area.needs_agreement ? area.name : `Delivery in ${area.name}: ${formatKsh(deliveryFee)}`}
+            >
+              {nextSteps(area)} Please check the total. Nothing was ordered yet.
+            </Callout>
+          </div>
+        ) : null}
         <div className="grid grid-cols-1 gap-3">
           {/* Without JavaScript the answer is a new page: scrolls to the error. */}
           <div

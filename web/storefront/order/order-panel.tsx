@@ -1,5 +1,6 @@
 // The order form: drinks, customer, address, price and errors.
 import { type FormEvent, useEffect, useId, useRef, useState } from 'react';
+import { areaWithId, type DeliveryArea, feeIn, guessArea } from '../../../domain/delivery-area.ts';
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import { createStore } from '../../../supabase/store.ts';
 import { deviceStorage, tabStorage } from '../../lib/browser/browser-storage.ts';
@@ -12,6 +13,7 @@ import {
   toOrdered,
   unitsOrdered,
 } from '../../lib/orders/remembered-orders.ts';
+import { AreaField } from '../../ui/area-field.tsx';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading, useKeepOpen } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { showToast } from '../../ui/toasts/toasts.tsx';
@@ -22,6 +24,7 @@ import { useShop } from '../layout/use-shop.ts';
 import { useUnpaidOrders } from '../own-orders/order-states.ts';
 import { DiscountField } from './discount/discount-field.tsx';
 import { useDiscount } from './discount/use-discount.ts';
+import { MapPoint } from './form/map-point.tsx';
 import { OrderFields } from './form/order-fields.tsx';
 import {
   forgetCustomer,
@@ -63,6 +66,7 @@ interface OrderPanelProps {
   /** At least one; that of the page first, unless it was removed. */
   lines: readonly OrderLine[];
   onLinesChange(lines: OrderLine[]): void;
+  areas: readonly DeliveryArea[];
   /** Names of drinks that were to be ordered again and cannot be. */
   missing: readonly string[];
   form: OrderForm;
@@ -79,6 +83,7 @@ export function OrderPanel({
   product,
   lines,
   onLinesChange,
+  areas,
   missing,
   form,
   onFormChange,
@@ -96,7 +101,7 @@ export function OrderPanel({
     setProblems((before) => before.filter((problem) => problem.field !== field));
   const [failure, setFailure] = useState<OrderFailure | null>(null);
   // The prices and fee that the database used last; the page may be outdated.
-  const [quoted, setQuoted] = useState<OrderFigures | null>(null);
+  const [quoted, setQuoted] = useState<(OrderFigures & { areaId: string | undefined }) | null>(null);
   const [picking, setPicking] = useState<'not yet' | 'open' | 'done'>('not yet');
   const live = useLiveStock(lines.map((line) => line.product));
   const pause = usePause();
@@ -117,7 +122,13 @@ export function OrderPanel({
   useKeepOpen(isSubmitting);
 
   const isSeveral = lines.length > 1;
-  const deliveryFee = quoted?.deliveryFee ?? settings.delivery_fee;
+  const chosenArea = areaWithId(form.areaId, areas);
+  const inArea = chosenArea
+    ? { area: chosenArea, place: guessIn(form.location, chosenArea) }
+    : guessArea(form.location, areas);
+  const area = inArea?.area ?? null;
+  const deliveryFee =
+    quoted && quoted.areaId === area?.id ? quoted.deliveryFee : feeIn(area, settings.delivery_fee);
   const drinks = requestedDrinks(lines, quoted?.prices);
   const discountCents = discountOf(drinks, deliveryFee, discount.terms);
   const total = orderTotal(drinks, deliveryFee, discountCents);
@@ -214,7 +225,7 @@ export function OrderPanel({
   async function place() {
     // Below its minimum, the form says that the code does not apply.
     const applied = discountCents > 0 ? discount.terms : null;
-    const request = { drinks, deliveryFee, discount: applied, form, acceptsTerms: true };
+    const request = { drinks, deliveryFee, discount: applied, area, form, acceptsTerms: true };
     const content = orderContent(request);
     const outcome = await placeOrder(createStore(config).tables, request, orderKey(tabStorage(), content));
 
@@ -234,7 +245,9 @@ export function OrderPanel({
       showToast({
         topic: 'order',
         title: 'Order Created!',
-        text: 'Please complete payment to confirm your order.',
+        text: placed.awaitsAgreement
+          ? "We'll contact you to agree the delivery fee and day."
+          : 'Please complete payment to confirm your order.',
       });
       onPay(placed, false);
       return;
@@ -256,7 +269,7 @@ export function OrderPanel({
       else focusField(reason.field);
     }
     if (reason.kind === 'total_changed') {
-      setQuoted(reason.now);
+      setQuoted({ ...reason.now, areaId: area?.id });
       // The code may give another discount now.
       if (discount.terms) void discount.apply();
     }
@@ -271,7 +284,11 @@ export function OrderPanel({
     live.refresh();
     // Not for a product that the shop has stopped selling: its page would disappear together with this form.
     const { kind } = reason;
-    if (kind !== 'other' && kind !== 'unanswered' && kind !== 'offline' && kind !== 'unavailable')
+    const isOfArea = reason.field === 'areaId';
+    if (
+      isOfArea ||
+      (kind !== 'other' && kind !== 'unanswered' && kind !== 'offline' && kind !== 'unavailable')
+    )
       void refresh();
   }
 
@@ -290,7 +307,9 @@ export function OrderPanel({
     disabled: isSubmitting,
     problem: problemOf(name),
     onChange(event: { target: { value: string } }) {
-      onFormChange({ ...form, [name]: event.target.value });
+      // The point belongs to the address that was typed.
+      const isMoved = name === 'location';
+      onFormChange({ ...form, ...(isMoved ? { mapPoint: '' } : {}), [name]: event.target.value });
       clearProblem(name);
     },
   });
@@ -307,7 +326,7 @@ export function OrderPanel({
   }
   return (
     <>
-      <DialogHeading title="Your order" description={nextSteps(form.location)} isTerse />
+      <DialogHeading title="Your order" description={nextSteps(area)} isTerse />
       <DialogBody>
         <form id={formId} ref={formElement} onSubmit={submit} noValidate className="grid grid-cols-1 gap-5">
           {unpaid ? (
@@ -343,7 +362,31 @@ export function OrderPanel({
               />
             ) : null}
           </div>
-          <OrderFields field={field} />
+          <OrderFields
+            field={field}
+            chosen={inArea}
+            area={
+              <AreaField
+                areas={areas}
+                chosen={inArea}
+                isGuessed={chosenArea === null}
+                shopFee={settings.delivery_fee}
+                isDisabled={isSubmitting}
+                problem={problemOf('areaId')}
+                onChoose={(areaId) => {
+                  onFormChange({ ...form, areaId });
+                  clearProblem('areaId');
+                }}
+              />
+            }
+            mapPoint={
+              <MapPoint
+                point={form.mapPoint}
+                isDisabled={isSubmitting}
+                onChange={(mapPoint) => onFormChange({ ...form, mapPoint })}
+              />
+            }
+          />
           {isKnown ? (
             <p className="-my-2 flex flex-wrap items-center justify-between gap-x-3 text-sm text-ink-soft">
               We filled in your details from last time.
@@ -371,9 +414,10 @@ export function OrderPanel({
           <Amounts
             drinks={drinks}
             deliveryFee={deliveryFee}
+            isFeeOpen={area?.needs_agreement === true}
             discount={{ code: discount.terms?.code, cents: discountCents }}
           />
-          <p className="text-sm text-ink-soft md:hidden">{nextSteps(form.location)}</p>
+          <p className="text-sm text-ink-soft md:hidden">{nextSteps(area)}</p>
         </form>
       </DialogBody>
       <DialogFooter isSticky={current === null}>
@@ -416,6 +460,10 @@ export function OrderPanel({
     </>
   );
 }
+
+/** The town that is named in the location, for an area of many. */
+const guessIn = (location: string, area: DeliveryArea): string =>
+  guessArea(location, [area])?.place ?? area.name;
 
 const describeMissing = (names: readonly string[]): string =>
   `${names.join(', ')} ${names.length === 1 ? "isn't" : "aren't"} available right now. The rest is in this order.`;

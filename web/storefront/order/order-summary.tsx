@@ -69,10 +69,12 @@ interface AmountsProps {
   deliveryFee: number;
   /** What a code takes off, in cents. Default: nothing. */
   discount?: { code?: string | undefined; cents: number };
+  /** Whether the fee is agreed on later. */
+  isFeeOpen?: boolean;
 }
 
 /** Subtotal, discount, delivery fee and total. */
-export function Amounts({ drinks, deliveryFee, discount = { cents: 0 } }: AmountsProps) {
+export function Amounts({ drinks, deliveryFee, discount = { cents: 0 }, isFeeOpen = false }: AmountsProps) {
   const [first] = drinks;
   const units = drinks.reduce((sum, { quantity }) => sum + quantity, 0);
   return (
@@ -93,8 +95,12 @@ export function Amounts({ drinks, deliveryFee, discount = { cents: 0 } }: Amount
         </>
       ) : null}
       <dt className="text-ink-soft">Delivery fee</dt>
-      <dd className="pl-4 text-right">{deliveryFee === 0 ? 'Free' : formatKsh(deliveryFee)}</dd>
-      <dt className="mt-1.5 border-t border-line pt-2.5 text-base font-bold">Total</dt>
+      <dd className="pl-4 text-right">
+        {isFeeOpen ? 'To be agreed' : deliveryFee === 0 ? 'Free' : formatKsh(deliveryFee)}
+      </dd>
+      <dt className="mt-1.5 border-t border-line pt-2.5 text-base font-bold">
+        {isFeeOpen ? 'Total without delivery' : 'Total'}
+      </dt>
       <dd className="mt-1.5 border-t border-line pt-2 pl-4 text-right">
         <Price
           cents={orderTotal(drinks, deliveryFee, discount.cents)}

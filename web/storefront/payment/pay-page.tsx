@@ -14,7 +14,6 @@ import { Button, buttonStyle } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { useShop } from '../layout/use-shop.ts';
-import { outsideNairobiNote } from '../order/next-steps.ts';
 import { lookUpOrder } from '../tracking/tracked-order.ts';
 import type { Route } from './+types/pay-page.ts';
 import { chooseCash } from './choose-cash.ts';
@@ -52,7 +51,7 @@ async function unpaidOrder({ url, params, context }: Pick<Route.LoaderArgs, 'url
   // Other states are shown on the order's page, which also requests the proof required for paying.
   if (!order?.id || !order.details || !describeOrder(order, Date.now()).canPay)
     throw redirect(orderLink('', trackingNumber, accessKey));
-  const { total, discountCents, customerPhone, address, items } = order.details;
+  const { total, discountCents, customerPhone, items } = order.details;
   const { paysCash } = order;
   const ordered = toOrdered(
     items.map(({ id, slug, name, quantity }) => ({ slug: slug ?? id, name, quantity })),
@@ -61,7 +60,6 @@ async function unpaidOrder({ url, params, context }: Pick<Route.LoaderArgs, 'url
   return {
     order: { orderId: order.id, trackingNumber, total, discountCents, ordered },
     customerPhone,
-    address,
     accessKey: order.accessKey ?? accessKey,
     isPaused,
     paysCash,
@@ -70,7 +68,7 @@ async function unpaidOrder({ url, params, context }: Pick<Route.LoaderArgs, 'url
 
 export async function loader({ url, params, context }: Route.LoaderArgs) {
   // A redirect or an error of the form reads the page again, and with it whether prompts are paused.
-  const { order, customerPhone, address, accessKey, isPaused, paysCash } = await unpaidOrder({
+  const { order, customerPhone, accessKey, isPaused, paysCash } = await unpaidOrder({
     url,
     params,
     context,
@@ -84,7 +82,6 @@ export async function loader({ url, params, context }: Route.LoaderArgs) {
   return {
     order: { ...order, paymentReference: request },
     phone: formatPhone(customerPhone).replaceAll(' ', ''),
-    outsideNairobi: outsideNairobiNote(address ?? ''),
     accessKey,
     isAwaited: request !== null,
     failure: answer?.status === 'failed' ? describePaymentFailure(answer.resultCode) : null,
@@ -151,7 +148,7 @@ export async function clientAction({ request, serverAction }: Route.ClientAction
 }
 
 export default function PayPage({ loaderData, actionData }: Route.ComponentProps) {
-  const { order, outsideNairobi, accessKey, isAwaited, failure, advice, isPaused, paysCash } = loaderData;
+  const { order, accessKey, isAwaited, failure, advice, isPaused, paysCash } = loaderData;
   const isBusy = useNavigation().state !== 'idle';
   const hasTill = useHasTill();
   const phone = actionData?.phone ?? loaderData.phone;
@@ -192,11 +189,6 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
           </Notice>
         ) : null}
         <Amount order={order} charge={charge} />
-        {outsideNairobi ? (
-          <Notice tone="info" title="Outside Nairobi delivery takes longer">
-            {outsideNairobi}
-          </Notice>
-        ) : null}
         {isWaiting ? (
           <>
             <p role="status" className="rounded-lg bg-paper-deep px-5 py-4">

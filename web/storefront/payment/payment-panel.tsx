@@ -66,7 +66,9 @@ export function PaymentPanel({
   // A payment that has begun fixes the drinks.
   const [isFixed, setFixed] = useState(given.paymentReference !== null || given.wasPrompted === true);
   const ownMeaning = useOwnMeaning(order.trackingNumber);
-  const final = findFinalMeaning(state, followed ?? ownMeaning);
+  // Until its state is loaded.
+  const placedMeaning = given.awaitsAgreement ? toAgree : null;
+  const final = findFinalMeaning(state, followed ?? ownMeaning ?? placedMeaning);
   const [phone, setPhone] = useState(() => formatPhone(order.phone).replaceAll(' ', ''));
   const hasTill = useHasTill();
   const [isByHand, setByHand] = useState(false);
@@ -250,6 +252,8 @@ function useFrequentPolling(isOffered: boolean) {
     return () => clearInterval(timer);
   }, [config, isOffered]);
 }
+
+const toAgree = describeOrder({ ...cancelledFacts, status: 'pending', awaitsAgreement: true }, 0);
 
 const checking = describeOrder({ ...cancelledFacts, status: 'pending', paymentCheck: 'review' }, 0);
 

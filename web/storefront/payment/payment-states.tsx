@@ -12,7 +12,7 @@ import { Icon } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Price, TextWithAmounts } from '../../ui/price.tsx';
 import { useIsOnline } from '../../ui/use-is-online.ts';
-import { ContactLinks } from '../layout/contact-links.tsx';
+import { ContactButtons, ContactLinks } from '../layout/contact-links.tsx';
 import { ContactShop, PayByTill } from './pay-by-till.tsx';
 import { isConnectionLost, type PaymentState, takesLong } from './payment-machine.ts';
 import {
@@ -289,6 +289,11 @@ export function OrderClosed({
             <TextWithAmounts>{meaning.text}</TextWithAmounts>
           </p>
           <TrackingNumber number={order.trackingNumber} />
+          {meaning.kind === 'to_agree' ? (
+            <ContactButtons
+              message={`Habari! It's about the delivery fee and day of order ${order.trackingNumber}.`}
+            />
+          ) : null}
         </div>
       </DialogBody>
       <DialogFooter>

@@ -35,6 +35,7 @@ export interface PayableOrder {
   /** With it, the drinks can be changed until a prompt was sent. */
   accessKey?: string | null;
   wasPrompted?: boolean | undefined;
+  awaitsAgreement?: boolean | undefined;
 }
 
 export const trackingPageOf = (order: PayableOrder): string => `/track-order/${order.trackingNumber}`;

@@ -4,9 +4,11 @@ import { lazy, Suspense, useCallback, useEffect, useRef, useState } from 'react'
 import { data, Link, useLocation } from 'react-router';
 import { categoryProductsTag, productsTag, productTag } from '../../../domain/cache-tags.ts';
 import { slugForQuery } from '../../../domain/catalogue.ts';
+import type { DeliveryArea } from '../../../domain/delivery-area.ts';
 import { formatKsh } from '../../../domain/money.ts';
 import { isAllowedImageUrl } from '../../../domain/product-image.ts';
 import { shareImagePath } from '../../../domain/share-image.ts';
+import { readAreas } from '../../lib/delivery-areas.ts';
 import { areProducts, shownProducts } from '../../lib/listed-products.ts';
 import type { RememberedOrder } from '../../lib/orders/remembered-orders.ts';
 import { hasOrders } from '../../lib/orders/stored-orders.ts';
@@ -71,12 +73,13 @@ export async function loader({ context, params }: Route.LoaderArgs) {
   const shop = context.get(shopContext);
   const { store, addCacheTags, cacheUntil } = shop;
   const product_slug = slugForQuery(params.slug);
-  const [{ data: found, error }, { data: settings }] = await Promise.all([
+  const [{ data: found, error }, { data: settings }, areas] = await Promise.all([
     store.tables
       // Not in the query string: there a slug such as "eq.x" would be a filter.
       .rpc('product_and_related', { product_slug, related_limit: relatedCount })
       .select(`id, description, ${cardColumns}`),
     readShopSettings(store),
+    readAreas(shop),
   ]);
   if (error || !areProducts(found)) throw data(null, { status: 503 });
   const [product, ...related] = shownProducts(found, shop);
@@ -90,16 +93,20 @@ export async function loader({ context, params }: Route.LoaderArgs) {
       .order('created_at', { ascending: false })
       .limit(newestCount);
     return data(
-      { product: null, related: areProducts(newest.data) ? shownProducts(newest.data ?? [], shop) : [] },
+      {
+        product: null,
+        related: areProducts(newest.data) ? shownProducts(newest.data ?? [], shop) : [],
+        areas,
+      },
       { status: 404 },
     );
   }
   addCacheTags(...found.map(({ slug }) => productTag(slug)));
   if (product.category) addCacheTags(categoryProductsTag(product.category));
-  return { product, related, pause: settings && readPause(settings, cacheUntil) };
+  return { product, related, areas, pause: settings && readPause(settings, cacheUntil) };
 }
 
-export default function ProductPage({ loaderData: { product, related } }: Route.ComponentProps) {
+export default function ProductPage({ loaderData: { product, related, areas } }: Route.ComponentProps) {
   if (!product)
     return (
       <Suspense fallback={<MissingProductTitle />}>
@@ -108,7 +115,7 @@ export default function ProductPage({ loaderData: { product, related } }: Route.
     );
   return (
     <>
-      <Detail key={product.id} product={product} related={related} />
+      <Detail key={product.id} product={product} related={related} areas={areas} />
       {related.length > 0 ? <Related products={related} /> : null}
     </>
   );
@@ -121,7 +128,13 @@ function MissingProductTitle() {
 
 type Product = NonNullable<Route.ComponentProps['loaderData']['product']>;
 
-function Detail({ product, related }: { product: Product; related: CardProduct[] }) {
+interface DetailProps {
+  product: Product;
+  related: CardProduct[];
+  areas: readonly DeliveryArea[];
+}
+
+function Detail({ product, related, areas }: DetailProps) {
   const { settings, config } = useShop();
   const again = useOrderAgain();
   const [quantity, setQuantity] = useState(1);
@@ -328,6 +341,7 @@ function Detail({ product, related }: { product: Product; related: CardProduct[]
         <Suspense fallback={null}>
           <OrderDialog
             product={product}
+            areas={areas}
             interrupted={interrupted}
             like={again?.like}
             quantity={quantity}

@@ -4,7 +4,7 @@ import { Link } from 'react-router';
 import { describeDiscount } from '../../../domain/discount.ts';
 import { formatKsh } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
-import { formatOrderDate } from '../../lib/orders/order-date.ts';
+import { formatDay, formatOrderDate } from '../../lib/orders/order-date.ts';
 import { describeOrder, type OrderMeaning, totalLines } from '../../lib/orders/order-meaning.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
@@ -108,7 +108,11 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: O
                 ) : null}
                 <dt className="text-ink-soft">Delivery fee</dt>
                 <dd className="text-right">
-                  {details.deliveryFee === 0 ? 'Free' : formatKsh(details.deliveryFee)}
+                  {order.awaitsAgreement
+                    ? 'To be agreed'
+                    : details.deliveryFee === 0
+                      ? 'Free'
+                      : formatKsh(details.deliveryFee)}
                 </dd>
                 {amounts.rounding > 0 ? (
                   <>
@@ -116,7 +120,9 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: O
                     <dd className="text-right">{formatKsh(amounts.rounding)}</dd>
                   </>
                 ) : null}
-                <dt className="text-lg font-bold">Total amount</dt>
+                <dt className="text-lg font-bold">
+                  {order.awaitsAgreement ? 'Total without delivery' : 'Total amount'}
+                </dt>
                 <dd className="text-right">
                   <Price
                     cents={amounts.total ?? details.total}
@@ -153,6 +159,8 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: O
               <Facts>
                 <Fact name="Name">{details.customerName}</Fact>
                 <Fact name="Phone">{formatPhone(details.customerPhone)}</Fact>
+                {details.deliveryDay ? <Fact name="Arrives on">{formatDay(details.deliveryDay)}</Fact> : null}
+                {details.areaName ? <Fact name="Area">{details.areaName}</Fact> : null}
                 {details.address ? <Fact name="Delivery address">{details.address}</Fact> : null}
               </Facts>
               {order.isMasked && !meaning.canPay ? (

@@ -6,6 +6,7 @@ import type { OrderMeaning } from '../../lib/orders/order-meaning.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { TextWithAmounts } from '../../ui/price.tsx';
+import { ContactButtons } from '../layout/contact-links.tsx';
 import { PayByTill, ReceiptChat, useHasTill } from '../payment/pay-by-till.tsx';
 import { PayNow } from '../payment/pay-now.tsx';
 import { useRememberedOrder } from '../payment/use-remembered-order.ts';
@@ -73,6 +74,11 @@ export function PaymentState({ order, meaning, accessKey, headingRef, reveal }: 
           )}
         </p>
       </div>
+      {kind === 'to_agree' ? (
+        <ContactButtons
+          message={`Habari! It's about the delivery fee and day of order ${order.trackingNumber}.`}
+        />
+      ) : null}
       {hasReceipt ? (
         <Link
           to={orderLink('', order.trackingNumber, accessKey ?? remembered?.accessKey ?? null, 'receipt')}

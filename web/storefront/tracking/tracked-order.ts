@@ -50,6 +50,10 @@ export interface OrderDetails {
   customerPhone: string;
   address: string | null;
   deliveryNotes: string | null;
+  /** Name of the area that was chosen. */
+  areaName: string | null;
+  /** The agreed day, such as `2026-12-01`. */
+  deliveryDay: string | null;
   items: TrackedItem[];
 }
 
@@ -139,6 +143,7 @@ export function readOrderFacts(answer: unknown): OrderFacts | null {
     surplus: cents(answer.surplus_cents),
     partRefunded: cents(answer.part_refunded_cents),
     credit: cents(answer.credit_cents),
+    awaitsAgreement: answer.awaits_agreement === true,
     paysCash: answer.pays_cash === true,
     paysCredit: answer.pays_credit === true,
     reservedUntil: text(answer.reserved_until),
@@ -159,6 +164,8 @@ function readDetails(answer: Record<string, unknown>): OrderDetails | null {
     customerPhone: text(answer.customer_phone) ?? '',
     address: text(answer.shipping_address),
     deliveryNotes: text(answer.delivery_notes),
+    areaName: text(answer.area_name),
+    deliveryDay: text(answer.delivery_day),
     items: Array.isArray(answer.order_items) ? answer.order_items.flatMap(readItem) : [],
   };
 }
@@ -184,9 +191,18 @@ export function withLookup(shown: TrackedOrder, found: TrackedOrder): TrackedOrd
   if (found.trackingNumber !== shown.trackingNumber) return found;
   const isOlder = Date.parse(found.updatedAt) < Date.parse(shown.updatedAt);
   const { status, paymentStatus, updatedAt } = isOlder ? shown : found;
-  const { paymentCheck, isRefunding, cancelledBecause } = found;
+  const { paymentCheck, isRefunding, cancelledBecause, awaitsAgreement } = found;
   return found.isMasked && !shown.isMasked
-    ? { ...shown, status, paymentStatus, updatedAt, paymentCheck, isRefunding, cancelledBecause }
+    ? {
+        ...shown,
+        status,
+        paymentStatus,
+        updatedAt,
+        paymentCheck,
+        isRefunding,
+        cancelledBecause,
+        awaitsAgreement,
+      }
     : { ...found, status, paymentStatus, updatedAt };
 }
 

@@ -1,4 +1,11 @@
 // An order that a member of staff is entering: what is typed and chosen, and what it comes to. Stored in the tab until it is placed.
+import {
+  areaWithId,
+  type DeliveryArea,
+  feeIn,
+  type GuessedArea,
+  guessArea,
+} from '../../../../domain/delivery-area.ts';
 import { type DiscountTerms, discountOn } from '../../../../domain/discount.ts';
 import { formatPhone, normalisePhone } from '../../../../domain/phone.ts';
 import type { OrderSource } from '../../../../supabase/types.ts';
@@ -174,7 +181,17 @@ export function hasAddress({ form }: Draft, address: Address): boolean {
 
 /** What is sent: an order that is collected has no address, whatever the hidden fields contain. */
 export const formToSend = ({ form, isCollected }: Draft): OrderForm =>
-  isCollected ? { ...form, location: '', building: '', unit: '' } : form;
+  isCollected ? { ...form, location: '', building: '', unit: '', areaId: '' } : form;
+
+/** The area that was chosen, or that the location names; null for an order that is collected. */
+export function areaOfDraft(
+  { form, isCollected }: Draft,
+  areas: readonly DeliveryArea[],
+): GuessedArea<DeliveryArea> | null {
+  if (isCollected) return null;
+  const chosen = areaWithId(form.areaId, areas);
+  return chosen ? { area: chosen, place: chosen.name } : guessArea(form.location, areas);
+}
 
 export interface Amounts {
   units: number;
@@ -187,8 +204,13 @@ export interface Amounts {
 }
 
 /** @param deliveryFee of the settings, in cents */
-export function amountsOf(draft: Draft, drinks: ReadonlyMap<string, Drink>, deliveryFee: number): Amounts {
-  const fee = draft.isCollected ? 0 : deliveryFee;
+export function amountsOf(
+  draft: Draft,
+  drinks: ReadonlyMap<string, Drink>,
+  deliveryFee: number,
+  area: DeliveryArea | null = null,
+): Amounts {
+  const fee = draft.isCollected ? 0 : feeIn(area, deliveryFee);
   const priced = draft.lines.map((line) => ({ price: priceOf(line, drinks), quantity: line.quantity }));
   const discount = draft.discount ? discountOn(draft.discount, subtotalOf(priced), fee) : 0;
   return {

@@ -2,6 +2,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useCallback, useEffect, useRef, useState } from 'react';
 import { Link, useNavigate, useSearchParams } from 'react-router';
+import { feeIn } from '../../../../domain/delivery-area.ts';
 import { suggestEmail } from '../../../../domain/email.ts';
 import { chargeCents, formatKes } from '../../../../domain/money.ts';
 import { normalisePhone } from '../../../../domain/phone.ts';
@@ -13,6 +14,7 @@ import {
   type OrderFormProblem,
   orderFormLimits,
 } from '../../../lib/orders/order-form.ts';
+import { AreaField } from '../../../ui/area-field.tsx';
 import { Button } from '../../../ui/button.tsx';
 import { TextArea, TextField } from '../../../ui/field.tsx';
 import { Notice } from '../../../ui/notice.tsx';
@@ -22,6 +24,7 @@ import { Discard } from '../../dialogs/discard.tsx';
 import { describeStaffPage } from '../../layout/staff-page.ts';
 import { useMember } from '../../layout/use-member.tsx';
 import { useOrderPause } from '../../pause/pause-queries.ts';
+import { useAreas } from '../../settings/areas/area-queries.ts';
 import { useSettings } from '../../settings/settings-queries.ts';
 import { sourceLabels } from '../../status/staff-labels.ts';
 import { Choices } from '../../ui/choices.tsx';
@@ -29,6 +32,7 @@ import { payLinkKey } from '../payments/pay-link.ts';
 import type { Route } from './+types/new-order-page.ts';
 import {
   amountsOf,
+  areaOfDraft,
   type Draft,
   type EnteredSource,
   formToSend,
@@ -48,7 +52,7 @@ import { placeDraft, type Refusal, useDrinksById, useKnownCustomer } from './new
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'New order');
 
 /** As they stand on the screen. */
-const fieldsInOrder = ['phone', 'name', 'email', 'location', 'building', 'unit', 'notes'] as const;
+const fieldsInOrder = ['phone', 'name', 'email', 'areaId', 'location', 'building', 'unit', 'notes'] as const;
 const sources: readonly EnteredSource[] = ['call', 'whatsapp', 'walk_in'];
 
 export default function NewOrderPage() {
@@ -76,7 +80,9 @@ export default function NewOrderPage() {
     ...(customer?.last_orders.flatMap(({ items }) => items.flatMap(({ product_id }) => product_id ?? [])) ??
       []),
   ]);
-  const amounts = amountsOf(draft, drinks ?? new Map(), settings?.delivery_fee ?? 0);
+  const areas = useAreas().data?.filter(({ is_active }) => is_active) ?? [];
+  const inArea = areaOfDraft(draft, areas);
+  const amounts = amountsOf(draft, drinks ?? new Map(), settings?.delivery_fee ?? 0, inArea?.area);
   const isAboveLimit = settings !== undefined && chargeCents(amounts.total) > settings.payment_limit;
 
   /** Kept in the tab at once: a reload loses nothing, and the same order keeps its key. */
@@ -144,7 +150,7 @@ export default function NewOrderPage() {
   }
   async function place() {
     setRefusal(null);
-    const outcome = await placeDraft(staff.tables, draft, amounts);
+    const outcome = await placeDraft(staff.tables, draft, amounts, inArea?.area ?? null);
     if ('orderId' in outcome) {
       storeDraft(tabStorage(), memberId, null);
       queries.setQueryData(payLinkKey(outcome.orderId), {
@@ -250,7 +256,7 @@ export default function NewOrderPage() {
             found={found}
             draft={draft}
             drinks={drinks}
-            deliveryFee={settings?.delivery_fee ?? 0}
+            deliveryFee={feeIn(inArea?.area ?? null, settings?.delivery_fee ?? 0)}
             onChange={change}
           />
           <Choices
@@ -311,6 +317,15 @@ export default function NewOrderPage() {
             </p>
           ) : (
             <>
+              <AreaField
+                areas={areas}
+                chosen={inArea}
+                isGuessed={draft.form.areaId !== inArea?.area.id}
+                shopFee={settings?.delivery_fee ?? 0}
+                isDisabled={isRunning}
+                problem={problems.find(({ field }) => field === 'areaId')?.text}
+                onChoose={(areaId) => change({ ...draft, form: { ...draft.form, areaId } })}
+              />
               <TextField
                 label="Delivery location"
                 required
@@ -364,9 +379,11 @@ export default function NewOrderPage() {
               · {amounts.discount > 0 ? `${formatKes(amounts.discount)} off · ` : ''}
               {draft.isCollected
                 ? 'collected'
-                : amounts.fee === 0
-                  ? 'delivery free'
-                  : `delivery ${formatKes(amounts.fee)}`}
+                : inArea?.area.needs_agreement
+                  ? 'delivery to be agreed'
+                  : amounts.fee === 0
+                    ? 'delivery free'
+                    : `delivery ${formatKes(amounts.fee)}`}
             </span>
           </p>
           <Button

@@ -1,6 +1,8 @@
 // What the form of a new order reads: the customer by the phone, the drinks, the fee; and how it is placed.
+
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
+import type { DeliveryArea } from '../../../../domain/delivery-area.ts';
 import { normalisePhone } from '../../../../domain/phone.ts';
 import { savedCode } from '../../../lib/lost-answers.ts';
 import { detailsToSend, fieldOfRefusal, type OrderForm } from '../../../lib/orders/order-form.ts';
@@ -109,6 +111,7 @@ export async function placeDraft(
   tables: Staff['tables'],
   draft: Draft,
   { total, discount }: Pick<Amounts, 'total' | 'discount'>,
+  area: Pick<DeliveryArea, 'id'> | null,
 ): Promise<PlacedOrder | Refusal> {
   const { key, lines, source, isCollected } = draft;
   // Below its minimum, the form says that the code does not apply.
@@ -122,6 +125,7 @@ export async function placeDraft(
       source,
       is_collected: isCollected,
       ...(code ? { discount_code: code } : {}),
+      ...(area ? { area_id: area.id } : {}),
     });
   let answer = await send();
   // Saved, but the answer was lost: the same key returns the order.

@@ -12,6 +12,7 @@ import { describeMoneyOfOrder } from '../../reconciliation/differences/order-dif
 import { labelOfPayment } from '../../status/staff-labels.ts';
 import { useNow } from '../../ui/age.tsx';
 import { formatDateTime } from '../../ui/dates.ts';
+import { Agreement } from '../agreement.tsx';
 import { decisionOf, type WholeOrder } from '../order-queries.ts';
 import { Part } from '../part.tsx';
 import { RefundForm } from '../refunds/refund-form.tsx';
@@ -75,6 +76,7 @@ export function Payments({ order }: { order: WholeOrder }) {
       {may('orders') ? (
         <>
           <EndedLink order={order} />
+          <Agreement order={order} />
           <WaysToPay order={order} />
           <ConfirmTillPayment order={order} />
         </>

@@ -22,10 +22,17 @@ import { plainFailure } from '../timeline/order-event-texts.ts';
 import { usePayLink } from './pay-link.ts';
 
 /** Whether a customer can still pay an order, and its money is not in doubt. */
-export const waitsForPayment = ({ status, payment_status, payments, anonymised_at }: WholeOrder): boolean =>
+export const waitsForPayment = ({
+  status,
+  payment_status,
+  payments,
+  anonymised_at,
+  awaits_agreement,
+}: WholeOrder): boolean =>
   payment_status === 'unpaid' &&
   status !== 'cancelled' &&
   anonymised_at === null &&
+  !awaits_agreement &&
   !payments.some((payment) => payment.status === 'review');
 
 export function WaysToPay({ order }: { order: WholeOrder }) {

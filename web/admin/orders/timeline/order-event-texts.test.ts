@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Json, OrderEventActor, OrderEventKind } from '../../../../supabase/types.ts';
+import { formatDate } from '../../ui/dates.ts';
 import { describeActor, describeEvent, plainFailure } from './order-event-texts.ts';
 
 test.each<[kind: OrderEventKind, details: Json, what: string, more: string | undefined]>([
@@ -19,6 +20,12 @@ test.each<[kind: OrderEventKind, details: Json, what: string, more: string | und
   ],
   ['order_placed', { source: 'whatsapp' }, 'Entered by njeri@jani.example · WhatsApp', undefined],
   ['pay_link_shown', {}, 'Pay link shown to staff', undefined],
+  [
+    'delivery_agreed',
+    { fee_cents: 60_000, total_cents: 155_000, day: '2026-12-01' },
+    'Delivery agreed',
+    `${formatDate('2026-12-01T12:00:00+03:00')} · fee KES 600 · KES 1,550 in all`,
+  ],
   [
     'items_changed',
     { from_cents: 95_050, to_cents: 125_100 },

@@ -17,6 +17,7 @@ import type {
 import { entryOf, labelOf } from '../../status/label-of.ts';
 import { labelOfFailure, sourceInSentence } from '../../status/staff-labels.ts';
 import { type StaffStatus, statusLabel } from '../../status/status-badge.tsx';
+import { formatDate } from '../../ui/dates.ts';
 
 export type OrderEvent = Database['public']['Tables']['order_events']['Row'];
 
@@ -56,6 +57,9 @@ interface Details {
   way?: ChangeNoteWay;
   is_part_refund?: boolean;
   order_number?: string;
+  fee_cents?: number;
+  total_cents?: number;
+  day?: string;
 }
 
 const changeTexts: Record<ChangeNoteKind, string> = {
@@ -108,6 +112,16 @@ export function describeEvent({
       };
     case 'pay_link_shown':
       return { what: 'Pay link shown to staff', tone: 'plain' };
+    case 'delivery_agreed':
+      return {
+        what: 'Delivery agreed',
+        tone: 'plain',
+        more: between(
+          facts.day !== undefined && formatDate(`${facts.day}T12:00:00+03:00`),
+          facts.fee_cents !== undefined && `fee ${formatKes(facts.fee_cents)}`,
+          facts.total_cents !== undefined && `${formatKes(chargeCents(facts.total_cents))} in all`,
+        ),
+      };
     case 'items_changed':
       return {
         what: 'The customer changed the drinks',

@@ -6,6 +6,8 @@ import { OrderFields } from './order-fields.tsx';
 const render = (form: Record<string, string>) =>
   renderToStaticMarkup(
     createElement(OrderFields, {
+      area: null,
+      chosen: null,
       field: (name) => ({ name, value: form[name] ?? '', onChange: () => {} }),
     }),
   );

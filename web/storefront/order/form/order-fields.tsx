@@ -1,10 +1,11 @@
 // Customer and address: the fields of the order form, in the dialog and on the page.
-import { useState } from 'react';
+import { type ReactNode, useState } from 'react';
+import type { DeliveryArea, GuessedArea } from '../../../../domain/delivery-area.ts';
 import { suggestEmail } from '../../../../domain/email.ts';
 import { countCharacters, type OrderForm, orderFormLimits } from '../../../lib/orders/order-form.ts';
 import { TextArea, TextField } from '../../../ui/field.tsx';
 import { networkHint } from '../../payment/payment-parts.tsx';
-import { outsideNairobiNote } from '../next-steps.ts';
+import { agreementNote } from '../next-steps.ts';
 import { CalloutAction } from '../order-callouts.tsx';
 
 /** The used length of a field, shown once little is left. */
@@ -24,8 +25,18 @@ interface FieldProps {
   onChange?(event: { target: { value: string } }): void;
 }
 
-/** `field` returns the value and error props of a field. */
-export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProps }) {
+interface OrderFieldsProps {
+  /** Returns the value and error props of a field. */
+  field(name: keyof OrderForm): FieldProps;
+  /** The field of the area, above the location. */
+  area: ReactNode;
+  /** The chosen or recognised area. */
+  chosen: GuessedArea<DeliveryArea> | null;
+  /** Below the location. */
+  mapPoint?: ReactNode;
+}
+
+export function OrderFields({ field, area, chosen, mapPoint }: OrderFieldsProps) {
   // No maxLength: the browser would silently truncate pasted directions and phone numbers.
   const limited = (name: keyof typeof orderFormLimits) => {
     const props = field(name);
@@ -35,8 +46,8 @@ export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProp
   const phone = field('phone');
   const location = limited('location');
   // Fields of a form without a value are read as they are typed.
-  const [typed, setTyped] = useState<{ phone?: string; location?: string }>({});
-  const note = outsideNairobiNote(location.value ?? typed.location ?? location.defaultValue ?? '');
+  const [typedPhone, setTypedPhone] = useState<string>();
+  const note = agreementNote(chosen);
   // Not validated while the customer types.
   const [completedEmail, setCompletedEmail] = useState('');
   const suggestion = completedEmail === email.value ? suggestEmail(completedEmail.trim()) : null;
@@ -70,13 +81,14 @@ export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProp
         inputMode="tel"
         autoComplete="tel"
         placeholder="0712345678"
-        hint={networkHint(phone.value ?? typed.phone ?? phone.defaultValue)}
+        hint={networkHint(phone.value ?? typedPhone ?? phone.defaultValue)}
         {...phone}
         onChange={(event) => {
-          setTyped({ ...typed, phone: event.target.value });
+          setTypedPhone(event.target.value);
           phone.onChange?.(event);
         }}
       />
+      <div className="empty:hidden sm:col-span-2">{area}</div>
       <div className="sm:col-span-2 low:col-span-1">
         <TextField
           label="Delivery location"
@@ -84,10 +96,6 @@ export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProp
           autoComplete="street-address"
           placeholder="Such as: Westlands, Mpaka Road"
           {...location}
-          onChange={(event) => {
-            setTyped({ ...typed, location: event.target.value });
-            location.onChange?.(event);
-          }}
         />
         <p role="status" className="mt-1.5 text-sm empty:hidden">
           {note ? (
@@ -96,6 +104,7 @@ export function OrderFields({ field }: { field(name: keyof OrderForm): FieldProp
             </>
           ) : null}
         </p>
+        {mapPoint}
       </div>
       <TextField label="Building name (optional)" {...limited('building')} />
       <TextField label="House/unit number (optional)" {...limited('unit')} />

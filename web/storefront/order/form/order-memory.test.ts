@@ -44,6 +44,8 @@ const form = {
   building: 'Sarit',
   unit: '4B',
   notes: 'Blue gate',
+  areaId: '',
+  mapPoint: '',
 };
 
 test('the same content has the same key until the order is placed', () => {

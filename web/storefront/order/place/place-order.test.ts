@@ -25,6 +25,8 @@ const request: OrderRequest = {
     building: '',
     unit: '4B',
     notes: 'Blue gate\r\ncall on arrival',
+    areaId: '',
+    mapPoint: '',
   },
   acceptsTerms: true,
 };

@@ -1,4 +1,5 @@
 // Places an order, or changes the drinks of an unpaid one, and parses the response.
+import type { DeliveryArea } from '../../../../domain/delivery-area.ts';
 import { type DiscountTerms, discountOn } from '../../../../domain/discount.ts';
 import { requestTimeoutMs } from '../../../../domain/timeout.ts';
 import type { Store } from '../../../../supabase/store.ts';
@@ -40,6 +41,8 @@ export interface OrderRequest {
   deliveryFee: number;
   /** The code that was applied. */
   discount?: DiscountTerms | null | undefined;
+  /** The chosen or recognised one, whose fee was shown. */
+  area?: Pick<DeliveryArea, 'id'> | null | undefined;
   form: OrderForm;
   /** The line or checkbox about age, terms and privacy notice was shown, and ticked if required. */
   acceptsTerms: boolean;
@@ -82,12 +85,13 @@ export type OrderOutcome =
   | { isPlaced: false; failure: OrderFailure };
 
 /** All values that identify an order, as one text. */
-export function orderContent({ drinks, deliveryFee, discount, form }: OrderRequest): string {
-  const { name, email, phone, location, building, unit, notes } = form;
+export function orderContent({ drinks, deliveryFee, discount, area, form }: OrderRequest): string {
+  const { name, email, phone, location, building, unit, notes, mapPoint } = form;
+  const where = [...(area ? [area.id] : []), ...(mapPoint ? [mapPoint] : [])];
   const who = [name, email, phone, location, building, unit, notes];
   const what = drinks.flatMap(({ productId, quantity }) => [productId, quantity]);
   const code = discount ? [discount.code] : [];
-  return JSON.stringify([...what, ...who, ...code, totalOf(drinks, deliveryFee, discount)]);
+  return JSON.stringify([...what, ...who, ...where, ...code, totalOf(drinks, deliveryFee, discount)]);
 }
 
 const itemsOf = (drinks: readonly RequestedDrink[]) =>
@@ -119,7 +123,7 @@ export async function placeOrder(
   request: OrderRequest,
   idempotencyKey: string,
 ): Promise<OrderOutcome> {
-  const { drinks, deliveryFee, discount, form, acceptsTerms } = request;
+  const { drinks, deliveryFee, discount, area, form, acceptsTerms } = request;
   const [first] = drinks;
   const call = tables.rpc('place_order', {
     idempotency_key: idempotencyKey,
@@ -132,6 +136,7 @@ export async function placeOrder(
     accepts_terms: acceptsTerms,
     // Earlier versions of the database have no such argument.
     ...(discount ? { discount_code: discount.code } : {}),
+    ...(area ? { area_id: area.id } : {}),
   });
   const answer = await call.abortSignal(AbortSignal.timeout(requestTimeoutMs));
   return readOutcome(answer, { drinks, deliveryFee, discount });
@@ -284,8 +289,16 @@ function readQuote(quote: unknown, drinks: readonly RequestedDrink[]): Quote | n
 
 function readPlacedOrder(answer: unknown, productId: string): RememberedOrder | null {
   if (typeof answer !== 'object' || answer === null) return null;
-  const { id, tracking_number, access_key, total_amount, discount_cents, customer_phone, created_at } =
-    answer as Record<string, unknown>;
+  const {
+    id,
+    tracking_number,
+    access_key,
+    total_amount,
+    discount_cents,
+    customer_phone,
+    created_at,
+    awaits_agreement,
+  } = answer as Record<string, unknown>;
   if (
     typeof id !== 'string' ||
     typeof tracking_number !== 'string' ||
@@ -308,5 +321,6 @@ function readPlacedOrder(answer: unknown, productId: string): RememberedOrder | 
     placedAt: created_at,
     isPaymentOpen: true,
     isSetAside: false,
+    ...(awaits_agreement === true ? { awaitsAgreement: true } : {}),
   };
 }

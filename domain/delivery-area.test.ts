@@ -1,0 +1,116 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { type DeliveryArea, describePromise, feeIn, findAreas, guessArea } from './delivery-area.ts';
+
+/** The areas that a new shop begins with, read from its migration. */
+const folder = new URL('../supabase/migrations/', import.meta.url);
+const file = readdirSync(folder).find((name) => name.endsWith('_delivery_areas.sql')) ?? '';
+const migration = readFileSync(new URL(file, folder), 'utf8');
+const areas: DeliveryArea[] = [
+  ...migration.matchAll(/^ {2}\('((?:[^']|'')+)', array\[(.*)\], (\d+), (\d+), (true|false), \d+\)[,;]$/gm),
+].map(([, name = '', list = '', from, to, needs]) => ({
+  id: name,
+  name,
+  spellings: [...list.matchAll(/'((?:[^']|'')*)'/g)].map(([, spelling = '']) =>
+    spelling.replaceAll("''", "'"),
+  ),
+  fee_cents: null,
+  promise_from_minutes: Number(from),
+  promise_to_minutes: Number(to),
+  needs_agreement: needs === 'true',
+}));
+const guess = (location: string) => guessArea(location, areas)?.area.name ?? null;
+
+test('knows the areas of a new shop', () => expect(areas).toHaveLength(17));
+
+test.each([
+  ['mpaka rd westlands', 'Westlands'],
+  ['Mpaka Road', 'Westlands'],
+  ['WESTLANDS, Sarit Centre', 'Westlands'],
+  ['Yaya Centre, Argwings Kodhek Rd, Kilimani, Nairobi', 'Kilimani'],
+  ['Kilimani, off Ngong Road', 'Kilimani'],
+  ['Ngong rd', 'Ngong Road'],
+  ['Mombasa Road, Capital Centre', 'South B & C'],
+  ['Mombasa Road', 'Mombasa Road'],
+  ['Off Mombasa Rd', 'Mombasa Road'],
+  ['msa rd', 'Mombasa Road'],
+  ['Thika Road, TRM', 'Thika Road'],
+  ["Lang'ata", 'Langata'],
+  ['upper hill', 'Upperhill'],
+  ['South C, Akila', 'South B & C'],
+  ['town, Moi avenue', 'Nairobi CBD'],
+  ['Nairobi', 'Elsewhere in Nairobi'],
+  ['Nairobi, near Meru shop', 'Elsewhere in Nairobi'],
+  ['Kisumu Lane, Nairobi', 'Elsewhere in Nairobi'],
+  ['Eastleigh section 3', 'Elsewhere in Nairobi'],
+  ['Kampala House, Westlands', 'Westlands'],
+  ['Limuru Rd', 'Parklands'],
+  ['Limuru', 'Elsewhere in Nairobi'],
+  ['Karen, Langata Road', 'Karen'],
+])('finds %j in %s', (location, name) => expect(guess(location)).toBe(name));
+
+test.each([
+  ['Mombasa', 'Mombasa'],
+  ['mombasa, nyali', 'Mombasa'],
+  ['Kampala', 'Kampala'],
+  ['Kampala, Uganda', 'Kampala'],
+  ['KISUMU CITY', 'Kisumu'],
+  ['Eldoret town, Rupa Mall', 'Eldoret'],
+  ['Section 58, Nakuru', 'Nakuru'],
+  ['Diani Beach', 'Diani'],
+  ['Murang’a', "Murang'a"],
+  ['Dar es Salaam', 'Dar es Salaam'],
+  ['Homa Bay', 'Homa Bay'],
+  ['P.O. Meru', 'Meru'],
+])('finds %j outside Nairobi, in %s', (location, place) => {
+  const found = guessArea(location, areas);
+  expect(found?.area.name).toBe('Outside Nairobi');
+  expect(found?.place).toBe(place);
+});
+
+test.each(['', '...', 'Nakuru Street', 'Embu Court', 'Merula Apartments', 'Sunshine flats', 'Outside'])(
+  'finds no area in %j',
+  (location) => expect(guess(location)).toBeNull(),
+);
+
+test('counts a town with a promise of days as one outside Nairobi', () => {
+  const far = areas.map((area) =>
+    area.needs_agreement ? { ...area, needs_agreement: false, fee_cents: 80_000 } : area,
+  );
+  expect(guessArea('Nakuru Street, Westlands', far)?.area.name).toBe('Westlands');
+  expect(guessArea('Nakuru', far)?.area.name).toBe('Outside Nairobi');
+});
+
+test('reads a bounded part of a long text', () =>
+  expect(guess(`${'x '.repeat(1_000_000)}Mombasa`)).toBeNull());
+
+test('finds areas by the beginning of a word of their names and spellings', () => {
+  const names = (search: string) => findAreas(search, areas).map(({ name }) => name);
+  expect(names(' ')).toHaveLength(17);
+  expect(names('west')).toEqual(['Westlands', 'Langata']);
+  expect(names('KARE')).toEqual(['Karen']);
+  expect(names('kisu')).toEqual(['Outside Nairobi']);
+  expect(names('zzz')).toEqual([]);
+});
+
+test('takes the fee of the area, else that of the shop, and none until it is agreed', () => {
+  const [area] = areas as [DeliveryArea];
+  expect(feeIn(null, 20_000)).toBe(20_000);
+  expect(feeIn(area, 20_000)).toBe(20_000);
+  expect(feeIn({ ...area, fee_cents: 0 }, 20_000)).toBe(0);
+  expect(feeIn({ ...area, fee_cents: 35_000 }, 20_000)).toBe(35_000);
+  expect(feeIn({ ...area, fee_cents: 35_000, needs_agreement: true }, 20_000)).toBe(0);
+});
+
+test.each([
+  [15, 60, '15-60 minutes'],
+  [30, 30, '30 minutes'],
+  [60, 120, '60-120 minutes'],
+  [120, 240, '2-4 hours'],
+  [90, 200, '90-200 minutes'],
+  [1440, 1440, '1 day'],
+  [1440, 4320, '1-3 days'],
+  [60, 2880, '1-2 days'],
+])('says %i to %i minutes as %s', (promise_from_minutes, promise_to_minutes, words) =>
+  expect(describePromise({ promise_from_minutes, promise_to_minutes })).toBe(words),
+);
