@@ -54,7 +54,7 @@ describe.each(
     const { page } = await newVisitor({ viewport });
     await openOrderDialog(page, shop.url, 'mango-bottle');
     await fillOrder(page, { ...amina, phone: '0712000777', location: 'Nyali, Mombasa' });
-    await dialogOf(page).getByText("We'll call or WhatsApp you to agree the fee and day for Mombasa.").waitFor();
+    await dialogOf(page).getByText("We'll call or WhatsApp you to agree the fee and day for Nyali.").waitFor();
     await dialogOf(page).getByText('To be agreed', { exact: true }).waitFor();
     await placeOrderButton(page).click();
     await dialogOf(page).getByRole('heading', { name: 'Fee and day to be agreed' }).waitFor();

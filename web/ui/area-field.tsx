@@ -187,10 +187,10 @@ export function AreaSelect({ areas, defaultValue, shopFee, problem }: AreaSelect
   );
 }
 
-const feeText = (cents: number): string => (cents === 0 ? 'free' : formatKsh(cents));
+const feeText = (cents: number): string => (cents === 0 ? 'Free' : formatKsh(cents));
 
 /** Fee and promise, such as `KSh 200.00, 15-60 minutes`. */
 const describeArea = (area: DeliveryArea, shopFee: number): string =>
   area.needs_agreement
-    ? 'fee and day to be agreed'
+    ? 'Fee and day to be agreed'
     : `${feeText(feeIn(area, shopFee))}, ${describePromise(area)}`;

@@ -313,6 +313,21 @@ describe.each(testDatabases())('on %s', (kind) => {
       ]);
     });
 
+    test('is paid as it is by money that comes to the till before, and staff only note the day', async () => {
+      const order = await placeIn('Outside Nairobi', 50_000);
+      await shop.confirm(order);
+      expect(
+        await readRow('select payment_status, awaits_agreement from public.orders where id = $1', [order.id]),
+      ).toEqual({ payment_status: 'paid', awaits_agreement: true });
+      await expectRefusal(agree(order, 60_000), 409, 'payment_begun');
+      await agree(order, 0);
+      expect(await orderOf(order)).toMatchObject({
+        awaits_agreement: false,
+        total_amount: 50_000,
+        delivery_day: await dayIn(2),
+      });
+    });
+
     test('entered for a caller gets no link before the agreement', async () => {
       const order = await asStaff<PlacedOrder>('place_order', {
         idempotency_key: crypto.randomUUID(),

@@ -124,6 +124,15 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
   });
 
+  test('an area of delivery is announced when it changes', async () => {
+    expect(
+      await announced(
+        `insert into public.delivery_areas (name) values ('Rongai')`,
+        `update public.delivery_areas set fee_cents = 20000 where name = 'Rongai'`,
+      ),
+    ).toEqual([{ table: 'delivery_areas' }, { table: 'delivery_areas' }]);
+  });
+
   test('a name that is too long for a notification does not prevent the change', async () => {
     expect(
       await announced(

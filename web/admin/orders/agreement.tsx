@@ -45,7 +45,7 @@ export function Agreement({ order }: { order: WholeOrder }) {
   const mayChange = may('orders') && order.status !== 'delivered';
   if (isOpen || isChanging) {
     return (
-      <div className="mb-3 rounded-md border border-ember-200 bg-ember-50 px-4 py-3">
+      <div className="my-3 rounded-md border border-ember-200 bg-ember-50 px-4 py-3">
         <p className="font-semibold">
           {isOpen ? 'Agree on fee and day with the customer' : 'Change what was agreed'}
         </p>
@@ -60,7 +60,7 @@ export function Agreement({ order }: { order: WholeOrder }) {
     );
   }
   return (
-    <p className="mb-3 flex flex-wrap items-baseline gap-x-3 text-sm">
+    <p className="my-2 flex flex-wrap items-baseline gap-x-3 text-sm">
       <span>
         Agreed for <b>{day ? formatDate(`${day}T12:00:00+03:00`) : null}</b>, delivery{' '}
         <b>{order.delivery_fee === 0 ? 'free' : formatKes(order.delivery_fee)}</b>

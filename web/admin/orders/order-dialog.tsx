@@ -21,7 +21,7 @@ import { ProductImage } from '../../ui/product-image.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 import { ordinal } from '../customers/ordinal.ts';
 import { AssignedRider } from '../deliveries/assigned-rider.tsx';
-import { MapLink, PointLink } from '../deliveries/map-link.tsx';
+import { MapLink } from '../deliveries/map-link.tsx';
 import { useFailure } from '../deliveries/use-failure.tsx';
 import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
 import { placeForRole } from '../layout/place-for-role.ts';
@@ -357,7 +357,7 @@ function Customer({ order }: { order: WholeOrder }) {
           {order.area_name || order.map_point ? (
             <span className="flex flex-wrap gap-x-3 text-sm">
               {order.area_name ? <span className="text-ink-soft">{order.area_name}</span> : null}
-              {order.map_point ? <PointLink point={order.map_point} /> : null}
+              {order.map_point ? <b>Exact place shared</b> : null}
             </span>
           ) : null}
         </span>

@@ -33,7 +33,7 @@ export function CashOfOrder({ order }: { order: WholeOrder }) {
     failure: 'Failed to agree on cash',
     refresh: touchedByCash,
   });
-  if (!takesCash || !canBePaidInCash(order)) return null;
+  if (!takesCash || order.awaits_agreement || !canBePaidInCash(order)) return null;
   if (isOpen) return <ReceiveCash order={order} onClose={() => setOpen(false)} />;
   return (
     <div className="mt-3 flex flex-wrap gap-3">
