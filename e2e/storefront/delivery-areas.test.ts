@@ -4,7 +4,14 @@ import { describe, expect } from 'vitest';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone } from '../browser.ts';
 import { mainCase } from '../selection.ts';
-import { amina, fillOrder, openOrderDialog, payButton, placeOrderButton, trackingNumberIn } from '../shopper.ts';
+import {
+  amina,
+  fillOrder,
+  openOrderDialog,
+  payButton,
+  placeOrderButton,
+  trackingNumberIn,
+} from '../shopper.ts';
 import { asOwner, enterAsStaff, toast } from '../staff-member.ts';
 import { openShopForStories, shop, story } from '../story.ts';
 
@@ -21,40 +28,57 @@ describe.each(
     ['on a desktop', desktop],
   ] as const),
 )('%s', (_, viewport) => {
-  story('an area is chosen in one tap or by its search, and changes fee, total and promise', async ({ newVisitor }) => {
-    await changeArea('Karen', { fee_cents: 35_000, promise_from_minutes: 30, promise_to_minutes: 90 });
-    const { page } = await newVisitor({ viewport });
-    await openOrderDialog(page, shop.url, 'mango-bottle');
-    const dialog = dialogOf(page);
-    await fillOrder(page, { ...amina, location: 'mpaka rd westlands' });
-    await dialog.getByText(/^KSh 1\.00, 15-60 minutes, by your address$/).waitFor();
-    await dialog.getByRole('button', { name: 'Change the area' }).click();
-    await expectAccessible(page, 'the chips of the areas');
-    // By the keyboard: search, then Enter.
-    await page.keyboard.type('kare');
-    await page.keyboard.press('Enter');
-    await dialog.getByText('KSh 350.00, 30-90 minutes').waitFor();
-    await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe('Change the area');
-    await dialog.getByRole('button', { name: 'Place Order · KSh 1,300.00' }).waitFor();
-    expect(await dialog.textContent()).toContain("At your door in 30-90 minutes. Next, you'll pay with M-PESA.");
-    // By a tap.
-    await dialog.getByRole('button', { name: 'Change the area' }).click();
-    await dialog.getByRole('button', { name: 'Kilimani' }).click();
-    await dialog.getByText('KSh 1.00, 15-60 minutes').waitFor();
-    await placeOrderButton(page).click();
-    await payButton(page).waitFor();
-    const number = await trackingNumberIn(page);
-    const [stored] = await (
-      await asOwner(shop, `/rest/v1/orders?tracking_number=eq.${number}&select=area_name,delivery_fee,shipping_address`, 'GET')
-    ).json();
-    expect(stored).toEqual({ area_name: 'Kilimani', delivery_fee: 100, shipping_address: 'mpaka rd westlands' });
-  });
+  story(
+    'an area is chosen in one tap or by its search, and changes fee, total and promise',
+    async ({ newVisitor }) => {
+      await changeArea('Karen', { fee_cents: 35_000, promise_from_minutes: 30, promise_to_minutes: 90 });
+      const { page } = await newVisitor({ viewport });
+      await openOrderDialog(page, shop.url, 'mango-bottle');
+      const dialog = dialogOf(page);
+      await fillOrder(page, { ...amina, location: 'mpaka rd westlands' });
+      await dialog.getByText(/^KSh 1\.00, 15-60 minutes, by your address$/).waitFor();
+      await dialog.getByRole('button', { name: 'Change the area' }).click();
+      await expectAccessible(page, 'the chips of the areas');
+      // By the keyboard: search, then Enter.
+      await page.keyboard.type('kare');
+      await page.keyboard.press('Enter');
+      await dialog.getByText('KSh 350.00, 30-90 minutes').waitFor();
+      await expect
+        .poll(() => page.evaluate(() => document.activeElement?.textContent))
+        .toBe('Change the area');
+      await dialog.getByRole('button', { name: 'Place Order · KSh 1,300.00' }).waitFor();
+      expect(await dialog.textContent()).toContain(
+        "At your door in 30-90 minutes. Next, you'll pay with M-PESA.",
+      );
+      // By a tap.
+      await dialog.getByRole('button', { name: 'Change the area' }).click();
+      await dialog.getByRole('button', { name: 'Kilimani' }).click();
+      await dialog.getByText('KSh 1.00, 15-60 minutes').waitFor();
+      await placeOrderButton(page).click();
+      await payButton(page).waitFor();
+      const number = await trackingNumberIn(page);
+      const [stored] = await (
+        await asOwner(
+          shop,
+          `/rest/v1/orders?tracking_number=eq.${number}&select=area_name,delivery_fee,shipping_address`,
+          'GET',
+        )
+      ).json();
+      expect(stored).toEqual({
+        area_name: 'Kilimani',
+        delivery_fee: 100,
+        shipping_address: 'mpaka rd westlands',
+      });
+    },
+  );
 
   story('outside Nairobi staff agree on fee and day, and the customer pays then', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await openOrderDialog(page, shop.url, 'mango-bottle');
     await fillOrder(page, { ...amina, phone: '0712000777', location: 'Nyali, Mombasa' });
-    await dialogOf(page).getByText("We'll call or WhatsApp you to agree the fee and day for Nyali.").waitFor();
+    await dialogOf(page)
+      .getByText("We'll call or WhatsApp you to agree the fee and day for Nyali.")
+      .waitFor();
     await dialogOf(page).getByText('To be agreed', { exact: true }).waitFor();
     await placeOrderButton(page).click();
     await dialogOf(page).getByRole('heading', { name: 'Fee and day to be agreed' }).waitFor();
@@ -90,25 +114,32 @@ describe.each(
     expect(number).toMatch(/^JJ-/);
   });
 
-  story('without scripts the area is a select, and the page shows its fee before it orders', async ({ newVisitor }) => {
-    await changeArea('Karen', { fee_cents: 35_000, promise_from_minutes: 30, promise_to_minutes: 90 });
-    const { page } = await newVisitor({ viewport, javaScriptEnabled: false });
-    await page.goto(`${shop.url}/shop/mango-bottle/order?quantity=1`);
-    await page.getByLabel(/^Name/).fill(amina.name);
-    await page.getByLabel(/^Email/).fill(amina.email);
-    await page.getByLabel(/^Phone/).fill('0712000778');
-    await page.getByLabel('Area').selectOption({ label: 'Karen (KSh 350.00, 30-90 minutes)' });
-    await page.getByLabel(/^Delivery location/).fill('The Hub, gate 2');
-    await page.getByRole('button', { name: 'Place Order' }).click();
-    await page.getByText('Delivery in Karen: KSh 350.00').waitFor();
-    expect(await page.getByLabel('Area').evaluate((select: HTMLSelectElement) => select.selectedOptions[0]?.text)).toContain(
-      'Karen',
-    );
-    await page.getByRole('button', { name: 'Place Order' }).click();
-    await page.getByText('Payment due: KSh 1,300.00').waitFor();
-    await page.goto(`${shop.url}/delivery`);
-    expect(await page.getByRole('region', { name: 'Coverage areas' }).getByRole('listitem').count()).toBe(15);
-  });
+  story(
+    'without scripts the area is a select, and the page shows its fee before it orders',
+    async ({ newVisitor }) => {
+      await changeArea('Karen', { fee_cents: 35_000, promise_from_minutes: 30, promise_to_minutes: 90 });
+      const { page } = await newVisitor({ viewport, javaScriptEnabled: false });
+      await page.goto(`${shop.url}/shop/mango-bottle/order?quantity=1`);
+      await page.getByLabel(/^Name/).fill(amina.name);
+      await page.getByLabel(/^Email/).fill(amina.email);
+      await page.getByLabel(/^Phone/).fill('0712000778');
+      await page.getByLabel('Area').selectOption({ label: 'Karen (KSh 350.00, 30-90 minutes)' });
+      await page.getByLabel(/^Delivery location/).fill('The Hub, gate 2');
+      await page.getByRole('button', { name: 'Place Order' }).click();
+      await page.getByText('Delivery in Karen: KSh 350.00').waitFor();
+      expect(
+        await page
+          .getByLabel('Area')
+          .evaluate((select: HTMLSelectElement) => select.selectedOptions[0]?.text),
+      ).toContain('Karen');
+      await page.getByRole('button', { name: 'Place Order' }).click();
+      await page.getByText('Payment due: KSh 1,300.00').waitFor();
+      await page.goto(`${shop.url}/delivery`);
+      expect(await page.getByRole('region', { name: 'Coverage areas' }).getByRole('listitem').count()).toBe(
+        15,
+      );
+    },
+  );
 
   story('the position is asked for after a tap, and only then', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });

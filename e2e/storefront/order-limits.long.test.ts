@@ -66,7 +66,9 @@ describe.each([
       ).toBe(0);
       await expectAccessible(page, 'an order outside Nairobi');
       // Of an order in Nairobi, whose phone is prompted next.
-      await dialogOf(page).getByLabel(/^Delivery location/i).fill('Westlands');
+      await dialogOf(page)
+        .getByLabel(/^Delivery location/i)
+        .fill('Westlands');
       await dialogOf(page).getByText('Westlands').first().waitFor();
       await placeOrderButton(page).click();
       await payButton(page).waitFor();

@@ -88,7 +88,7 @@ export function AreaField({
       role="group"
       aria-labelledby={labelId}
       aria-describedby={problem ? problemId : undefined}
-      className="grid content-start gap-1.5"
+      className="grid grid-cols-[minmax(0,1fr)] content-start gap-1.5"
     >
       <p id={labelId} className="text-sm font-semibold text-ink">
         Area
@@ -116,7 +116,7 @@ export function AreaField({
         </div>
       ) : (
         // biome-ignore lint/a11y/noStaticElementInteractions: keys of the search and the chips
-        <div onKeyDown={move} className="grid min-w-0 gap-2">
+        <div onKeyDown={move} className="grid grid-cols-[minmax(0,1fr)] gap-2">
           <input
             ref={searchField}
             type="search"

@@ -134,6 +134,8 @@ const areaIn = (form: OrderForm, areas: readonly DeliveryArea[]) => {
     : guessArea(form.location, areas);
 };
 
+const needsAgreement = (area: DeliveryArea | null): boolean => area?.needs_agreement === true;
+
 /** Names of hidden fields: the shown delivery fee and area, and the product of the page. */
 const shownFeeField = 'shownFee';
 const shownAreaField = 'shownArea';
@@ -198,10 +200,10 @@ export async function action({ request, context, params, url }: Route.ActionArgs
   const [areas, { data: settings }] = await Promise.all([readAreas(shop), readShopSettings(store)]);
   const area = areaIn(form, areas)?.area ?? null;
   const deliveryFee = Number.parseInt(text(shownFeeField), 10) || 0;
-  // The page showed another area's fee, or the promise of another: it is shown first.
-  const isOtherArea = (area?.id ?? '') !== text(shownAreaField);
-  const isOtherFee = settings !== null && feeIn(area, settings.delivery_fee) !== deliveryFee;
-  if (isOtherArea && (isOtherFee || area?.needs_agreement)) {
+  // The page showed the fee of another area: it is shown first. A fee that has changed since is refused with the new one.
+  const shownArea = areaWithId(text(shownAreaField), areas);
+  const feeOf = (one: DeliveryArea | null) => feeIn(one, settings?.delivery_fee ?? deliveryFee);
+  if (feeOf(area) !== feeOf(shownArea) || needsAgreement(area) !== needsAgreement(shownArea)) {
     return data(await answer(posted, { changed: 'area' }), 200);
   }
   const order = {
@@ -397,10 +399,14 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
           isFeeOpen={area?.needs_agreement === true}
           discount={{ code: discount.terms?.code, cents: discountCents }}
         />
-        {changed === 'area' && area ? (
+        {changed === 'area' ? (
           <div tabIndex={-1} {...{ autoFocus: true }} className="outline-none!">
             <Callout
-              title={area.needs_agreement ? area.name : `Delivery in ${area.name}: ${formatKsh(deliveryFee)}`}
+              title={
+                area?.needs_agreement
+                  ? area.name
+                  : `Delivery${area ? ` in ${area.name}` : ''}: ${formatKsh(deliveryFee)}`
+              }
             >
               {nextSteps(area)} Please check the total. Nothing was ordered yet.
             </Callout>
