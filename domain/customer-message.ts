@@ -1,6 +1,7 @@
 // Messages to customers and staff: their placeholders, and how a template becomes the text of one message.
 import type { DeliveryFailureReason, OutboxMessageChannel, OutboxMessageKind } from '../supabase/types.ts';
 import { deliveryFailures } from './delivery-failure.ts';
+import { formatArrival } from './delivery-promise.ts';
 import { chargeCents, formatKsh, shownAmount } from './money.ts';
 import { newsletterLink } from './newsletter-link.ts';
 import { orderLink, shortOrderLink } from './order-link.ts';
@@ -17,6 +18,7 @@ export const messageKinds: Record<OutboxMessageKind, { label: string; reader: Re
   order_payment_held: { label: 'Payment received, order on hold', reader: 'customer' },
   order_payment_corrected: { label: 'Payment taken back', reader: 'customer' },
   order_on_its_way: { label: 'On its way', reader: 'customer' },
+  order_delayed: { label: 'Late, with a new time', reader: 'customer' },
   delivery_failed: { label: 'Delivery failed', reader: 'customer' },
   order_delivered: { label: 'Delivered', reader: 'customer' },
   order_refunded: { label: 'Money sent back', reader: 'customer' },
@@ -52,6 +54,8 @@ export interface MessageFacts {
   pays_cash?: boolean;
   /** Why the delivery failed; null where it has not, or nobody said why. */
   failure: DeliveryFailureReason | null;
+  /** When it arrives, as promised. Missing in answers of earlier versions of the database. */
+  arrival?: string | null;
 }
 
 /** Values for a newsletter mail. */
@@ -112,6 +116,7 @@ export const placeholders = {
   refund_receipt: 'the M-PESA receipt of the refund, where there is one',
   failure: 'why the delivery failed, where it was said',
   cash: 'the words “cash at the door”, where that is agreed and open',
+  arrival: 'when it arrives, once it is paid',
   link: 'the link to the order',
   receipt_link: 'the link to the receipt',
 } as const;
@@ -307,6 +312,7 @@ function orderValues(
     refund_receipt: payment?.refund_receipt ?? '',
     failure: failure ? (deliveryFailures[failure]?.words ?? '') : '',
     cash: facts.pays_cash ? 'cash at the door' : '',
+    arrival: facts.arrival ? formatArrival(facts.arrival, Date.now()) : '',
     link: linkTo(publicUrl, tracking_number, access_key),
     receipt_link: linkTo(publicUrl, tracking_number, access_key, 'receipt'),
   };

@@ -19,12 +19,6 @@ export const deliveryStatuses = [
 /** Statuses that staff may set once a rider is assigned: a delivery never returns to pending. */
 export const statusesOnceAssigned = deliveryStatuses.filter((status) => status !== 'pending');
 
-/**
- * Time after its payment from which an order is late: the shop promises 15 to 60 minutes. `private.delivery_promise` in the
- * database.
- */
-export const deliveryPromiseMinutes = 60;
-
 const isOpenOrder = (status: OrderStatus): boolean => status !== 'delivered' && status !== 'cancelled';
 
 interface PayableOrder {
@@ -76,7 +70,3 @@ export function nextStep(step: WorkStep, order: { is_collected: boolean }): Work
       return 'delivered';
   }
 }
-
-/** Minutes until a payment's order is late, rounded down: negative once it is. */
-export const minutesLeft = (paidAt: string, now: number): number =>
-  Math.floor((Date.parse(paidAt) + deliveryPromiseMinutes * 60_000 - now) / 60_000);

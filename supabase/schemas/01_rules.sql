@@ -73,6 +73,50 @@ $$;
 comment on function private.normalised_phone is
   'The Kenyan mobile number in a text, also in a link or with a name, as +2547… or +2541…; null for a text without one or with different ones. Reads as domain/phone.ts.';
 
+create function private.are_opening_hours(written jsonb) returns boolean
+language plpgsql immutable set search_path = '' as $$
+begin
+  if jsonb_typeof(written) is distinct from 'array' or jsonb_array_length(written) > 42 then
+    return false;
+  end if;
+  -- A value of another type, or a missing one, makes the condition null: that counts as wrong.
+  return not exists (
+    select from jsonb_array_elements(written) as s (span)
+    where not coalesce(
+      jsonb_typeof(s.span) = 'object' and jsonb_typeof(s.span -> 'day') = 'number'
+        and jsonb_typeof(s.span -> 'from') = 'string' and jsonb_typeof(s.span -> 'to') = 'string'
+        and s.span ->> 'day' ~ '^[1-7]$' and s.span ->> 'from' ~ '^([01]\d|2[0-3]):[0-5]\d$'
+        and s.span ->> 'to' ~ '^(([01]\d|2[0-3]):[0-5]\d|24:00)$' and s.span ->> 'from' <> s.span ->> 'to',
+      false
+    )
+  );
+end
+$$;
+comment on function private.are_opening_hours is
+  'Whether this is a list of spans {day, from, to}: ISO weekday and times such as 08:00. A span whose end is not after its beginning ends on the next day; 24:00 is midnight.';
+
+create function private.are_days_off(written jsonb) returns boolean
+language plpgsql immutable set search_path = '' as $$
+begin
+  if jsonb_typeof(written) is distinct from 'array' or jsonb_array_length(written) > 60 then
+    return false;
+  end if;
+  return not exists (
+    select from jsonb_array_elements(written) as d (off)
+    where not coalesce(case when
+      jsonb_typeof(d.off) = 'object' and jsonb_typeof(d.off -> 'day') = 'string' and jsonb_typeof(d.off -> 'reason') = 'string'
+        and d.off ->> 'day' ~ '^20\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$'
+      -- 31 February is 3 March.
+      then to_char(make_date(left(d.off ->> 'day', 4)::integer, substr(d.off ->> 'day', 6, 2)::integer, 1)
+          + right(d.off ->> 'day', 2)::integer - 1, 'YYYY-MM-DD') = d.off ->> 'day'
+        and char_length(trim(d.off ->> 'reason')) between 1 and 80 and d.off ->> 'reason' !~ '[\n\r]' end,
+      false
+    )
+  );
+end
+$$;
+comment on function private.are_days_off is 'Whether this is a list of days {day, reason}, at most 60.';
+
 create function private.visible_length(written text) returns integer
 language plpgsql immutable set search_path = '' as $$
 begin

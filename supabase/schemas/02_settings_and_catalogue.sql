@@ -31,6 +31,10 @@ create table public.store_settings (
   orders_paused_until timestamptz,
   takes_cash boolean not null default true,
   offers_cash boolean not null default false,
+  opening_hours jsonb not null default '[]',
+  days_off jsonb not null default '[]',
+  queue_minutes integer not null default 5,
+  announces_delays boolean not null default true,
   constraint "there is one row of settings" check (id),
   constraint "the store has a name" check (char_length(trim(store_name)) between 1 and 80),
   constraint "the delivery fee is not negative" check (delivery_fee between 0 and 100000000),
@@ -55,6 +59,7 @@ create table public.store_settings (
   constraint "order details are stored between one month and twenty years"
     check (order_details_months between 1 and 240),
   constraint "inquiries are stored between one month and twenty years" check (inquiries_months between 1 and 240),
+  constraint "the queue adds at most an hour" check (queue_minutes between 0 and 60),
   constraint "cash is offered only where it is taken" check (takes_cash or not offers_cash),
   constraint "a pause of orders has a reason"
     check (char_length(trim(orders_pause_reason)) between 1 and 80 or (orders_pause_reason is null and orders_paused_until is null))
@@ -89,6 +94,12 @@ comment on column public.store_settings.payment_limit is
 comment on column public.store_settings.takes_cash is 'Whether staff may agree on cash at the door and note cash.';
 comment on column public.store_settings.offers_cash is
   'Whether customers may choose cash at the door themselves (choose_cash).';
+comment on column public.store_settings.opening_hours is
+  'When the shop delivers: spans {day, from, to} of ISO weekdays in Nairobi. Empty: always. Orders are taken at any time.';
+comment on column public.store_settings.days_off is 'Days {day, reason} on which the shop does not deliver.';
+comment on column public.store_settings.queue_minutes is
+  'Minutes that every ten orders that have not left the shop add to the promise of the next ones, at most 60 in all.';
+comment on column public.store_settings.announces_delays is 'Whether the customer of a late order gets a message with a new time (announce_delays).';
 comment on column public.store_settings.orders_pause_reason is
   'Why the shop takes no new orders, as customers read it. Null: it takes them. Changed by pause_orders and resume_orders.';
 comment on column public.store_settings.orders_paused_until is
@@ -98,14 +109,14 @@ grant update (
   store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes,
   updated_at, till_number, paybill_number, refuses_unknown_payments, refund_approval_above, payment_messages_months,
   unpaid_orders_per_phone, reserved_share_percent, texts_per_day, mails_per_day, order_details_months, inquiries_months,
-  requires_terms_tick, payment_limit, takes_cash, offers_cash
+  requires_terms_tick, payment_limit, takes_cash, offers_cash, opening_hours, days_off, queue_minutes, announces_delays
 ) on public.store_settings to authenticated;
 -- The other settings are for staff only (staff_settings). The privacy notice shows the retention periods.
 grant select (
   id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee,
   reservation_minutes, till_number, paybill_number, updated_at, order_details_months, inquiries_months, payment_messages_months,
   requires_terms_tick, payment_limit, orders_pause_reason, orders_paused_until,
-  offers_cash
+  offers_cash, opening_hours, days_off
 ) on public.store_settings to anon, authenticated;
 create policy "everyone reads the settings" on public.store_settings for select to anon, authenticated using (true);
 create policy "staff edit the settings" on public.store_settings

@@ -39,6 +39,8 @@ create table public.orders (
   awaits_agreement boolean not null default false,
   delivery_day date,
   map_point text,
+  promised_at timestamptz,
+  promised_again_at timestamptz,
   constraint "order numbers are unique" unique (order_number),
   constraint "tracking numbers are unique" unique (tracking_number),
   constraint "a tracking number is JJ-YYYYMMDD-NNNN" check (tracking_number ~ '^JJ-\d{8}-\d{4,6}$'),
@@ -88,6 +90,9 @@ comment on column public.orders.area_name is 'Name of the area when the order wa
 comment on column public.orders.awaits_agreement is
   'Staff and customer have not agreed on fee and day yet (agree_delivery): the delivery fee is 0, and no prompt is sent.';
 comment on column public.orders.delivery_day is 'The day on which it arrives, as agreed. Null: within the promise of its area.';
+comment on column public.orders.promised_at is
+  'When it arrives at the latest, as promised when it was paid or its customer chose cash (private.promise_of). Null: not yet, or within no open time.';
+comment on column public.orders.promised_again_at is 'The new time that the customer of a late order was informed of, once. Null: never.';
 comment on column public.orders.map_point is
   'Latitude and longitude that the customer''s device reported, for staff and rider alone. Null: not shared, or erased.';
 comment on column public.orders.terms_accepted_at is
@@ -134,6 +139,8 @@ create index orders_unpaid on public.orders (created_at desc, id desc) where pay
 -- Of few orders, so that the others do not write it.
 create index orders_by_discount_code on public.orders (discount_code, customer_phone) where discount_code is not null;
 create index orders_to_agree on public.orders (created_at desc, id desc) where awaits_agreement and status <> 'cancelled';
+create index orders_by_promise on public.orders (promised_at)
+  where status in ('pending', 'processing', 'shipped', 'out_for_delivery') and promised_at is not null;
 create index orders_refunded on public.orders (created_at desc, id desc) where payment_status = 'refunded';
 
 create function private.is_to_deliver(payment_status text, payment_method text) returns boolean

@@ -289,6 +289,15 @@ begin
     'status', private.shown_status(described.status), 'payment_status', described.payment_status,
     'updated_at', described.updated_at
   );
+  if described.promised_at is not null and private.is_open_order(described.status) then
+    answer := answer || jsonb_strip_nulls(jsonb_build_object(
+      'promised_at', described.promised_at, 'promised_again_at', described.promised_again_at,
+      'arrives_at', case when private.is_on_the_way(described.status) then (
+        select d.pickup_time + make_interval(mins => private.way_minutes(described.area_id))
+        from public.deliveries as d where d.order_id = described.id
+      ) end
+    ));
+  end if;
   -- Public: whether the order is paid and whether staff check a payment. Not public: the amount.
   if described.payment_status = 'unpaid' then
     select case

@@ -155,7 +155,12 @@ begin
   update public.orders as o
   set payment_status = 'paid', payment_method = set_order_paid.payment_method,
       status = case when private.is_before_work(o.status) then 'processing' else o.status end,
-      reserved_until = null, updated_at = now()
+      reserved_until = null, updated_at = now(),
+      promised_at = case
+        when paid_order.payment_method = 'cash' and paid_order.promised_at is not null then paid_order.promised_at
+        else private.promise_of(paid_order, now())
+      end,
+      promised_again_at = case when paid_order.payment_method = 'cash' then o.promised_again_at end
   where o.id = paid_order.id;
   -- The promise of the delivery time counts from the payment, also where staff assigned a rider before it; with cash at the door, from
   -- the agreement on it.

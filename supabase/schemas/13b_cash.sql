@@ -33,7 +33,8 @@ language plpgsql set search_path = '' as $$
 begin
   -- The order holds its units from now on, as one that was handed over unpaid: it does not expire any more.
   update public.orders as o
-  set payment_method = 'cash', status = case when o.status = 'pending' then 'processing' else o.status end, updated_at = now()
+  set payment_method = 'cash', status = case when o.status = 'pending' then 'processing' else o.status end, updated_at = now(),
+      promised_at = private.promise_of(ordered, now())
   where o.id = ordered.id;
   insert into public.deliveries (order_id) values (ordered.id) on conflict on constraint "an order is delivered once" do nothing;
   perform private.record_order_event(

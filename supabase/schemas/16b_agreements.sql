@@ -39,6 +39,9 @@ begin
       awaits_agreement = false, updated_at = now()
   where o.id = agreed.id
   returning * into agreed;
+  if agreed.promised_at is not null then
+    update public.orders as o set promised_at = private.promise_of(agreed, now()), promised_again_at = null where o.id = agreed.id;
+  end if;
   perform private.record_order_event(agreed.id, 'delivery_agreed', 'shop', jsonb_build_object(
     'fee_cents', agreed.delivery_fee, 'total_cents', agreed.total_amount, 'day', agreed.delivery_day
   ));

@@ -1,11 +1,5 @@
 -- Filters and searches of the lists of orders and deliveries for staff, as conditions in SQL (docs/decisions/staff-lists.md).
 
-create function private.delivery_promise() returns interval
-language sql immutable
-return interval '60 minutes';
-comment on function private.delivery_promise is
-  'Time after the payment from which an order is late. deliveryPromiseMinutes in domain/delivery-status.ts.';
-
 create function private.short_search_rows() returns integer
 language sql immutable
 return 2000;
@@ -160,9 +154,9 @@ begin
       else case when filters.payment is not null then 'false' end
     end;
     indexed := indexed || case filters.due
-      when 'late' then is_to_deliver || $sql$ and coalesce(
-        (select d.created_at from public.deliveries as d where d.order_id = o.id), o.created_at
-      ) < now() - private.delivery_promise()$sql$
+      when 'late' then is_to_deliver || $sql$ and private.due_at(
+        o, (select d.created_at from public.deliveries as d where d.order_id = o.id)
+      ) < now()$sql$
       else case when filters.due is not null then
         is_to_deliver || format($sql$ and coalesce(
           (select private.work_step(o, d) from public.deliveries as d where d.order_id = o.id), 'prepare'
@@ -175,7 +169,7 @@ begin
     indexed := indexed || case when filters.status = 'pending' then
       'not (select collected.is_collected from public.orders as collected where collected.id = d.order_id)' end;
     indexed := indexed || case filters.due
-      when 'late' then $sql$d.delivery_status <> 'delivered' and d.created_at < now() - private.delivery_promise()$sql$
+      when 'late' then $sql$d.delivery_status <> 'delivered'$sql$
       else case when filters.due is not null then 'false' end
     end;
   end if;
@@ -256,7 +250,7 @@ begin
   end if;
   if not is_orders and filters.due = 'late' then
     -- As among orders. Failed deliveries are in no index of open ones, so that these come from their orders.
-    checked := checked || is_to_deliver;
+    checked := checked || (is_to_deliver || ' and private.due_at(o, d.created_at) < now()');
     is_exact := false;
     candidates := 'select o.id from public.orders as o where ' || is_to_deliver;
     is_broad := false;

@@ -36,7 +36,7 @@ create table public.outbox_messages (
   constraint "a message is about an order, a reader, an inquiry or the shop"
     check ((order_id is null) = (kind in ('newsletter_confirmation', 'inquiry_reply', 'prompts_paused', 'prompts_resumed', 'refund_to_approve', 'test_message'))),
   constraint "a kind of message is known" check (kind in (
-    'order_received', 'order_paid', 'order_payment_held', 'order_payment_corrected', 'order_on_its_way', 'delivery_failed',
+    'order_received', 'order_paid', 'order_payment_held', 'order_payment_corrected', 'order_on_its_way', 'order_delayed', 'delivery_failed',
     'order_delivered', 'order_refunded', 'order_cancelled', 'order_expired', 'newsletter_confirmation', 'inquiry_reply',
     'prompts_paused', 'prompts_resumed', 'refund_to_approve', 'test_message'
   ))
@@ -103,7 +103,7 @@ create table public.message_templates (
   constraint "a template is of a mail or a text" check (channel in ('mail', 'text')),
   constraint "mails have a subject, texts have none" check ((subject is not null) = (channel = 'mail')),
   constraint "a template is of a kind that is known" check (kind in (
-    'order_received', 'order_paid', 'order_payment_held', 'order_payment_corrected', 'order_on_its_way', 'delivery_failed',
+    'order_received', 'order_paid', 'order_payment_held', 'order_payment_corrected', 'order_on_its_way', 'order_delayed', 'delivery_failed',
     'order_delivered', 'order_refunded', 'order_cancelled', 'order_expired', 'newsletter_confirmation', 'prompts_paused', 'prompts_resumed', 'refund_to_approve'
   ))
 );
@@ -252,7 +252,7 @@ declare
     when private.is_staff_message(new.kind) then array['cause', 'advice', 'code', 'began', 'till', 'staff_link']
     else array[
       'name', 'order', 'tracking', 'items', 'delivery_fee', 'discount', 'total', 'paid', 'receipt', 'due_back', 'refunded', 'refund_receipt',
-      'failure', 'cash', 'link', 'receipt_link'
+      'failure', 'cash', 'arrival', 'link', 'receipt_link'
     ]
   end;
   missing text;

@@ -30,6 +30,7 @@ begin
       select jsonb_build_object('name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
       from public.order_items as i where i.order_id = o.id order by i.position
     ),
+    'arrival', coalesce(o.promised_again_at, o.promised_at),
     'pays_cash', o.payment_status = 'unpaid' and o.payment_method = 'cash',
     'failure', (select d.failure_reason from public.deliveries as d where d.order_id = o.id),
     'payment', (
@@ -536,6 +537,7 @@ language sql stable set search_path = '' as $$
     when 'delivery_failed' then private.is_in_shop(o.status) and exists (
       select from public.deliveries as d where d.order_id = o.id and d.delivery_status = 'failed'
     )
+    when 'order_delayed' then o.payment_status = 'paid' and private.is_open_order(o.status) and o.promised_again_at > now()
     when 'order_delivered' then o.status = 'delivered'
     -- Its link asks for a payment.
     when 'order_received' then o.status <> 'cancelled'

@@ -194,6 +194,13 @@ begin
       message = 'new row for relation "store_settings" violates the rule "the support address is an e-mail address"',
       constraint = 'the support address is an e-mail address';
   end if;
+  -- Constraints run as the caller, who may call no private function.
+  if not private.are_opening_hours(new.opening_hours) or not private.are_days_off(new.days_off) then
+    raise exception using
+      errcode = 'check_violation',
+      message = 'new row for relation "store_settings" violates the rule "opening hours and days off are well-formed"',
+      constraint = 'opening hours and days off are well-formed';
+  end if;
   -- A pause of orders is no edit, so that it does not conflict with a staff member's edit.
   old.orders_pause_reason := new.orders_pause_reason;
   old.orders_paused_until := new.orders_paused_until;

@@ -174,23 +174,68 @@ create function private.newly_late_orders() returns setof uuid
 language plpgsql stable set search_path = '' as $$
 begin
   return query
-    select late.order_id
-    from (
-      select * from public.deliveries as d
-      where private.is_open_delivery(d.delivery_status)
-        -- After an outage, orders that have been late for longer are no news.
-        and d.created_at < now() - private.delivery_promise() and d.created_at > now() - private.delivery_promise() - interval '1 hour'
-      order by d.created_at desc, d.id desc
-      limit 500
-    ) as late
-    join public.orders as o on o.id = late.order_id
-    where private.work_step(o, (
-        select d from public.deliveries as d where d.id = late.id
-      )) is not null
-      and not exists (select from public.notices as n where n.kind = 'late_order' and n.event_key = late.order_id::text);
+    select o.id
+    from public.orders as o
+    -- One step in an index for each order: the planner would rather read all deliveries.
+    cross join lateral (select * from public.deliveries as own where own.order_id = o.id limit 1) as d
+    where o.status in ('pending', 'processing', 'shipped', 'out_for_delivery')
+      -- After an outage, orders that have been late for longer are no news.
+      and o.promised_at < now() and o.promised_at > now() - interval '1 hour'
+      and private.is_open_delivery(d.delivery_status) and private.work_step(o, d) is not null
+      and not exists (select from public.notices as n where n.kind = 'late_order' and n.event_key = o.id::text)
+    limit 500;
 end
 $$;
 comment on function private.newly_late_orders is 'Paid orders that are late since at most an hour and have no notice of it.';
+
+create function private.delays_to_announce() returns setof uuid
+language plpgsql stable set search_path = '' as $$
+begin
+  return query
+    select o.id
+    from public.orders as o
+    cross join lateral (select * from public.deliveries as own where own.order_id = o.id limit 1) as d
+    where o.status in ('pending', 'processing', 'shipped', 'out_for_delivery')
+      and o.promised_at < now() and o.promised_at > now() - interval '1 hour'
+      and o.promised_again_at is null and o.payment_status = 'paid' and not o.is_collected and o.delivery_day is null
+      -- A rider who left half an hour ago or less is about to arrive.
+      and (private.is_before_pickup(d.delivery_status) or (private.is_open_delivery(d.delivery_status) and d.pickup_time < now() - interval '30 minutes'))
+      and (select s.announces_delays from public.store_settings as s)
+    order by o.promised_at
+    limit 500;
+end
+$$;
+comment on function private.delays_to_announce is
+  'Paid orders that are late since at most an hour, whose customer was not informed of a new time. Not those that failed or left the shop within half an hour, that the customer collects, or whose day was agreed on.';
+
+create function private.announce_delays() returns void
+language plpgsql set search_path = '' as $$
+#variable_conflict use_variable
+declare
+  late public.orders;
+  way interval;
+begin
+  for late in
+    select o.* from public.orders as o
+    where o.id in (select private.delays_to_announce())
+    order by o.id
+    for no key update skip locked
+  loop
+    -- Another process may have informed the customer before the lock.
+    continue when late.promised_again_at is not null;
+    way := case when private.is_on_the_way(late.status) then make_interval(mins => coalesce(private.way_minutes(late.area_id), 20)) end;
+    update public.orders as o
+    -- In steps of five minutes, as a person would say it.
+    set promised_again_at = date_bin('5 minutes', coalesce(now() + way, private.promise_for(late.area_id, now()), now() + interval '1 hour')
+      + interval '4 minutes 59 seconds', timestamptz '2026-01-01')
+    where o.id = late.id;
+    perform private.queue_order_messages(late.id, 'order_delayed');
+    perform private.notify_order_followers(late.id);
+  end loop;
+end
+$$;
+comment on function private.announce_delays is
+  'Informs the customers of late orders of a new time (promised_again_at), each once by text and mail.';
 
 create function private.is_notice_waiting(notice public.notices) returns boolean
 language plpgsql stable set search_path = '' as $$
@@ -345,6 +390,10 @@ declare
   due bigint[];
 begin
   perform private.add_notice('late_order', late.order_id::text, late.order_id) from private.newly_late_orders() as late (order_id);
+  perform private.announce_delays();
+  if private.count_hit('jobs', 'learn-delivery-times', interval '1 hour') = 1 then
+    perform private.learn_delivery_times();
+  end if;
   due := array(
     select q.id from private.push_queue as q
     where q.due_at <= now()

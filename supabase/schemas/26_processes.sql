@@ -50,6 +50,7 @@ begin
     )
     when 'send-notices' then exists (select from private.push_queue as q where q.due_at <= now())
       or exists (select from private.newly_late_orders())
+      or exists (select from private.delays_to_announce())
       or not exists (select from private.push_keys)
     else false
   end;

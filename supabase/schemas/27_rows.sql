@@ -134,6 +134,17 @@ Follow it here:
 {shop}
 {shop_phone}
 {shop_email}$text$),
+  ('order_delayed', 'text', null, '{shop}: sorry, {order} takes longer than we promised. It arrives by {arrival}. Questions? {shop_phone}'),
+  ('order_delayed', 'mail', 'Your order {order} takes a little longer', $text$Habari {name},
+
+We are sorry: your order {order} takes longer than we promised. It arrives by {arrival}.
+
+[Follow it here: {link}
+
+]Questions? Call us at {shop_phone}.
+
+{shop}
+{shop_email}$text$),
   ('delivery_failed', 'text', null, '{shop}: we could not deliver {order}[: {failure}]. We will call you about what happens next. Or call {shop_phone}.'),
   ('delivery_failed', 'mail', 'We could not deliver your order {order}', $text$Habari {name},
 

@@ -17,6 +17,10 @@ export type ShopSettings = Omit<
   | 'texts_per_day'
   | 'mails_per_day'
   | 'takes_cash'
+  | 'opening_hours'
+  | 'days_off'
+  | 'queue_minutes'
+  | 'announces_delays'
   | keyof PauseSettings
 >;
 

@@ -687,6 +687,7 @@ const procedures: Record<string, Person[]> = {
   list_discount_codes: signedIn,
   sort_delivery_areas: signedIn,
   agree_delivery: signedIn,
+  delivery_estimates: signedIn,
   track_order: all,
   orders_by_access_key: all,
   order_receipt: all,
@@ -808,6 +809,7 @@ const procedures: Record<string, Person[]> = {
   resume_prompts: signedIn,
   refund_approvers: signedIn,
   are_prompts_paused: all,
+  delivery_promise: all,
   note_mpesa_settings: service,
   till_registration: service,
   subscribe_to_newsletter: all,
@@ -860,7 +862,7 @@ const procedures: Record<string, Person[]> = {
 const writableColumns: Record<string, { insert?: string; update?: string }> = {
   store_settings: {
     update:
-      'chat_phone delivery_fee facebook_url inquiries_months instagram_url mails_per_day offers_cash order_details_months paybill_number payment_limit payment_messages_months refund_approval_above refuses_unknown_payments requires_terms_tick reservation_minutes reserved_share_percent store_name support_email support_phone takes_cash texts_per_day tiktok_url till_number unpaid_orders_per_phone updated_at',
+      'announces_delays chat_phone days_off delivery_fee facebook_url inquiries_months instagram_url mails_per_day offers_cash opening_hours order_details_months paybill_number payment_limit payment_messages_months queue_minutes refund_approval_above refuses_unknown_payments requires_terms_tick reservation_minutes reserved_share_percent store_name support_email support_phone takes_cash texts_per_day tiktok_url till_number unpaid_orders_per_phone updated_at',
   },
   categories: { insert: 'is_active name', update: 'is_active name' },
   products: {
@@ -939,6 +941,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.categories (id, name, is_active) values ('${id(1)}', 'Active', true), ('${id(2)}', 'Inactive', false);
       insert into public.discount_codes (code, percent) values ('JANI10', 10);
       insert into public.delivery_areas (name, is_active) values ('Closed area', false);
+      insert into private.delivery_estimates (deliveries, median_minutes, p90_minutes) values (20, 30, 45);
       insert into public.products (id, name, slug, price, stock_quantity, is_active)
         values ('${id(1)}', 'Active', 'active', 100, 5, true), ('${id(2)}', 'Inactive', 'inactive', 100, 5, false);
       insert into public.orders

@@ -79,10 +79,11 @@ describe.each(testDatabases())('on %s', (kind) => {
     return order;
   };
   const paidMinutesAgo = (order: PlacedOrder, minutes: number) =>
-    database.query(`update public.deliveries set created_at = $2 where order_id = $1`, [
-      order.id,
-      minutesAgo(minutes),
-    ]);
+    database.query(
+      `with moved as (update public.deliveries set created_at = $2 where order_id = $1)
+       update public.orders set promised_at = $2::timestamptz + interval '1 hour' where id = $1`,
+      [order.id, minutesAgo(minutes)],
+    );
   const failDelivery = async (order: PlacedOrder, by: Caller = 'staff') => {
     await moveOn(order, 'prepare', 'on_the_way');
     await callAs(by, 'set_delivery_status', {

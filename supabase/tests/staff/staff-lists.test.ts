@@ -1,7 +1,8 @@
 // Staff lists: search of orders and deliveries by customers and riders, and filters by open work.
 import { testDatabases } from '@jani-juice/backend/testing';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { deliveryPromiseMinutes, type WorkStep, workStep } from '../../../domain/delivery-status.ts';
+import { shopPromiseMinutes } from '../../../domain/delivery-promise.ts';
+import { type WorkStep, workStep } from '../../../domain/delivery-status.ts';
 import type { DeliveryStatus, OrderPaymentMethod, OrderPaymentStatus, OrderStatus } from '../../types.ts';
 import { expectRefusal, type Person } from '../shop-database.ts';
 import { setUpShop } from '../steps.ts';
@@ -513,9 +514,9 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('the database and the screen use the same time limit for late orders', async () => {
     const { rows } = await database.query<{ minutes: number }>(
-      'select (extract(epoch from private.delivery_promise()) / 60)::integer as minutes',
+      'select private.shop_promise_minutes() as minutes',
     );
-    expect(rows[0]?.minutes).toBe(deliveryPromiseMinutes);
+    expect(rows[0]?.minutes).toBe(shopPromiseMinutes);
   });
 
   test('lists riders of the last 60 days with their newest phone and vehicle, and their open deliveries', async () => {

@@ -1,5 +1,6 @@
 // A delivery in the list (docs/product.md#deliveries-screen): as a table row, as a compact row, and in the export.
 import { Link } from 'react-router';
+import { dueAt } from '../../../domain/delivery-promise.ts';
 import { isWaiting, statusesOnceAssigned, workStep } from '../../../domain/delivery-status.ts';
 import { shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
@@ -201,7 +202,11 @@ function OrderLink({ delivery: { order }, className }: { delivery: ListedDeliver
 }
 
 function DeliveryAge({ delivery }: { delivery: ListedDelivery }) {
-  return isWaiting(delivery.order) ? <Due paidAt={delivery.created_at} /> : <Age at={delivery.created_at} />;
+  return isWaiting(delivery.order) ? (
+    <Due at={dueAt(delivery.order, delivery.created_at)} paidAt={delivery.created_at} />
+  ) : (
+    <Age at={delivery.created_at} />
+  );
 }
 
 function CustomerPhone({ order, className }: { order: Order; className: string }) {

@@ -2,6 +2,7 @@
 
 import type { ReactElement, ReactNode } from 'react';
 import { Link, Navigate, useLocation } from 'react-router';
+import { dueAt } from '../../../domain/delivery-promise.ts';
 import { workStep } from '../../../domain/delivery-status.ts';
 import { formatKes, shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
@@ -417,7 +418,9 @@ function Delivery({ order }: { order: WholeOrder }) {
         <>
           <p className="flex flex-wrap items-center gap-x-3 gap-y-1 text-sm">
             <StatusBadge status={delivery.delivery_status} />
-            {step && !order.delivery_day ? <Due paidAt={delivery.created_at} /> : null}
+            {step && !order.delivery_day ? (
+              <Due at={dueAt(order, delivery.created_at)} paidAt={delivery.created_at} />
+            ) : null}
             {order.delivery_day ? <b>For {formatDate(`${order.delivery_day}T12:00:00+03:00`)}</b> : null}
             {holder ? <b title={delivery.taken_by ?? undefined}>{holder}</b> : null}
             {step === 'ready' ? <b>Packed</b> : null}

@@ -184,7 +184,7 @@ const nothingDue = new Map<string, readonly [title: string, text: string]>([
   ['ready', ['Nothing is ready', 'No packed order waits for its rider.']],
   ['on_the_way', ['Nothing is on its way', 'No paid order has left without being delivered.']],
   ['failed', ['No delivery failed', 'No paid order waits for another try.']],
-  ['late', ['Nothing is late', 'No paid order has waited longer than 60 minutes.']],
+  ['late', ['Nothing is late', 'Every paid order is within its promised time.']],
 ]);
 
 function describeEmpty({ values, isNarrowed, clear }: ListFilters<OrderParameters>) {

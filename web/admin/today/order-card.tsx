@@ -1,7 +1,8 @@
 // An order of the queue: what to pack first, then for whom, by when, and one button that moves it on.
 
 import { Link, useLocation } from 'react-router';
-import { isCashDue, minutesLeft, type WorkStep } from '../../../domain/delivery-status.ts';
+import { dueAt, minutesLeft } from '../../../domain/delivery-promise.ts';
+import { isCashDue, type WorkStep } from '../../../domain/delivery-status.ts';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
@@ -55,7 +56,8 @@ export function OrderCard({
   const may = useMay();
   // Staying in counter mode while the order is open.
   const { search } = useLocation();
-  const isLate = minutesLeft(delivery.created_at, useNow()) < 0;
+  const due = dueAt(order, delivery.created_at);
+  const isLate = minutesLeft(due, useNow()) < 0;
   const urgent = isLate || step === 'failed';
   return (
     <li
@@ -66,7 +68,7 @@ export function OrderCard({
       <div className="flex items-start justify-between gap-3">
         <CardDrinks order={order} />
         <span className="shrink-0 text-right text-sm counter:text-lg">
-          <Due paidAt={delivery.created_at} />
+          <Due at={due} paidAt={delivery.created_at} />
           {showsStep && step !== 'failed' ? (
             <span className="block text-ink-soft">{stepLabels[step]}</span>
           ) : null}

@@ -1,6 +1,6 @@
 // Today: the queue of paid orders by what they wait for, the earliest due first (docs/product.md#today-screen).
 import { useOutletContext } from 'react-router';
-import { minutesLeft } from '../../../domain/delivery-status.ts';
+import { dueAt, minutesLeft } from '../../../domain/delivery-promise.ts';
 import { Button } from '../../ui/button.tsx';
 import { AssignDialog } from '../deliveries/assign-dialog.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
@@ -52,7 +52,7 @@ export default function TodayPage({ params }: Route.ComponentProps) {
       </>
     );
   const isUrgent = ({ delivery, step }: QueueEntry) =>
-    step === 'failed' || minutesLeft(delivery.created_at, now) < 0;
+    step === 'failed' || minutesLeft(dueAt(delivery.order, delivery.created_at), now) < 0;
   // Failed deliveries wait for a decision, late ones for the next step.
   const urgent = [
     ...queue.filter(({ step }) => step === 'failed'),

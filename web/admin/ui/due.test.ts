@@ -15,5 +15,5 @@ test.each([
   [179, '1 h 59 min late'],
   [60 + 48 * 60, '2 days late'],
 ])('%d minutes after its payment an order has %s', (minutes, words) => {
-  expect(formatDue(new Date(now - minutes * 60_000).toISOString(), now)).toBe(words);
+  expect(formatDue(new Date(now + (60 - minutes) * 60_000).toISOString(), now)).toBe(words);
 });

@@ -1,5 +1,5 @@
-// Minutes until a paid order is late, or since: one rule for all lists (domain/delivery-status.ts).
-import { minutesLeft } from '../../../domain/delivery-status.ts';
+// Minutes until a paid order is late, or since: one rule for all lists (domain/delivery-promise.ts).
+import { formatArrival, minutesLeft } from '../../../domain/delivery-promise.ts';
 import { useNow } from './age.tsx';
 import { formatDateTime } from './dates.ts';
 
@@ -12,23 +12,31 @@ export function formatMinutes(minutes: number): string {
 }
 
 /** `12 min left`, or `8 min late`. */
-export function formatDue(paidAt: string, now: number): string {
-  const left = minutesLeft(paidAt, now);
+export function formatDue(due: string, now: number): string {
+  const left = minutesLeft(due, now);
   return left >= 0 ? `${formatMinutes(left)} left` : `${formatMinutes(-left)} late`;
 }
 
 /** @param soonMinutes from this many minutes on the time is emphasised */
-export function Due({ paidAt, soonMinutes = 15 }: { paidAt: string; soonMinutes?: number }) {
+export function Due({
+  at: due,
+  paidAt,
+  soonMinutes = 15,
+}: {
+  at: string;
+  paidAt: string;
+  soonMinutes?: number;
+}) {
   const now = useNow();
-  const left = minutesLeft(paidAt, now);
+  const left = minutesLeft(due, now);
   const tone = left < 0 ? 'font-bold text-danger' : left < soonMinutes ? 'font-bold text-ember-700' : '';
   return (
     <time
-      dateTime={paidAt}
-      title={`Paid ${formatDateTime(paidAt)}`}
+      dateTime={due}
+      title={`Promised by ${formatArrival(due, now)}, paid ${formatDateTime(paidAt)}`}
       className={`whitespace-nowrap tabular-nums ${tone}`}
     >
-      {formatDue(paidAt, now)}
+      {formatDue(due, now)}
     </time>
   );
 }

@@ -1,5 +1,6 @@
 // An order in the list (docs/product.md#orders-screen): as a table row and as a compact row.
 import { Link, useSearchParams } from 'react-router';
+import { dueAt } from '../../../../domain/delivery-promise.ts';
 import { isWaiting, workStep } from '../../../../domain/delivery-status.ts';
 import { formatKes, shownAmount } from '../../../../domain/money.ts';
 import { formatPhone } from '../../../../domain/phone.ts';
@@ -186,11 +187,8 @@ function StatusControl({ order, status }: { order: ListedOrder; status: OrderSta
 }
 
 function OrderAge({ order }: { order: ListedOrder }) {
-  return isWaiting(order) ? (
-    <Due paidAt={order.delivery?.created_at ?? order.created_at} />
-  ) : (
-    <Age at={order.created_at} />
-  );
+  const paidAt = order.delivery?.created_at ?? order.created_at;
+  return isWaiting(order) ? <Due at={dueAt(order, paidAt)} paidAt={paidAt} /> : <Age at={order.created_at} />;
 }
 
 function PhoneLink({ order, className }: { order: ListedOrder; className: string }) {

@@ -1,5 +1,6 @@
 // The slim line above the queue in counter mode, in place of the panel's header and menu.
-import { minutesLeft, workStep } from '../../../../domain/delivery-status.ts';
+import { dueAt, minutesLeft } from '../../../../domain/delivery-promise.ts';
+import { workStep } from '../../../../domain/delivery-status.ts';
 import { Button } from '../../../ui/button.tsx';
 import { useWorkQueue } from '../../deliveries/delivery-queries.ts';
 import { LiveDot } from '../../layout/live-dot.tsx';
@@ -16,7 +17,8 @@ export function CounterLine() {
   const wakeLock = useWakeLock();
   const now = useNow();
   const open = useWorkQueue().data?.filter((delivery) => workStep(delivery.order, delivery) !== null);
-  const late = open?.filter(({ created_at }) => minutesLeft(created_at, now) < 0).length ?? 0;
+  const late =
+    open?.filter(({ order, created_at }) => minutesLeft(dueAt(order, created_at), now) < 0).length ?? 0;
   return (
     <header className="flex min-h-14 shrink-0 flex-wrap items-center gap-x-4 border-b border-line bg-card px-4 py-1.5">
       <time className="font-display text-2xl font-bold tabular-nums">
