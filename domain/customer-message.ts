@@ -9,7 +9,7 @@ import { formatPhone } from './phone.ts';
 import { adviseOnResult } from './result-advice.ts';
 import { plainText } from './text-message.ts';
 
-type Reader = 'customer' | 'subscriber' | 'staff';
+type Reader = 'customer' | 'subscriber' | 'staff' | 'rider';
 
 /** The kinds of message in the order of an order's life: their labels for staff, and who reads them. */
 export const messageKinds: Record<OutboxMessageKind, { label: string; reader: Reader }> = {
@@ -24,6 +24,7 @@ export const messageKinds: Record<OutboxMessageKind, { label: string; reader: Re
   order_refunded: { label: 'Money sent back', reader: 'customer' },
   order_cancelled: { label: 'Cancelled', reader: 'customer' },
   order_expired: { label: 'Not paid in time', reader: 'customer' },
+  job_for_rider: { label: 'To a rider: job', reader: 'rider' },
   newsletter_confirmation: { label: 'Newsletter confirmation', reader: 'subscriber' },
   inquiry_reply: { label: 'Reply to an inquiry', reader: 'customer' },
   prompts_paused: { label: 'To staff: no M-PESA prompts', reader: 'staff' },
@@ -52,6 +53,17 @@ export interface MessageFacts {
   } | null;
   /** To be paid in cash at the door. Earlier versions of the database do not say. */
   pays_cash?: boolean;
+  /** What the customer says to the rider; null where it is not asked for. Earlier versions of the database do not say. */
+  code?: string | null;
+  /** Of a text to a rider. */
+  job?: {
+    order_number: string;
+    phone: string;
+    address: string;
+    notes: string;
+    /** To be collected at the door; null for a paid order. */
+    cash_cents: number | null;
+  };
   /** Why the delivery failed; null where it has not, or nobody said why. */
   failure: DeliveryFailureReason | null;
   /** When it arrives, as promised. Missing in answers of earlier versions of the database. */
@@ -117,8 +129,19 @@ export const placeholders = {
   failure: 'why the delivery failed, where it was said',
   cash: 'the words “cash at the door”, where that is agreed and open',
   arrival: 'when it arrives, once it is paid',
+  code: 'the code that the rider asks for, where it is needed',
   link: 'the link to the order',
   receipt_link: 'the link to the receipt',
+} as const;
+const jobPlaceholders = {
+  ...shopPlaceholders,
+  order: 'the number of the order, as on its slip',
+  name: 'the name of the customer',
+  customer_phone: 'the phone of the customer',
+  address: 'the address',
+  notes: 'the notes of the customer and for the delivery, where there are any',
+  items: 'what was ordered',
+  pay: 'PAID, or the cash to collect',
 } as const;
 const newsletterPlaceholders = {
   ...shopPlaceholders,
@@ -146,6 +169,7 @@ const refundPlaceholders = {
 export type Placeholder =
   | keyof typeof placeholders
   | keyof typeof newsletterPlaceholders
+  | keyof typeof jobPlaceholders
   | keyof typeof incidentPlaceholders
   | keyof typeof refundPlaceholders;
 
@@ -159,6 +183,8 @@ export function placeholdersOf(kind: OutboxMessageKind): Readonly<Partial<Record
       return placeholders;
     case 'subscriber':
       return newsletterPlaceholders;
+    case 'rider':
+      return jobPlaceholders;
     case 'staff':
       return kind === 'refund_to_approve' ? refundPlaceholders : incidentPlaceholders;
   }
@@ -175,6 +201,7 @@ export const exampleFacts: MessageFacts = {
   items: [{ name: 'Mango Khat Juice', quantity: 2, unit_price: 95_000 }],
   payment: { charge_cents: 190_100, receipt: 'UKL3AB12CD', refund_receipt: 'UKM4EF56GH' },
   failure: 'nobody_there',
+  code: '4821',
 };
 
 /**
@@ -198,6 +225,15 @@ export function exampleOf(
       incident: { code: '404.001.03', description, is_refused: true, began_at, has_till: true },
     };
   }
+  if (readerOf(kind) === 'rider') {
+    const job = {
+      order_number: 'ORD-1042',
+      phone: '+254712345678',
+      address: 'Westlands, Building: Delta',
+      notes: '',
+    };
+    return { ...exampleFacts, shop, job: { ...job, cash_cents: 190_100 } };
+  }
   return { ...exampleFacts, shop };
 }
 
@@ -217,7 +253,9 @@ export function writeMessage(
       ? newsletterValues(facts, publicUrl)
       : 'incident' in facts || 'refund' in facts
         ? staffValues(facts, publicUrl)
-        : orderValues(facts, channel, publicUrl);
+        : facts.job
+          ? jobValues(facts, facts.job)
+          : orderValues(facts, channel, publicUrl);
   if (channel === 'text')
     return { subject: null, body: plainText(fillTemplate(template.body, values).trim()) };
   return {
@@ -281,6 +319,22 @@ const mailTime = new Intl.DateTimeFormat('en-KE', {
   timeZone: 'Africa/Nairobi',
 });
 
+function jobValues(
+  { shop, customer_name, items }: MessageFacts,
+  job: NonNullable<MessageFacts['job']>,
+): Record<keyof typeof jobPlaceholders, string> {
+  return {
+    ...shopValues(shop),
+    order: job.order_number,
+    name: harmless(customer_name),
+    customer_phone: formatPhone(job.phone),
+    address: harmless(job.address),
+    notes: harmless(job.notes),
+    items: items.map(({ name, quantity }) => `${quantity} x ${name}`).join(', '),
+    pay: job.cash_cents === null ? 'PAID' : `Collect ${formatKsh(job.cash_cents)} in cash`,
+  };
+}
+
 function orderValues(
   facts: MessageFacts,
   channel: OutboxMessageChannel,
@@ -313,6 +367,7 @@ function orderValues(
     failure: failure ? (deliveryFailures[failure]?.words ?? '') : '',
     cash: facts.pays_cash ? 'cash at the door' : '',
     arrival: facts.arrival ? formatArrival(facts.arrival, Date.now()) : '',
+    code: facts.code ?? '',
     link: linkTo(publicUrl, tracking_number, access_key),
     receipt_link: linkTo(publicUrl, tracking_number, access_key, 'receipt'),
   };

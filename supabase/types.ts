@@ -16,12 +16,14 @@ export type ChangeNoteWay = 'mpesa' | 'cash';
 export type DeliveryStatus = 'pending' | 'assigned' | 'picked_up' | 'in_transit' | 'delivered' | 'failed';
 /** Values of `deliveries.failure_reason`. */
 export type DeliveryFailureReason = 'nobody_there' | 'no_answer' | 'address_not_found' | 'not_accepted' | 'damaged' | 'rider_problem' | 'other';
+/** Values of `deliveries.proven_by`. */
+export type DeliveryProvenBy = 'code' | 'staff';
 /** Values of `inquiry_answers.way`. */
 export type InquiryAnswerWay = 'mail' | 'text' | 'elsewhere';
 /** Values of `message_templates.channel`. */
 export type MessageTemplateChannel = 'mail' | 'text';
 /** Values of `message_templates.kind`. */
-export type MessageTemplateKind = 'order_received' | 'order_paid' | 'order_payment_held' | 'order_payment_corrected' | 'order_on_its_way' | 'order_delayed' | 'delivery_failed' | 'order_delivered' | 'order_refunded' | 'order_cancelled' | 'order_expired' | 'newsletter_confirmation' | 'prompts_paused' | 'prompts_resumed' | 'refund_to_approve';
+export type MessageTemplateKind = 'order_received' | 'order_paid' | 'order_payment_held' | 'order_payment_corrected' | 'order_on_its_way' | 'order_delayed' | 'delivery_failed' | 'order_delivered' | 'order_refunded' | 'order_cancelled' | 'order_expired' | 'newsletter_confirmation' | 'prompts_paused' | 'prompts_resumed' | 'refund_to_approve' | 'job_for_rider';
 /** Values of `messages_to_check.problem`. */
 export type MessageToCheckProblem = 'unreadable' | 'unknown_kind' | 'reversed';
 /** Values of `messages_to_check.resolution`. */
@@ -31,9 +33,9 @@ export type MpesaTransactionResolution = 'given' | 'not_an_order' | 'refund' | '
 /** Values of `notices.kind`. */
 export type NoticeKind = 'paid_order' | 'late_order' | 'failed_delivery' | 'refund_to_approve' | 'inquiry';
 /** Values of `order_events.actor`. */
-export type OrderEventActor = 'staff' | 'customer' | 'mpesa' | 'shop';
+export type OrderEventActor = 'staff' | 'customer' | 'mpesa' | 'shop' | 'rider';
 /** Values of `order_events.kind`. */
-export type OrderEventKind = 'order_placed' | 'pay_link_shown' | 'delivery_agreed' | 'items_changed' | 'status_changed' | 'payment_status_changed' | 'units_taken' | 'units_returned' | 'cash_agreed' | 'change_noted' | 'payment_prompted' | 'payment_completed' | 'payment_failed' | 'payment_in_review' | 'payment_unresolved' | 'payment_receipt_known' | 'payment_corrected' | 'payment_taken_back' | 'delivery_made' | 'delivery_assigned' | 'delivery_status_changed' | 'delivery_taken' | 'delivery_ready' | 'delivery_unpacked' | 'refund_requested' | 'refund_approved' | 'refund_withdrawn' | 'refund_sent' | 'refund_unknown' | 'refund_failed' | 'refund_completed' | 'refund_sent_twice' | 'refund_sent_twice_seen';
+export type OrderEventKind = 'order_placed' | 'pay_link_shown' | 'delivery_agreed' | 'items_changed' | 'status_changed' | 'payment_status_changed' | 'units_taken' | 'units_returned' | 'cash_agreed' | 'cash_collected' | 'change_noted' | 'payment_prompted' | 'payment_completed' | 'payment_failed' | 'payment_in_review' | 'payment_unresolved' | 'payment_receipt_known' | 'payment_corrected' | 'payment_taken_back' | 'delivery_made' | 'delivery_assigned' | 'delivery_status_changed' | 'delivery_taken' | 'delivery_ready' | 'delivery_unpacked' | 'code_locked' | 'code_waived' | 'refund_requested' | 'refund_approved' | 'refund_withdrawn' | 'refund_sent' | 'refund_unknown' | 'refund_failed' | 'refund_completed' | 'refund_sent_twice' | 'refund_sent_twice_seen';
 /** Values of `orders.cancel_reason`. */
 export type OrderCancelReason = 'not_paid_in_time' | 'refunded' | 'by_shop';
 /** Values of `orders.payment_method`. */
@@ -47,7 +49,7 @@ export type OrderStatus = 'pending' | 'processing' | 'shipped' | 'out_for_delive
 /** Values of `outbox_messages.channel`. */
 export type OutboxMessageChannel = 'mail' | 'text';
 /** Values of `outbox_messages.kind`. */
-export type OutboxMessageKind = 'order_received' | 'order_paid' | 'order_payment_held' | 'order_payment_corrected' | 'order_on_its_way' | 'order_delayed' | 'delivery_failed' | 'order_delivered' | 'order_refunded' | 'order_cancelled' | 'order_expired' | 'newsletter_confirmation' | 'inquiry_reply' | 'prompts_paused' | 'prompts_resumed' | 'refund_to_approve' | 'test_message';
+export type OutboxMessageKind = 'order_received' | 'order_paid' | 'order_payment_held' | 'order_payment_corrected' | 'order_on_its_way' | 'order_delayed' | 'delivery_failed' | 'order_delivered' | 'order_refunded' | 'order_cancelled' | 'order_expired' | 'newsletter_confirmation' | 'inquiry_reply' | 'prompts_paused' | 'prompts_resumed' | 'refund_to_approve' | 'test_message' | 'job_for_rider';
 /** Values of `outbox_messages.status`. */
 export type OutboxMessageStatus = 'waiting' | 'sending' | 'sent' | 'failed' | 'unsure' | 'over_budget';
 /** Values of `payment_messages.source`. */
@@ -155,11 +157,12 @@ export type Database = {
         ];
       };
       deliveries: {
-        Row: { created_at: string; delivery_notes: string | null; delivery_person: string | null; delivery_phone: string | null; delivery_status: DeliveryStatus; delivery_time: string | null; delivery_vehicle: string | null; failure_reason: DeliveryFailureReason | null; failures: number; id: string; order_id: string; pickup_time: string | null; ready_at: string | null; taken_by: string | null; updated_at: string; };
-        Insert: { created_at?: string; delivery_notes?: string | null; delivery_person?: string | null; delivery_phone?: string | null; delivery_status?: DeliveryStatus; delivery_time?: string | null; delivery_vehicle?: string | null; failure_reason?: DeliveryFailureReason | null; failures?: number; id?: string; order_id: string; pickup_time?: string | null; ready_at?: string | null; taken_by?: string | null; updated_at?: string; };
-        Update: { created_at?: string; delivery_notes?: string | null; delivery_person?: string | null; delivery_phone?: string | null; delivery_status?: DeliveryStatus; delivery_time?: string | null; delivery_vehicle?: string | null; failure_reason?: DeliveryFailureReason | null; failures?: number; id?: string; order_id?: string; pickup_time?: string | null; ready_at?: string | null; taken_by?: string | null; updated_at?: string; };
+        Row: { collected_cents: number | null; created_at: string; delivery_notes: string | null; delivery_person: string | null; delivery_phone: string | null; delivery_status: DeliveryStatus; delivery_time: string | null; delivery_vehicle: string | null; failure_reason: DeliveryFailureReason | null; failures: number; id: string; order_id: string; pickup_time: string | null; proof_code: string | null; proven_by: DeliveryProvenBy | null; ready_at: string | null; rider_id: string | null; taken_by: string | null; updated_at: string; wrong_codes: number; };
+        Insert: { collected_cents?: number | null; created_at?: string; delivery_notes?: string | null; delivery_person?: string | null; delivery_phone?: string | null; delivery_status?: DeliveryStatus; delivery_time?: string | null; delivery_vehicle?: string | null; failure_reason?: DeliveryFailureReason | null; failures?: number; id?: string; order_id: string; pickup_time?: string | null; proof_code?: string | null; proven_by?: DeliveryProvenBy | null; ready_at?: string | null; rider_id?: string | null; taken_by?: string | null; updated_at?: string; wrong_codes?: number; };
+        Update: { collected_cents?: number | null; created_at?: string; delivery_notes?: string | null; delivery_person?: string | null; delivery_phone?: string | null; delivery_status?: DeliveryStatus; delivery_time?: string | null; delivery_vehicle?: string | null; failure_reason?: DeliveryFailureReason | null; failures?: number; id?: string; order_id?: string; pickup_time?: string | null; proof_code?: string | null; proven_by?: DeliveryProvenBy | null; ready_at?: string | null; rider_id?: string | null; taken_by?: string | null; updated_at?: string; wrong_codes?: number; };
         Relationships: [
           { foreignKeyName: "deliveries_order_id_fkey"; columns: ['order_id']; isOneToOne: true; referencedRelation: 'orders'; referencedColumns: ['id'] },
+          { foreignKeyName: "deliveries_rider_id_fkey"; columns: ['rider_id']; isOneToOne: false; referencedRelation: 'riders'; referencedColumns: ['id'] },
         ];
       };
       delivery_areas: {
@@ -347,6 +350,21 @@ export type Database = {
         Relationships: [
         ];
       };
+      rider_links: {
+        Row: { created_at: string; created_by_email: string | null; expires_at: string; id: string; revoked_at: string | null; rider_id: string; secret_hash: string; };
+        Insert: { created_at?: string; created_by_email?: string | null; expires_at: string; id?: string; revoked_at?: string | null; rider_id: string; secret_hash: string; };
+        Update: { created_at?: string; created_by_email?: string | null; expires_at?: string; id?: string; revoked_at?: string | null; rider_id?: string; secret_hash?: string; };
+        Relationships: [
+          { foreignKeyName: "rider_links_rider_id_fkey"; columns: ['rider_id']; isOneToOne: false; referencedRelation: 'riders'; referencedColumns: ['id'] },
+        ];
+      };
+      riders: {
+        Row: { created_at: string; id: string; is_active: boolean; is_practice: boolean; last_seen_at: string | null; name: string; phone: string; plate: string; updated_at: string; vehicle: string; };
+        Insert: { created_at?: string; id?: string; is_active?: boolean; is_practice?: boolean; last_seen_at?: string | null; name: string; phone: string; plate?: string; updated_at?: string; vehicle: string; };
+        Update: { created_at?: string; id?: string; is_active?: boolean; is_practice?: boolean; last_seen_at?: string | null; name?: string; phone?: string; plate?: string; updated_at?: string; vehicle?: string; };
+        Relationships: [
+        ];
+      };
       search_synonyms: {
         Row: { created_at: string; id: string; means: string; stem: string; word: string; };
         Insert: { created_at?: string; id?: string; means?: string; stem?: string; word: string; };
@@ -376,9 +394,9 @@ export type Database = {
         ];
       };
       store_settings: {
-        Row: { announces_delays: boolean; chat_phone: string; days_off: Json; delivery_fee: number; facebook_url: string; id: boolean; inquiries_months: number; instagram_url: string; mails_per_day: number; offers_cash: boolean; opening_hours: Json; order_details_months: number; orders_pause_reason: string | null; orders_paused_until: string | null; paybill_number: string; payment_limit: number; payment_messages_months: number; queue_minutes: number; refund_approval_above: number; refuses_unknown_payments: boolean; requires_terms_tick: boolean; reservation_minutes: number; reserved_share_percent: number; store_name: string; support_email: string; support_phone: string; takes_cash: boolean; texts_per_day: number; tiktok_url: string; till_number: string; unpaid_orders_per_phone: number; updated_at: string; };
-        Insert: { announces_delays?: boolean; chat_phone?: string; days_off?: Json; delivery_fee?: number; facebook_url?: string; id?: boolean; inquiries_months?: number; instagram_url?: string; mails_per_day?: number; offers_cash?: boolean; opening_hours?: Json; order_details_months?: number; orders_pause_reason?: string | null; orders_paused_until?: string | null; paybill_number?: string; payment_limit?: number; payment_messages_months?: number; queue_minutes?: number; refund_approval_above?: number; refuses_unknown_payments?: boolean; requires_terms_tick?: boolean; reservation_minutes?: number; reserved_share_percent?: number; store_name?: string; support_email?: string; support_phone?: string; takes_cash?: boolean; texts_per_day?: number; tiktok_url?: string; till_number?: string; unpaid_orders_per_phone?: number; updated_at?: string; };
-        Update: { announces_delays?: boolean; chat_phone?: string; days_off?: Json; delivery_fee?: number; facebook_url?: string; id?: boolean; inquiries_months?: number; instagram_url?: string; mails_per_day?: number; offers_cash?: boolean; opening_hours?: Json; order_details_months?: number; orders_pause_reason?: string | null; orders_paused_until?: string | null; paybill_number?: string; payment_limit?: number; payment_messages_months?: number; queue_minutes?: number; refund_approval_above?: number; refuses_unknown_payments?: boolean; requires_terms_tick?: boolean; reservation_minutes?: number; reserved_share_percent?: number; store_name?: string; support_email?: string; support_phone?: string; takes_cash?: boolean; texts_per_day?: number; tiktok_url?: string; till_number?: string; unpaid_orders_per_phone?: number; updated_at?: string; };
+        Row: { announces_delaysasks_delivery_code: boolean; chat_phone: string; days_off: Json; delivery_fee: number; facebook_url: string; id: boolean; inquiries_months: number; instagram_url: string; mails_per_day: number; offers_cash: boolean; opening_hours: Json; order_details_months: number; orders_pause_reason: string | null; orders_paused_until: string | null; paybill_number: string; payment_limit: number; payment_messages_months: number; queue_minutes: number; refund_approval_above: number; refuses_unknown_payments: boolean; requires_terms_tick: boolean; reservation_minutes: number; reserved_share_percent: number; store_name: string; support_email: string; support_phone: string; takes_cash: boolean; texts_per_day: number; tiktok_url: string; till_number: string; unpaid_orders_per_phone: number; updated_at: string; };
+        Insert: { announces_delaysasks_delivery_code?: boolean; chat_phone?: string; days_off?: Json; delivery_fee?: number; facebook_url?: string; id?: boolean; inquiries_months?: number; instagram_url?: string; mails_per_day?: number; offers_cash?: boolean; opening_hours?: Json; order_details_months?: number; orders_pause_reason?: string | null; orders_paused_until?: string | null; paybill_number?: string; payment_limit?: number; payment_messages_months?: number; queue_minutes?: number; refund_approval_above?: number; refuses_unknown_payments?: boolean; requires_terms_tick?: boolean; reservation_minutes?: number; reserved_share_percent?: number; store_name?: string; support_email?: string; support_phone?: string; takes_cash?: boolean; texts_per_day?: number; tiktok_url?: string; till_number?: string; unpaid_orders_per_phone?: number; updated_at?: string; };
+        Update: { announces_delaysasks_delivery_code?: boolean; chat_phone?: string; days_off?: Json; delivery_fee?: number; facebook_url?: string; id?: boolean; inquiries_months?: number; instagram_url?: string; mails_per_day?: number; offers_cash?: boolean; opening_hours?: Json; order_details_months?: number; orders_pause_reason?: string | null; orders_paused_until?: string | null; paybill_number?: string; payment_limit?: number; payment_messages_months?: number; queue_minutes?: number; refund_approval_above?: number; refuses_unknown_payments?: boolean; requires_terms_tick?: boolean; reservation_minutes?: number; reserved_share_percent?: number; store_name?: string; support_email?: string; support_phone?: string; takes_cash?: boolean; texts_per_day?: number; tiktok_url?: string; till_number?: string; unpaid_orders_per_phone?: number; updated_at?: string; };
         Relationships: [
         ];
       };
@@ -445,6 +463,7 @@ export type Database = {
       finish_message: { Args: { message_id: string; attempt: number; outcome: string; problem?: string | null; gateway_reference?: string | null; }; Returns: string };
       finish_push: { Args: { push_id: number; lease: string; outcome: string; retry_after_seconds?: number | null; }; Returns: undefined };
       finish_statement_pull: { Args: { pull_id: number; payments?: number | null; new_payments?: number | null; unreadable?: number | null; problem?: string | null; }; Returns: undefined };
+      finish_without_code: { Args: { delivery_id: string; reason: string; }; Returns: Database['public']['CompositeTypes']['status_change'] };
       forget_old_rows: { Args: Record<PropertyKey, never>; Returns: number };
       give_back_cash: { Args: { payment_id: string; reason: string; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       home_products: { Args: { newest?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
@@ -464,6 +483,7 @@ export type Database = {
       list_customers: { Args: { search?: string | null; kind?: string | null; sort?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['CompositeTypes']['listed_customer'][] };
       list_discount_codes: { Args: Record<PropertyKey, never>; Returns: { id: string; code: string; percent: number; amount_cents: number; minimum_cents: number; starts_at: string; ends_at: string; max_uses: number; max_uses_per_phone: number; is_active: boolean; created_at: string; updated_at: string; uses: number; waiting: number; cost_cents: number; sold_cents: number; has_orders: boolean; }[] };
       list_own_sessions: { Args: Record<PropertyKey, never>; Returns: { id: string; created_at: string; last_seen_at: string; user_agent: string; address: string; is_current: boolean; }[] };
+      list_riders: { Args: Record<PropertyKey, never>; Returns: { id: string; name: string; phone: string; vehicle: string; plate: string; is_active: boolean; last_seen_at: string; updated_at: string; open_deliveries: number; link_expires_at: string; }[] };
       list_unprocessed_confirmations: { Args: { at_most?: number | null; }; Returns: { id: number; body: string; }[] };
       list_unsettled_callbacks: { Args: { at_most?: number | null; }; Returns: { id: number; payment_id: string; body: string; }[] };
       make_recovery_codes: { Args: Record<PropertyKey, never>; Returns: string[] };
@@ -478,11 +498,13 @@ export type Database = {
       note_mpesa_settings: { Args: { digest: string; }; Returns: undefined };
       note_refund_by_hand: { Args: { refund_receipt: string; reason: string; payment_id?: string | null; receipt?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       open_backup_download: { Args: { token: string; is_started?: boolean | null; }; Returns: string };
+      open_rider_link: { Args: { rider_id: string; }; Returns: Database['public']['CompositeTypes']['rider_link'] };
       order_receipt: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
       orders_by_access_key: { Args: { access_keys: string[]; }; Returns: Json };
       pause_orders: { Args: { reason: string; minutes?: number | null; }; Returns: undefined };
       payment_health: { Args: Record<PropertyKey, never>; Returns: Database['public']['CompositeTypes']['payment_health'] };
       place_order: { Args: { idempotency_key: string; product_id?: string | null; quantity?: number | null; customer_name?: string | null; customer_email?: string | null; customer_phone?: string | null; delivery_location?: string | null; expected_total?: number | null; building?: string | null; unit?: string | null; delivery_notes?: string | null; accepts_terms?: boolean | null; items?: Json | null; source?: string | null; is_collected?: boolean | null; discount_code?: string | null; area_id?: string | null; map_point?: string | null; }; Returns: Json };
+      practice_rider: { Args: { is_practice: boolean; }; Returns: string };
       product_and_related: { Args: { product_slug: string; related_limit?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       product_history: { Args: { product_id: string; before_stock_change?: number | null; before_price_change?: number | null; page_size?: number | null; }; Returns: { kind: string; id: number; from_value: number; to_value: number; cause: string; order_id: string; order_number: string; changed_by_email: string; changed_at: string; }[] };
       push_public_key: { Args: Record<PropertyKey, never>; Returns: string };
@@ -515,7 +537,11 @@ export type Database = {
       resolve_review: { Args: { order_id: string; decision: string; seen_cents: number; receipt?: string | null; note?: string | null; }; Returns: string };
       resume_orders: { Args: Record<PropertyKey, never>; Returns: undefined };
       resume_prompts: { Args: Record<PropertyKey, never>; Returns: undefined };
+      revoke_rider_link: { Args: { rider_id: string; }; Returns: undefined };
+      rider_page: { Args: { secret: string; }; Returns: Json };
+      rider_press: { Args: { secret: string; press_key: string; delivery_id: string; step: string; code?: string | null; received_cents?: number | null; is_other_amount?: boolean | null; failure_reason?: string | null; }; Returns: Json };
       save_push_subscription: { Args: { endpoint: string; p256dh: string; auth_secret: string; device: string; kinds: string[]; }; Returns: string };
+      save_rider: { Args: { name: string; phone: string; vehicle: string; plate?: string | null; is_active?: boolean | null; rider_id?: string | null; seen_updated_at?: string | null; }; Returns: Database['public']['Tables']['riders']['Row']; SetofOptions: { from: '*'; to: 'riders'; isOneToOne: true; isSetofReturn: false }; };
       search_audit: { Args: { area?: string | null; person?: string | null; from_day?: string | null; until_day?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['CompositeTypes']['audit_row'][] };
       search_deliveries: { Args: { search?: string | null; status?: string | null; from_day?: string | null; until_day?: string | null; rider?: string | null; due?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; sort?: string | null; }; Returns: Database['public']['Tables']['deliveries']['Row'][]; SetofOptions: { from: '*'; to: 'deliveries'; isOneToOne: false; isSetofReturn: true }; };
       search_inquiries: { Args: { search?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['Tables']['inquiries']['Row'][]; SetofOptions: { from: '*'; to: 'inquiries'; isOneToOne: false; isSetofReturn: true }; };
@@ -598,6 +624,7 @@ export type Database = {
       report_refund: { kind: string; reason: string; refunds: number; cents: number; };
       report_rider: { rider: string; orders: number; delivered: number; failures: number; cash_cents: number; };
       resolved_difference: { decision: string; outcome: string; payment_id: string; };
+      rider_link: { secret: string; expires_at: string; };
       settled_payment: { outcome: string; payment: Database['public']['Tables']['payments']['Row']; };
       settled_refund: { outcome: string; refund: Database['public']['Tables']['refunds']['Row']; };
       shown_customer: { phone: string; name: string; email: string; orders: number; cancelled: number; spent_cents: number; credit_cents: number; first_order_at: string; notes: string; notes_by: string; notes_at: string; is_blocked: boolean; block_reason: string; blocked_by: string; blocked_at: string; };

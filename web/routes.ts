@@ -18,6 +18,7 @@ export default [
     route('*', 'storefront/layout/not-found-page.tsx'),
   ]),
   route('t/:code/:page?', 'storefront/tracking/short-link.ts'),
+  route('ride/:secret', 'rider/ride-route.ts'),
   route('sitemap.xml', 'storefront/discovery/sitemap.ts'),
   route('robots.txt', 'storefront/discovery/robots.ts'),
   route('manifest.webmanifest', 'storefront/discovery/web-manifest.ts'),

@@ -128,6 +128,10 @@ const rules: Record<string, Rule> = {
     modules: ['web/ui', 'web/lib', 'web/root.tsx', 'domain', 'supabase/*'],
     packages: ['@supabase/functions-js', '@supabase/postgrest-js', 'react', 'react-router'],
   },
+  'web/rider': {
+    modules: ['web/lib', 'domain', 'supabase/*'],
+    packages: ['react', 'react-dom', 'react-router'],
+  },
   'web/admin': {
     modules: ['web/ui', 'web/lib', 'domain', 'supabase/*'],
     packages: [

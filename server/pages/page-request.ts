@@ -39,7 +39,9 @@ export async function readPageRequest(request: Request, publicUrl: string): Prom
 }
 
 async function readForm(request: Request, publicUrl: string): Promise<Request | Refusal> {
-  const origin = request.headers.get('origin');
+  // A page without a referrer posts its forms without an origin. The right to post there is the secret in the URL, no cookie.
+  const isWithoutOrigin = request.headers.get('origin') === 'null' && isRide(request);
+  const origin = isWithoutOrigin ? null : request.headers.get('origin');
   if (origin !== null && !isOwnOrigin(origin, request, publicUrl)) {
     return refusal(403, 'Forms on pages of other sites are not accepted.', 'form of another site');
   }
@@ -54,7 +56,9 @@ async function readForm(request: Request, publicUrl: string): Promise<Request | 
   if (separators >= maxFields) return refusal(413, 'This form has too many fields.', 'many fields');
   // Behind a proxy that terminates TLS the request has an http URL, which the framework would treat as another site.
   const url = new URL(request.url);
-  const { method, headers, signal } = request;
+  const { method, signal } = request;
+  const headers = new Headers(request.headers);
+  if (isWithoutOrigin) headers.delete('origin');
   return new Request(new URL(url.pathname + url.search, origin ?? url), { method, headers, signal, body });
 }
 
@@ -77,6 +81,8 @@ function isReadable(url: string): boolean {
     return false;
   }
 }
+
+const isRide = (request: Request): boolean => new URL(request.url).pathname.startsWith('/ride/');
 
 function isOwnOrigin(origin: string, request: Request, publicUrl: string): boolean {
   if (origin.length > maxUrlLength || !URL.canParse(origin)) return false;

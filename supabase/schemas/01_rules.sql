@@ -211,7 +211,7 @@ begin
 end
 $$;
 comment on function private.state is
-  'States a fact for the triggers of the next statements: undoes, although_unpaid, follows_delivery, has_inquiry. It ends with the transaction at the latest.';
+  'States a fact for the triggers of the next statements: undoes, although_unpaid, follows_delivery, has_inquiry, by_rider. It ends with the transaction at the latest.';
 
 create function private.is_stated(fact text) returns boolean
 language sql stable

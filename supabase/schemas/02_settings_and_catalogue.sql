@@ -35,6 +35,7 @@ create table public.store_settings (
   days_off jsonb not null default '[]',
   queue_minutes integer not null default 5,
   announces_delays boolean not null default true,
+  asks_delivery_code boolean not null default true,
   constraint "there is one row of settings" check (id),
   constraint "the store has a name" check (char_length(trim(store_name)) between 1 and 80),
   constraint "the delivery fee is not negative" check (delivery_fee between 0 and 100000000),
@@ -100,6 +101,8 @@ comment on column public.store_settings.days_off is 'Days {day, reason} on which
 comment on column public.store_settings.queue_minutes is
   'Minutes that every ten orders that have not left the shop add to the promise of the next ones, at most 60 in all.';
 comment on column public.store_settings.announces_delays is 'Whether the customer of a late order gets a message with a new time (announce_delays).';
+comment on column public.store_settings.asks_delivery_code is
+  'Whether riders of the list need the code of the customer to finish a delivery on their page.';
 comment on column public.store_settings.orders_pause_reason is
   'Why the shop takes no new orders, as customers read it. Null: it takes them. Changed by pause_orders and resume_orders.';
 comment on column public.store_settings.orders_paused_until is
@@ -109,7 +112,7 @@ grant update (
   store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes,
   updated_at, till_number, paybill_number, refuses_unknown_payments, refund_approval_above, payment_messages_months,
   unpaid_orders_per_phone, reserved_share_percent, texts_per_day, mails_per_day, order_details_months, inquiries_months,
-  requires_terms_tick, payment_limit, takes_cash, offers_cash, opening_hours, days_off, queue_minutes, announces_delays
+  requires_terms_tick, payment_limit, takes_cash, offers_cash, opening_hours, days_off, queue_minutes, announces_delays, asks_delivery_code
 ) on public.store_settings to authenticated;
 -- The other settings are for staff only (staff_settings). The privacy notice shows the retention periods.
 grant select (

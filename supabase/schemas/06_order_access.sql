@@ -22,11 +22,11 @@ begin
   if opened.is_by_order_number and not opened.is_open then
     return private.describe_by_order_number(opened.found_order);
   end if;
-  return private.describe_order(opened.found_order, opened.is_open);
+  return private.with_proof(private.describe_order(opened.found_order, opened.is_open), opened.found_order, track_order.access_key);
 end
 $$;
 comment on function public.track_order is
-  'An order by a text with its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents, part_paid_cents, and whether the customer pays without a prompt (are_prompts_paused). live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time or by_shop. awaits_agreement: fee and day are to be agreed on. By its order number (ORD-...), which can be guessed, without proof: only status, order_number and needs_digits. Null: no such order, or several.';
+  'An order by a text with its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents, part_paid_cents, and whether the customer pays without a prompt (are_prompts_paused). live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time or by_shop. awaits_agreement: fee and day are to be agreed on. By its order number (ORD-...), which can be guessed, without proof: only status, order_number and needs_digits. Null: no such order, or several.''An order by a text with its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents, part_paid_cents, and whether the customer pays without a prompt (are_prompts_paused). live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time or by_shop. By its order number (ORD-...), which can be guessed, without proof: only status, order_number and needs_digits. proof_code: what the customer says to the rider, with the access key only; while it is asked for, digits of the phone do not show the access key. Null: no such order, or several.';
 
 create function public.order_receipt(tracking_number text, access_key text default null, phone_last_four text default null)
 returns jsonb
@@ -49,7 +49,8 @@ begin
   elsif not opened.is_open then
     return jsonb_build_object('tracking_number', receipt_of.tracking_number, 'is_masked', true);
   end if;
-  return private.describe_order(receipt_of, true) - 'delivery_notes' || jsonb_build_object(
+  return private.with_proof(private.describe_order(receipt_of, true), receipt_of, order_receipt.access_key)
+    - array['delivery_notes', 'proof_code'] || jsonb_build_object(
     'order_number', receipt_of.order_number,
     'order_items', coalesce((
       select jsonb_agg(

@@ -16,12 +16,20 @@ create table public.deliveries (
   ready_at timestamptz,
   failure_reason text,
   failures smallint not null default 0,
+  rider_id uuid references public.riders (id) on delete set null,
+  proof_code text,
+  wrong_codes smallint not null default 0,
+  proven_by text,
+  collected_cents integer,
   constraint "an order is delivered once" unique (order_id),
   constraint "a delivery status is known"
     check (delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit', 'delivered', 'failed')),
   constraint "a reason of a failed delivery is known" check (failure_reason in (
     'nobody_there', 'no_answer', 'address_not_found', 'not_accepted', 'damaged', 'rider_problem', 'other'
   )),
+  constraint "a code has four digits" check (proof_code ~ '^\d{4}$'),
+  constraint "a proof is known" check (proven_by in ('code', 'staff')),
+  constraint "collected cash is whole shillings" check (collected_cents >= 100 and collected_cents % 100 = 0),
   constraint "delivery details are short" check (
     char_length(delivery_person) <= 120 and char_length(delivery_phone) <= 40
     and char_length(delivery_vehicle) <= 120 and char_length(delivery_notes) <= 500
@@ -34,6 +42,15 @@ comment on column public.deliveries.taken_by is 'Email address of the staff memb
 comment on column public.deliveries.ready_at is 'When the order was packed, at the latest when its rider took it. Null: not packed.';
 comment on column public.deliveries.failure_reason is 'Why the delivery failed, as staff stated it. Null: it has not failed, or nobody said why.';
 comment on column public.deliveries.failures is 'How often the goods came back.';
+comment on column public.deliveries.rider_id is
+  'The rider of the list whose phone is delivery_phone. Null: nobody, or a rider who is not on the list.';
+comment on column public.deliveries.proof_code is
+  'Four digits that the customer gives to the rider of the list. Null: of a delivery from before there were codes.';
+comment on column public.deliveries.wrong_codes is 'How many wrong codes its riders typed. After five only staff finish it.';
+comment on column public.deliveries.proven_by is
+  'code: its rider typed the code. staff: a member finished it without the code, with a reason. Null: neither.';
+comment on column public.deliveries.collected_cents is
+  'Cash that its rider got at the door, as the rider said. Null: none. It is no payment before staff note it (receive_cash).';
 comment on column public.deliveries.updated_at is
   'Changes with every edit. A save sends the value that it read, and changes nothing if the row has changed since.';
 alter table public.deliveries enable row level security;
@@ -55,6 +72,10 @@ create index deliveries_by_words on public.deliveries using gin (
 ) with (fastupdate = off);
 create index deliveries_open on public.deliveries (created_at desc, id desc)
   where delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit');
+create index deliveries_open_of_listed_rider on public.deliveries (rider_id)
+  where rider_id is not null and delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit');
+create index deliveries_done_of_listed_rider on public.deliveries (rider_id, updated_at desc)
+  where rider_id is not null and delivery_status in ('delivered', 'failed');
 create index deliveries_of_a_rider on public.deliveries (lower(delivery_person), created_at desc, id desc)
   where delivery_person is not null;
 
@@ -89,6 +110,12 @@ begin
   new := private.without_invisible_texts(new);
   -- Lock the order before the delivery: the transaction that has locked the order may change the delivery next.
   select * into ordered from public.orders as o where o.id = new.order_id for no key update;
+  if not private.is_stated('undoes') and old.delivery_phone is distinct from new.delivery_phone then
+    new.rider_id := private.rider_of_phone(new.delivery_phone);
+  end if;
+  if tg_op = 'INSERT' then
+    new.proof_code := private.draw_proof_code();
+  end if;
   if tg_op = 'UPDATE' then
     -- Never the same time for two changes.
     new.updated_at := greatest(moment, old.updated_at + interval '1 microsecond');
@@ -317,15 +344,39 @@ begin
       where d.delivery_status <> 'pending' and d.created_at > now() - interval '60 days'
       group by 1
     )
-    select latest.delivery_person, latest.delivery_phone, latest.delivery_vehicle,
-      coalesce((select o.count from open as o where o.name = lower(latest.delivery_person)), 0), latest.updated_at
-    from private.newest_delivery_of_each_rider(now() - interval '60 days') as latest
-    order by latest.updated_at desc
-    limit 20;
+    select * from (
+      (
+        select r.name, private.readable_phone(r.phone) as phone, concat_ws(', ', r.vehicle, nullif(r.plate, '')),
+          (select count(*)::integer from public.deliveries as d where d.rider_id = r.id and private.is_open_delivery(d.delivery_status)),
+          (
+            select max(newest.updated_at) from (
+              (select d.updated_at from public.deliveries as d
+                where d.rider_id = r.id and d.delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit')
+                order by d.updated_at desc limit 1)
+              union all
+              (select d.updated_at from public.deliveries as d
+                where d.rider_id = r.id and d.delivery_status in ('delivered', 'failed')
+                order by d.updated_at desc limit 1)
+            ) as newest
+          ) as last_at
+        from public.riders as r where r.is_active
+        limit 100
+      )
+      union all
+      (
+        select latest.delivery_person, latest.delivery_phone, latest.delivery_vehicle,
+          coalesce((select o.count from open as o where o.name = lower(latest.delivery_person)), 0), latest.updated_at
+        from private.newest_delivery_of_each_rider(now() - interval '60 days') as latest
+        where not exists (select from public.riders as r where r.phone = private.normalised_phone(latest.delivery_phone))
+        order by latest.updated_at desc
+        limit 20
+      )
+    ) as known
+    order by known.last_at desc nulls last, lower(known.name);
 end
 $$;
 comment on function public.recent_riders is
-  'For staff: riders of the last 60 days, with phone and vehicle of their newest delivery and the number of open deliveries.';
+  'For staff: whom a delivery can be assigned to. The active riders of the list, and those who were typed in the last 60 days, with phone and vehicle of their newest delivery; each with the number of open deliveries, the last one assigned first.';
 
 -- Execution rights
 grant execute on function public.assign_delivery, public.recent_riders to authenticated, service_role;

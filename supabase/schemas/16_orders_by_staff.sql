@@ -11,13 +11,13 @@ create table public.order_events (
   actor_email text,
   details jsonb not null default '{}',
   happened_at timestamptz not null default clock_timestamp(),
-  constraint "an actor is known" check (actor in ('staff', 'customer', 'mpesa', 'shop')),
+  constraint "an actor is known" check (actor in ('staff', 'customer', 'mpesa', 'shop', 'rider')),
   constraint "a kind of event is known" check (kind in (
     'order_placed', 'pay_link_shown', 'delivery_agreed', 'items_changed', 'status_changed', 'payment_status_changed', 'units_taken', 'units_returned',
-    'cash_agreed', 'change_noted', 'payment_prompted', 'payment_completed', 'payment_failed', 'payment_in_review', 'payment_unresolved',
+    'cash_agreed', 'cash_collected', 'change_noted', 'payment_prompted', 'payment_completed', 'payment_failed', 'payment_in_review', 'payment_unresolved',
     'payment_receipt_known', 'payment_corrected', 'payment_taken_back',
     'delivery_made', 'delivery_assigned', 'delivery_status_changed', 'delivery_taken', 'delivery_ready', 'delivery_unpacked',
-    'refund_requested', 'refund_approved', 'refund_withdrawn', 'refund_sent', 'refund_unknown', 'refund_failed',
+    'code_locked', 'code_waived', 'refund_requested', 'refund_approved', 'refund_withdrawn', 'refund_sent', 'refund_unknown', 'refund_failed',
     'refund_completed', 'refund_sent_twice', 'refund_sent_twice_seen'
   ))
 );
@@ -59,7 +59,8 @@ begin
   end if;
   insert into public.order_events (order_id, kind, actor, actor_id, actor_email, details)
   values (
-    order_id, kind, case when member is null then default_actor else 'staff' end, member,
+    order_id, kind,
+    case when member is not null then 'staff' when private.is_stated('by_rider') then 'rider' else default_actor end, member,
     case when member is not null then private.email_of(member) end,
     jsonb_strip_nulls(details || case
       when private.is_stated('undoes') then '{"reason": "undone"}'
@@ -70,7 +71,7 @@ begin
 end
 $$;
 comment on function private.record_order_event is
-  'Appends to an order''s timeline. The actor is the staff member, by default the caller, else default_actor.';
+  'Appends to an order''s timeline. The actor is the staff member, by default the caller, else the rider whose press it is, else default_actor.';
 
 create function private.record_order_events(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' as $$
@@ -301,7 +302,7 @@ language sql stable set search_path = '' as $$
       select jsonb_build_object(
         'delivery_status', d.delivery_status, 'delivery_person', d.delivery_person, 'delivery_phone', d.delivery_phone,
         'delivery_vehicle', d.delivery_vehicle, 'pickup_time', d.pickup_time, 'delivery_time', d.delivery_time,
-        'taken_by', d.taken_by, 'ready_at', d.ready_at, 'failure_reason', d.failure_reason, 'failures', d.failures
+        'rider_id', d.rider_id, 'proven_by', d.proven_by, 'taken_by', d.taken_by, 'ready_at', d.ready_at, 'failure_reason', d.failure_reason, 'failures', d.failures
       )
       from public.deliveries as d where d.order_id = o.id
     )
@@ -461,6 +462,8 @@ begin
         delivery_vehicle = had_delivery ->> 'delivery_vehicle',
         pickup_time = (had_delivery ->> 'pickup_time')::timestamptz,
         delivery_time = (had_delivery ->> 'delivery_time')::timestamptz,
+        rider_id = (had_delivery ->> 'rider_id')::uuid,
+        proven_by = had_delivery ->> 'proven_by',
         taken_by = had_delivery ->> 'taken_by',
         ready_at = (had_delivery ->> 'ready_at')::timestamptz,
         failure_reason = had_delivery ->> 'failure_reason',

@@ -38,14 +38,14 @@ create table public.outbox_messages (
   constraint "a kind of message is known" check (kind in (
     'order_received', 'order_paid', 'order_payment_held', 'order_payment_corrected', 'order_on_its_way', 'order_delayed', 'delivery_failed',
     'order_delivered', 'order_refunded', 'order_cancelled', 'order_expired', 'newsletter_confirmation', 'inquiry_reply',
-    'prompts_paused', 'prompts_resumed', 'refund_to_approve', 'test_message'
+    'prompts_paused', 'prompts_resumed', 'refund_to_approve', 'test_message', 'job_for_rider'
   ))
 );
 comment on table public.outbox_messages is
   'Messages to customers and staff. sending: being handed over. unsure: may have been sent, so only staff send it again. over_budget: withheld by a limit or daily budget (problem says which) until the order is paid or staff send it. subject and body: of the last attempt, or those to send (is_verbatim).';
 comment on column public.outbox_messages.order_id is 'Null for newsletter mails, replies to inquiries, messages to staff and tests.';
 comment on column public.outbox_messages.event_key is
-  'Event key: distinguishes messages of one kind and order. Empty, the id of the refund or of the note of change (change_notes), or the number of payments that were taken back or of failed deliveries; of newsletter mails the subscription''s id; of replies the inquiry''s id; of messages to staff the id of the incident or the refund; of a repeated message of an order its own id.';
+  'Event key: distinguishes messages of one kind and order. Empty, the id of the refund or of the note of change (change_notes), or the number of payments that were taken back or of failed deliveries; of a job the id of its rider; of newsletter mails the subscription''s id; of replies the inquiry''s id; of messages to staff the id of the incident or the refund; of a repeated message of an order its own id.';
 comment on column public.outbox_messages.recipient is 'Email address, or phone as +254….';
 comment on column public.outbox_messages.gateway_reference is 'Id from the text message gateway.';
 comment on column public.outbox_messages.resent_by is 'Email address of the staff member who sent it again.';
@@ -104,7 +104,7 @@ create table public.message_templates (
   constraint "mails have a subject, texts have none" check ((subject is not null) = (channel = 'mail')),
   constraint "a template is of a kind that is known" check (kind in (
     'order_received', 'order_paid', 'order_payment_held', 'order_payment_corrected', 'order_on_its_way', 'order_delayed', 'delivery_failed',
-    'order_delivered', 'order_refunded', 'order_cancelled', 'order_expired', 'newsletter_confirmation', 'prompts_paused', 'prompts_resumed', 'refund_to_approve'
+    'order_delivered', 'order_refunded', 'order_cancelled', 'order_expired', 'newsletter_confirmation', 'prompts_paused', 'prompts_resumed', 'refund_to_approve', 'job_for_rider'
   ))
 );
 comment on table public.message_templates is
@@ -161,6 +161,25 @@ begin
   end if;
 end
 $$;
+
+create function private.queue_job_for_rider(old public.deliveries, new public.deliveries) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if new.rider_id is null or old.rider_id is not distinct from new.rider_id or not private.is_open_delivery(new.delivery_status) then
+    return;
+  end if;
+  perform private.add_to_outbox(o, 'job_for_rider', r.id::text, 'text', r.phone, now() + private.undo_window())
+  from public.orders as o
+  cross join public.riders as r
+  join public.message_templates as template on template.kind = 'job_for_rider' and template.channel = 'text' and template.is_on
+  where o.id = new.order_id and r.id = new.rider_id and not r.is_practice;
+exception when others then
+  -- The assignment stays valid without its message.
+  raise warning 'no text to the rider of order % could be put into the outbox: %', new.order_id, sqlerrm;
+end
+$$;
+comment on function private.queue_job_for_rider is
+  'Puts the text with a delivery to its new rider into the outbox, where its template is on. Never fails.';
 
 create function private.queue_messages_of_order(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' as $$
@@ -249,10 +268,11 @@ declare
   placeholders text[] := array['shop', 'shop_phone', 'shop_email'] || case
     when is_newsletter then array['confirm_link', 'unsubscribe_link']
     when new.kind = 'refund_to_approve' then array['refund', 'order', 'receipt', 'requested_by', 'reason', 'staff_link']
+    when new.kind = 'job_for_rider' then array['order', 'name', 'customer_phone', 'address', 'notes', 'items', 'pay']
     when private.is_staff_message(new.kind) then array['cause', 'advice', 'code', 'began', 'till', 'staff_link']
     else array[
       'name', 'order', 'tracking', 'items', 'delivery_fee', 'discount', 'total', 'paid', 'receipt', 'due_back', 'refunded', 'refund_receipt',
-      'failure', 'cash', 'arrival', 'link', 'receipt_link'
+      'failure', 'cash', 'arrival', 'code', 'link', 'receipt_link'
     ]
   end;
   missing text;

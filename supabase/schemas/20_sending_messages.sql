@@ -18,6 +18,21 @@ begin
       'shop', shop, 'tracking_number', '', 'customer_name', '', 'delivery_fee', 0, 'total_amount', 0, 'items', '[]'::jsonb
     );
   end if;
+  if message_facts.kind = 'job_for_rider' then
+    return (select jsonb_build_object(
+      'shop', shop, 'tracking_number', o.tracking_number, 'customer_name', o.customer_name, 'delivery_fee', o.delivery_fee,
+      'total_amount', o.total_amount, 'payment', null, 'failure', null, 'access_key', null,
+      'items', array(
+        select jsonb_build_object('name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
+        from public.order_items as i where i.order_id = o.id order by i.position
+      ),
+      'job', jsonb_build_object(
+        'order_number', o.order_number, 'phone', o.customer_phone, 'address', concat_ws(', ', o.shipping_address, o.city),
+        'notes', concat_ws('; ', o.delivery_notes, (select d.delivery_notes from public.deliveries as d where d.order_id = o.id)),
+        'cash_cents', case when o.payment_status = 'unpaid' then o.charge_cents end
+      )
+    ) from public.orders as o where o.id = message_facts.order_id);
+  end if;
   return (select jsonb_build_object(
     'shop', shop,
     'tracking_number', o.tracking_number,
@@ -33,6 +48,7 @@ begin
     'arrival', coalesce(o.promised_again_at, o.promised_at),
     'pays_cash', o.payment_status = 'unpaid' and o.payment_method = 'cash',
     'failure', (select d.failure_reason from public.deliveries as d where d.order_id = o.id),
+    'code', (select d.proof_code from public.deliveries as d where d.order_id = o.id and private.asks_for_code(d)),
     'payment', (
       select jsonb_build_object(
         'charge_cents', coalesce(part.amount_cents, p.charge_cents), 'receipt', p.receipt, 'paid_at', p.completed_at,
@@ -60,7 +76,7 @@ begin
 end
 $$;
 comment on function private.message_facts is
-  'Values of a message''s placeholders. payment: the one that paid the order, or whose refund, or part that went back, is the event_key. pays_cash: it is to be paid at the door. Newsletter mails: the shop and the subscription. Messages to staff: staff_message_facts. Replies to inquiries and tests: the shop.';
+  'Values of a message''s placeholders. payment: the one that paid the order, or whose refund, or part that went back, is the event_key. pays_cash: it is to be paid at the door. code: what the customer says to the rider, where it is asked for. job: of a text to a rider. Newsletter mails: the shop and the subscription. Messages to staff: staff_message_facts. Replies to inquiries and tests: the shop.';
 
 create type public.leased_message as (
   id uuid, lease uuid, kind text, channel text, recipient text, subject text, body text, facts jsonb, is_verbatim boolean
@@ -538,6 +554,9 @@ language sql stable set search_path = '' as $$
       select from public.deliveries as d where d.order_id = o.id and d.delivery_status = 'failed'
     )
     when 'order_delayed' then o.payment_status = 'paid' and private.is_open_order(o.status) and o.promised_again_at > now()
+    when 'job_for_rider' then exists (
+      select from public.deliveries as d where d.order_id = o.id and d.rider_id is not null and private.is_open_delivery(d.delivery_status)
+    )
     when 'order_delivered' then o.status = 'delivered'
     -- Its link asks for a payment.
     when 'order_received' then o.status <> 'cancelled'
@@ -557,7 +576,11 @@ comment on function private.is_message_true is
 create function private.is_still_true(message public.outbox_messages) returns boolean
 language sql stable set search_path = '' as $$
   select coalesce(
-    case when message.order_id is not null then private.is_message_true(message.order_id, message.kind)
+    case
+    when message.kind = 'job_for_rider' and not exists (
+      select from public.deliveries as d where d.order_id = message.order_id and d.rider_id::text = message.event_key
+    ) then false
+    when message.order_id is not null then private.is_message_true(message.order_id, message.kind)
     else private.is_staff_message_true(message.kind, message.event_key) end, false
   );
 $$;

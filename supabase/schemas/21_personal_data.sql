@@ -378,7 +378,9 @@ begin
           from public.order_events as e where e.order_id = o.id order by e.id
         ),
         'messages', array(
-          select private.describe_message(m) from public.outbox_messages as m where m.order_id = o.id order by m.created_at
+          select private.describe_message(m) from public.outbox_messages as m
+          -- The recipient of a text to a rider is someone else.
+          where m.order_id = o.id and m.kind <> 'job_for_rider' order by m.created_at
         )
       )
       from public.orders as o where o.id = any (order_ids) order by o.created_at desc, o.id

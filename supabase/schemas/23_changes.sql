@@ -462,6 +462,7 @@ begin
     );
   end if;
   perform private.record_delivery_events(old, new);
+  perform private.queue_job_for_rider(old, new);
   if old.delivery_status is distinct from new.delivery_status and not private.is_stated('undoes') then
     perform private.move_order_with_delivery(old, new);
     perform private.queue_messages_of_delivery(old, new);

@@ -37,6 +37,8 @@ insert into private.limits (name, allowed, within, per_paid_order) values
   ('discount_codes', 60, '1 hour', 0),
   ('waiting_orders', 150, '1 day', 0.1),
   ('cash_orders', 10, '1 day', 0.5),
+  ('rider_pages', 1200, '10 minutes', 0),
+  ('rider_presses', 300, '10 minutes', 0),
   ('payment_prompts', 100, '10 minutes', 2),
   ('payment_prompts_of_order', 10, '10 minutes', 0),
   ('payment_prompts_to_phone', 10, '10 minutes', 0),
@@ -121,12 +123,14 @@ If you have paid, please reply or call us, and we will look for your payment.
 {shop}
 {shop_phone}
 {shop_email}$text$),
-  ('order_on_its_way', 'text', null, '{shop}: your order {order} is on its way. [Have {total} ready: {cash}. ]Follow it: {link}'),
+  ('order_on_its_way', 'text', null, '{shop}: your order {order} is on its way. [Have {total} ready: {cash}. ][Code for the rider: {code}. ]Follow it: {link}'),
   ('order_on_its_way', 'mail', 'Your order {order} is on its way', $text$Habari {name},
 
 Your order {order} has left our fridge and is on its way to you.[
 
-Please have {total} ready: {cash}.]
+Please have {total} ready: {cash}.][
+
+The rider asks for this code: {code}]
 
 Follow it here:
 {link}
@@ -254,6 +258,13 @@ M-PESA prompts of {shop} work again. They had not worked since {began}.
 Orders of that time may be unpaid, or paid by hand. The last messages of M-PESA:
 {staff_link}$text$)
 ) as template (kind, channel, subject, body);
+
+-- Off, because each text costs: the page of a rider shows the same.
+insert into public.message_templates (kind, channel, body, default_body, is_on)
+select 'job_for_rider', 'text', body, body, false
+from (values (
+  '{order} for {name}, {customer_phone}: {address}[. Note: {notes}]. {items}. {pay}. {shop}'
+)) as template (body);
 
 -- Texts from which staff begin a reply to an inquiry.
 insert into public.reply_templates (title, body) values

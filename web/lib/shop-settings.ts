@@ -21,6 +21,7 @@ export type ShopSettings = Omit<
   | 'days_off'
   | 'queue_minutes'
   | 'announces_delays'
+  | 'asks_delivery_code'
   | keyof PauseSettings
 >;
 

@@ -582,6 +582,28 @@ const matrix: MatrixRow[] = [
     deletes: service,
   },
   {
+    table: 'riders',
+    row: 'any',
+    where: `id = '${id(1)}'`,
+    set: `name = 'Brian'`,
+    insert: `(name, phone, vehicle) values ('New', '+254711000009', 'Van')`,
+    select: allRoles,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'rider_links',
+    row: 'any',
+    where: `id = '${id(1)}'`,
+    set: 'revoked_at = now()',
+    insert: `(rider_id, secret_hash, expires_at) values ('${id(1)}', repeat('b', 64), now())`,
+    select: allRoles,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
     table: 'audit_events',
     row: 'any',
     where: `subject = 'any'`,
@@ -717,6 +739,14 @@ const procedures: Record<string, Person[]> = {
   work_queue: signedIn,
   move_on: signedIn,
   recent_riders: signedIn,
+  list_riders: signedIn,
+  save_rider: signedIn,
+  open_rider_link: signedIn,
+  revoke_rider_link: signedIn,
+  practice_rider: service,
+  rider_page: all,
+  rider_press: all,
+  finish_without_code: signedIn,
   find_products: signedIn,
   units_for_sale: all,
   set_sold_out: signedIn,
@@ -862,7 +892,7 @@ const procedures: Record<string, Person[]> = {
 const writableColumns: Record<string, { insert?: string; update?: string }> = {
   store_settings: {
     update:
-      'announces_delays chat_phone days_off delivery_fee facebook_url inquiries_months instagram_url mails_per_day offers_cash opening_hours order_details_months paybill_number payment_limit payment_messages_months queue_minutes refund_approval_above refuses_unknown_payments requires_terms_tick reservation_minutes reserved_share_percent store_name support_email support_phone takes_cash texts_per_day tiktok_url till_number unpaid_orders_per_phone updated_at',
+      'announces_delays asks_delivery_code chat_phone days_off delivery_fee facebook_url inquiries_months instagram_url mails_per_day offers_cash opening_hours order_details_months paybill_number payment_limit payment_messages_months queue_minutes refund_approval_above refuses_unknown_payments requires_terms_tick reservation_minutes reserved_share_percent store_name support_email support_phone takes_cash texts_per_day tiktok_url till_number unpaid_orders_per_phone updated_at','asks_delivery_code chat_phone delivery_fee facebook_url inquiries_months instagram_url mails_per_day offers_cash order_details_months paybill_number payment_limit payment_messages_months refund_approval_above refuses_unknown_payments requires_terms_tick reservation_minutes reserved_share_percent store_name support_email support_phone takes_cash texts_per_day tiktok_url till_number unpaid_orders_per_phone updated_at',
   },
   categories: { insert: 'is_active name', update: 'is_active name' },
   products: {
@@ -942,6 +972,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.discount_codes (code, percent) values ('JANI10', 10);
       insert into public.delivery_areas (name, is_active) values ('Closed area', false);
       insert into private.delivery_estimates (deliveries, median_minutes, p90_minutes) values (20, 30, 45);
+      insert into public.riders (id, name, phone, vehicle) values ('${id(1)}', 'Brian', '+254711000001', 'Motorbike');
+      insert into public.rider_links (id, rider_id, secret_hash, expires_at) values ('${id(1)}', '${id(1)}', repeat('a', 64), now());
+      insert into private.rider_presses (press_key, link_id, delivery_id, request_hash) values ('${id(1)}', '${id(1)}', '${id(1)}', 'a');
       insert into public.products (id, name, slug, price, stock_quantity, is_active)
         values ('${id(1)}', 'Active', 'active', 100, 5, true), ('${id(2)}', 'Inactive', 'inactive', 100, 5, false);
       insert into public.orders

@@ -24,6 +24,10 @@ const storedArguments = {
   'assign_delivery.delivery_phone': 'required',
   'assign_delivery.delivery_vehicle': 'required',
   'assign_delivery.delivery_notes': 'optional',
+  'save_rider.name': 'required',
+  'save_rider.vehicle': 'required',
+  'save_rider.plate': 'optional',
+  'finish_without_code.reason': 'reason',
   'answer_inquiry.body': 'required',
   'answer_inquiry.subject': 'required',
   'answer_inquiry.text_body': 'required',
@@ -55,7 +59,7 @@ const storedArguments = {
 const comparedArguments = new Set(
   `access_key access_keys area auth_secret before_id brand category channel code decision difference discount_code due endpoint expected_payment_status
    expected_status expected_step failure_reason identifier kind kinds map_point p256dh payment phone phone_last_four
-   person product_slug receipt refund_receipt resolution rider role search seen_receipt sort source span status step token
+   person product_slug receipt refund_receipt resolution rider role search secret seen_receipt sort source span status step token
    tracking_number way`.split(/\s+/),
 );
 

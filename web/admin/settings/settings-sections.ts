@@ -86,6 +86,12 @@ export const fieldInputs: Record<SettingsField, FieldInput> = {
     alsoCalled: 'money notes coins storefront',
     hintWithoutNeeded: 'Only where staff may agree on cash, too: tick that first.',
   },
+  asks_delivery_code: {
+    label: 'Riders ask for the code of the customer',
+    hint: 'Four digits, on the page of the order and in the text that it is on its way. Asked from riders of your list.',
+    isOptional: true,
+    alsoCalled: 'proof of delivery pin',
+  },
   refund_approval_above: {
     label: 'Refund limit (KES)',
     inputMode: 'decimal',
@@ -161,8 +167,11 @@ export const settingsSections: Record<SectionId, Section> = {
   },
   delivery: {
     title: 'Delivery',
-    summary: 'Fee, areas and their times',
-    cards: [{ title: 'Fee', fields: ['delivery_fee'] }],
+    summary: 'Fee, areas and their times, riders, code at the door',
+    cards: [
+      { title: 'Fee', fields: ['delivery_fee'] },
+      { title: 'Proof', fields: ['asks_delivery_code'] },
+    ],
     places: [
       {
         label: 'Delivery areas',
@@ -170,6 +179,7 @@ export const settingsSections: Record<SectionId, Section> = {
           'Fee and time of each neighbourhood or zone, their order, and places outside Nairobi whose fee is agreed',
         to: '/admin/settings/areas',
       },
+      { label: 'Riders', words: 'Names, phones, vehicles, and links to their pages', to: '/admin/riders' },
       { label: 'Former delivery fees', words: 'Who changed the fee, and when' },
     ],
   },

@@ -23,6 +23,7 @@ export const settingsLabels = {
   paybill_number: 'Paybill number',
   takes_cash: 'Take cash',
   offers_cash: 'Offer cash',
+  asks_delivery_code: 'Code at the door',
   refund_approval_above: 'Refund limit',
   payment_messages_months: 'Keep M-PESA messages',
   texts_per_day: 'SMS per day',
@@ -50,7 +51,7 @@ const wholeNumbers = {
   inquiries_months: { least: 1, most: 240, words: 'whole months from 1 to 240 (20 years)' },
 } as const;
 /** Either `yes` or `no` in the form. */
-const flags = ['requires_terms_tick', 'takes_cash', 'offers_cash'] as const;
+const flags = ['requires_terms_tick', 'takes_cash', 'offers_cash', 'asks_delivery_code'] as const;
 /** The flag without which another one is off. */
 export const neededFlags: Partial<Record<SettingsField, Flag>> = { offers_cash: 'takes_cash' };
 export const isFlag = (field: SettingsField): field is Flag => flags.some((flag) => flag === field);

@@ -2,7 +2,17 @@
 import { shopContext } from '../../lib/shop-context.ts';
 import type { Route } from './+types/robots.ts';
 
-const closed = ['/admin', '/api/', '/rest/', '/auth/', '/functions/', '/realtime/', '/storage/', '/*.data'];
+const closed = [
+  '/admin',
+  '/ride/',
+  '/api/',
+  '/rest/',
+  '/auth/',
+  '/functions/',
+  '/realtime/',
+  '/storage/',
+  '/*.data',
+];
 const open = ['/storage/v1/object/public/', '/storage/v1/render/image/public/'];
 
 export function loader({ context }: Route.LoaderArgs) {

@@ -36,6 +36,7 @@ interface Details {
   from_cents?: number;
   to_cents?: number;
   holds_no_units?: boolean;
+  received_cents?: number;
   charge_cents?: number;
   refund_cents?: number;
   phone?: string;
@@ -157,6 +158,20 @@ export function describeEvent({
       return { what: 'Its units were taken out of stock', tone: 'plain' };
     case 'cash_agreed':
       return { what: 'Cash at the door agreed', more: money ?? '', tone: 'plain' };
+    case 'cash_collected':
+      return {
+        what: 'Cash collected by the rider',
+        more: between(
+          facts.received_cents !== undefined && formatKes(facts.received_cents),
+          facts.charge_cents !== facts.received_cents && `it costs ${money}`,
+          facts.person,
+        ),
+        tone: facts.charge_cents === facts.received_cents ? 'plain' : 'bad',
+      };
+    case 'code_locked':
+      return { what: 'Five wrong codes at the door', more: facts.person ?? '', tone: 'bad' };
+    case 'code_waived':
+      return { what: 'Finished without the code', more: facts.note ? `“${facts.note}”` : '', tone: 'plain' };
     case 'change_noted':
       return {
         what: facts.is_part_refund
@@ -350,6 +365,7 @@ const actors: Record<OrderEventActor, string> = {
   customer: 'Customer',
   mpesa: 'M-PESA',
   shop: 'The shop itself',
+  rider: 'Rider',
 };
 
 export const describeActor = ({ actor, actor_email }: Pick<OrderEvent, 'actor' | 'actor_email'>): string =>

@@ -1,0 +1,141 @@
+// What the page of a rider receives, and what it says after a press (docs/decisions/riders.md).
+import type { DeliveryFailureReason } from '../supabase/types.ts';
+import { deliveryFailures } from './delivery-failure.ts';
+import { formatKsh } from './money.ts';
+
+export type RiderStep = 'picked_up' | 'in_transit' | 'delivered' | 'failed';
+/** The steps that a delivery takes on the page; assigned is where it begins. */
+export type JobStatus = 'assigned' | RiderStep;
+
+/** A delivery that the rider has. Money in cents. */
+export interface OpenJob {
+  id: string;
+  order_number: string;
+  status: 'assigned' | 'picked_up' | 'in_transit';
+  items: { name: string; quantity: number }[] | null;
+  first_name: string;
+  name: string;
+  phone: string;
+  address: string;
+  city: string;
+  customer_notes: string | null;
+  /** Of staff, for this delivery. */
+  notes: string | null;
+  /** To be collected; null for a paid order. */
+  cash_cents: number | null;
+  asks_code: boolean;
+  /** Codes that may still be typed. */
+  tries_left: number;
+}
+
+/** A delivery that is done: nothing that identifies the customer but the first name. */
+export interface DoneJob extends Pick<OpenJob, 'id' | 'order_number' | 'items' | 'first_name'> {
+  status: 'delivered' | 'failed';
+  done_at: string;
+  failure: DeliveryFailureReason | null;
+  is_cancelled: boolean;
+}
+
+export type Job = OpenJob | DoneJob;
+
+export interface Press {
+  delivery_id: string;
+  outcome:
+    | 'done'
+    | 'already'
+    | 'not_yours'
+    | 'cancelled'
+    | 'wrong_code'
+    | 'code_locked'
+    | 'code_missing'
+    | 'cash_missing'
+    | 'cash_differs'
+    | 'reason_missing';
+  order_number?: string;
+  status?: JobStatus;
+  failure?: DeliveryFailureReason | null;
+  tries_left?: number;
+  cash_cents?: number;
+  received_cents?: number;
+}
+
+/** The answer of `rider_page` and `rider_press`. */
+export interface Ride {
+  link_id: string;
+  expires_at: string;
+  now: string;
+  name: string;
+  shop: { name: string; phone: string; chat_phone: string };
+  jobs: Job[];
+  press?: Press;
+}
+
+export const isOpenJob = (job: Job): job is OpenJob => job.status !== 'delivered' && job.status !== 'failed';
+
+/** Where each step is offered; a delivery can be delivered without the steps before it. */
+export const offeredSteps: Record<OpenJob['status'], readonly RiderStep[]> = {
+  assigned: ['picked_up'],
+  picked_up: ['in_transit', 'delivered', 'failed'],
+  in_transit: ['delivered', 'failed'],
+};
+
+export const stepLabels: Record<JobStatus, string> = {
+  assigned: 'To pick up',
+  picked_up: 'Picked up',
+  in_transit: 'On the way',
+  delivered: 'Delivered',
+  failed: 'Could not deliver',
+};
+
+/** The sentence after a press, and whether it did what was wanted. */
+export function describePress(press: Press): { isDone: boolean; text: string } {
+  const order = press.order_number ?? 'This order';
+  const status = press.status ?? 'assigned';
+  switch (press.outcome) {
+    case 'done':
+      return { isDone: true, text: `${order}: ${stepLabels[status]}.` };
+    case 'already': {
+      const why = press.failure ? ` (${deliveryFailures[press.failure].label})` : '';
+      return {
+        isDone: true,
+        text: `${order} was set to “${stepLabels[status]}”${why} before. Nothing was changed.`,
+      };
+    }
+    case 'not_yours':
+      return { isDone: false, text: 'This order is not on your list any more. Please call the shop.' };
+    case 'cancelled':
+      return { isDone: false, text: `${order} was cancelled. Bring it back to the shop.` };
+    case 'wrong_code': {
+      const left = press.tries_left ?? 0;
+      return {
+        isDone: false,
+        text: `${order}: wrong code. Ask the customer again: ${left} ${left === 1 ? 'try' : 'tries'} left.`,
+      };
+    }
+    case 'code_locked':
+      return { isDone: false, text: `${order}: five wrong codes. Call the shop, which finishes this order.` };
+    case 'code_missing':
+      return { isDone: false, text: `${order}: type the customer's four digits.` };
+    case 'cash_missing':
+      return { isDone: false, text: `${order}: type the cash that you got, in whole shillings.` };
+    case 'cash_differs':
+      return {
+        isDone: false,
+        text: `${order} costs ${formatKsh(press.cash_cents ?? 0)}, and you typed ${formatKsh(press.received_cents ?? 0)}. If that is right, tick “Another amount” and press again.`,
+      };
+    case 'reason_missing':
+      return { isDone: false, text: `${order}: choose why it could not be delivered.` };
+  }
+}
+
+/** Shillings as a rider types them, in cents; null if they cannot be read. */
+export function readShillings(typed: string): number | null {
+  const digits = typed
+    .replace(/^\s*(?:ksh|kes)\.?/i, '')
+    .replace(/(?:\.0{0,2})?\s*(?:\/[-=])?\s*$/, '')
+    .replaceAll(/[\s,]/g, '');
+  return /^\d{1,7}$/.test(digits) ? Number(digits) * 100 : null;
+}
+
+/** The URL of a rider's page. */
+export const ridePath = (secret: string): string => `/ride/${secret}`;

@@ -1,0 +1,404 @@
+// The document of the rider's page: complete without scripts, and readable in sunlight (contrast 7:1 and more).
+import { renderToStaticMarkup } from 'react-dom/server.edge';
+import { deliveryFailures } from '../../domain/delivery-failure.ts';
+import { chargeCents, formatKsh } from '../../domain/money.ts';
+import { formatPhone } from '../../domain/phone.ts';
+import {
+  type DoneJob,
+  describePress,
+  isOpenJob,
+  type Job,
+  type OpenJob,
+  offeredSteps,
+  type Ride,
+  type RiderStep,
+  stepLabels,
+} from '../../domain/rider-page.ts';
+import { startRide } from './ride-script.ts';
+
+const css = `
+*{box-sizing:border-box}
+[hidden]{display:none!important}
+html{font:18px/1.4 system-ui,-apple-system,Roboto,sans-serif;color:#111;background:#fff;-webkit-text-size-adjust:100%}
+body{margin:0 auto;max-width:36rem;padding:.75rem .75rem 4rem;overflow-wrap:anywhere}
+header{display:flex;justify-content:space-between;align-items:baseline;gap:.75rem;border-bottom:3px solid #111;padding-bottom:.5rem}
+h1{font-size:1.2rem;margin:0}h2{font-size:1.25rem;margin:0}p,ul{margin:0}
+a{color:#0b3d91}
+.end{font-size:.9rem;text-align:right}
+#line{background:#111;color:#fff;font-weight:700;padding:.6rem .75rem;margin-top:.5rem;border-radius:.4rem;position:sticky;top:0;z-index:1}
+.note{display:flex;justify-content:space-between;align-items:center;gap:.75rem;margin-top:.5rem;padding:.6rem .75rem;border:3px solid #0b5d1e;border-radius:.4rem;font-weight:700}
+.note.bad{border-color:#8a0f0f;background:#fff0f0;color:#5c0000}
+.note button{min-height:3rem;min-width:3.5rem;font:inherit;background:#fff;color:#111;border:2px solid #111;border-radius:.4rem}
+article{display:grid;gap:.6rem;border:2px solid #111;border-radius:.6rem;padding:.75rem;margin-top:.9rem}
+.top{display:flex;flex-wrap:wrap;justify-content:space-between;align-items:center;gap:.4rem}
+.badge{font-weight:800;padding:.2rem .6rem;border-radius:.3rem;white-space:nowrap}
+.paid{background:#0b5d1e;color:#fff}.cash{background:#ffd400;color:#111}.bad-badge{background:#8a0f0f;color:#fff}
+.state{font-weight:700}
+.place{font-size:1.15rem;font-weight:700}
+ul{list-style:none;padding:0;font-weight:600}
+.notes{border-left:6px solid #ffd400;padding-left:.6rem;white-space:pre-line;font-weight:600}
+.links{display:grid;grid-template-columns:repeat(3,1fr);gap:.5rem}
+.links a,button,summary{display:flex;align-items:center;justify-content:center;min-height:3.4rem;border-radius:.5rem;font:inherit;font-weight:700;text-align:center;text-decoration:none;padding:.3rem .4rem}
+.links a{border:2px solid #0b3d91;background:#fff}
+button{width:100%;border:2px solid #0b5d1e;background:#0b5d1e;color:#fff;font-size:1.2rem;cursor:pointer}
+.plain{background:#fff;color:#0b5d1e}
+.danger{border-color:#8a0f0f;background:#8a0f0f}
+summary{border:2px solid #8a0f0f;color:#8a0f0f;background:#fff;cursor:pointer}
+summary::-webkit-details-marker{display:none}
+form{display:grid;gap:.6rem;margin:0}
+label{display:grid;gap:.25rem;font-weight:700}
+.choice{display:flex;align-items:center;gap:.7rem;min-height:3rem;font-weight:600}
+.choice input{width:1.6rem;height:1.6rem;flex:none}
+input[type=text]{font:inherit;font-size:1.5rem;font-weight:700;letter-spacing:.08em;min-height:3.4rem;width:100%;padding:.3rem .7rem;border:2px solid #111;border-radius:.5rem;background:#fff;color:#111}
+.hint{font-weight:400;color:#333}
+.waiting{background:#111;color:#fff;font-weight:700;padding:.6rem .75rem;border-radius:.4rem}
+.done{border-color:#555;background:#f4f4f4}
+fieldset{border:0;margin:0;padding:0;display:grid;gap:.1rem}
+legend{font-weight:700;padding:0}
+:focus-visible{outline:4px solid #0b3d91;outline-offset:2px}
+footer{margin-top:1.2rem;border-top:2px solid #111;padding-top:.6rem}
+footer .links{grid-template-columns:1fr 1fr;margin-top:.5rem}
+`;
+
+const nairobi = new Intl.DateTimeFormat('en-KE', {
+  hour: '2-digit',
+  minute: '2-digit',
+  hourCycle: 'h23',
+  timeZone: 'Africa/Nairobi',
+});
+const clock = (time: string) => nairobi.format(new Date(time));
+const digitsOf = (phone: string) => phone.replace(/\D/g, '');
+const chat = (phone: string, text: string) =>
+  `https://wa.me/${digitsOf(phone)}?text=${encodeURIComponent(text)}`;
+
+interface Shop {
+  name: string;
+  phone: string;
+  chat_phone: string;
+}
+
+/** Leads to other sites and apps, which get no referrer: the URL of this page is a secret. */
+function Away({ href, children }: { href: string; children: React.ReactNode }) {
+  return (
+    <a href={href} rel="noreferrer" {...(href.startsWith('http') ? { target: '_blank' } : {})}>
+      {children}
+    </a>
+  );
+}
+
+function ShopContacts({ shop }: { shop: Shop }) {
+  return (
+    <footer>
+      <p>
+        {shop.name}, {formatPhone(shop.phone)}
+      </p>
+      <p className="links">
+        <Away href={`tel:${shop.phone}`}>Call the shop</Away>
+        <Away href={`https://wa.me/${digitsOf(shop.chat_phone)}`}>WhatsApp</Away>
+      </p>
+    </footer>
+  );
+}
+
+function Items({ items }: { items: Job['items'] }) {
+  return (
+    <ul>
+      {items?.map(({ name, quantity }, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: rendered once
+        <li key={index}>
+          {quantity} × {name}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+interface StepFormProps {
+  job: OpenJob;
+  step: RiderStep;
+  newKey: () => string;
+  children?: React.ReactNode;
+  tone?: string;
+  label?: string;
+}
+
+function StepForm({ job, step, newKey, children, tone, label = stepLabels[step] }: StepFormProps) {
+  return (
+    <form method="post" id={`${step}-${job.id}`} data-label={stepLabels[step]} autoComplete="off">
+      <input type="hidden" name="key" value={newKey()} />
+      <input type="hidden" name="job" value={job.id} />
+      <input type="hidden" name="step" value={step} />
+      {children}
+      <button type="submit" className={tone}>
+        {label}
+      </button>
+    </form>
+  );
+}
+
+/** The statuses in which a step is offered, for the page without scripts (`hidden`) and the one with them (`data-from`). */
+function Offered({ job, step, children }: { job: OpenJob; step: RiderStep; children: React.ReactNode }) {
+  const from = (['assigned', 'picked_up', 'in_transit'] as const).filter((status) =>
+    offeredSteps[status].includes(step),
+  );
+  return (
+    <div data-from={from.join(' ')} hidden={!from.includes(job.status)}>
+      {children}
+    </div>
+  );
+}
+
+function OpenCard({ job, shop, newKey }: { job: OpenJob; shop: Shop; newKey: () => string }) {
+  const isLocked = job.asks_code && job.tries_left === 0;
+  const cash = job.cash_cents === null ? null : chargeCents(job.cash_cents);
+  const query = encodeURIComponent(`${job.address}, ${job.city}, Kenya`);
+  const [area = job.address] = job.address.split(', Building: ');
+  const rest = job.address.slice(area.length).replace(/^, /, '');
+  return (
+    <article
+      data-job={job.id}
+      data-number={job.order_number}
+      data-status={job.status}
+      aria-labelledby={`name-${job.id}`}
+    >
+      <div className="top">
+        <h2 id={`name-${job.id}`}>{job.name}</h2>
+        {cash === null ? (
+          <span className="badge paid">PAID</span>
+        ) : (
+          <span className="badge cash">CASH {formatKsh(cash)}</span>
+        )}
+      </div>
+      <p>
+        {job.order_number} · <span className="state">{stepLabels[job.status]}</span>
+      </p>
+      <p className="place">{area}</p>
+      {rest ? <p>{rest}</p> : null}
+      <Items items={job.items} />
+      {[job.customer_notes, job.notes].map((text, index) =>
+        text ? (
+          <p key={index === 0 ? 'customer' : 'shop'} className="notes">
+            {index === 0 ? 'Customer' : 'Shop'}: {text}
+          </p>
+        ) : null,
+      )}
+      <p className="links">
+        <Away href={`tel:${job.phone}`}>Call</Away>
+        <Away
+          href={chat(
+            job.phone,
+            `Habari ${job.first_name}, I am your rider from ${shop.name}, with your order ${job.order_number}.`,
+          )}
+        >
+          WhatsApp
+        </Away>
+        <Away href={`https://www.google.com/maps/search/?api=1&query=${query}`}>Map</Away>
+      </p>
+      <p className="waiting" role="status" hidden />
+      <Offered job={job} step="picked_up">
+        <StepForm job={job} step="picked_up" newKey={newKey} />
+      </Offered>
+      <Offered job={job} step="in_transit">
+        <StepForm job={job} step="in_transit" newKey={newKey} tone="plain" />
+      </Offered>
+      <Offered job={job} step="delivered">
+        {isLocked ? (
+          <p className="notes">Five wrong codes. Call the shop, which finishes this order.</p>
+        ) : (
+          <StepForm
+            job={job}
+            step="delivered"
+            newKey={newKey}
+            label={cash === null ? 'Delivered' : 'Delivered and paid'}
+          >
+            {job.asks_code ? (
+              <label>
+                Customer's code
+                <input
+                  type="text"
+                  name="code"
+                  inputMode="numeric"
+                  pattern="(\s*[0-9]){4}\s*"
+                  maxLength={8}
+                  required
+                />
+                <span className="hint">
+                  Four digits, on the customer's page and in the text
+                  {job.tries_left < 5 ? `. ${job.tries_left} left to try` : ''}
+                </span>
+              </label>
+            ) : null}
+            {cash === null ? null : (
+              <>
+                <label>
+                  Cash received (KSh)
+                  <input
+                    type="text"
+                    name="received"
+                    inputMode="numeric"
+                    required
+                    placeholder={String(cash / 100)}
+                  />
+                </label>
+                <label className="choice">
+                  <input type="checkbox" name="other" value="yes" />
+                  Another amount than {formatKsh(cash)}
+                </label>
+              </>
+            )}
+          </StepForm>
+        )}
+      </Offered>
+      <Offered job={job} step="failed">
+        <details id={`why-${job.id}`}>
+          <summary>{stepLabels.failed}</summary>
+          <StepForm job={job} step="failed" newKey={newKey} tone="danger" label="Bring it back to the shop">
+            <fieldset>
+              <legend>Why?</legend>
+              {Object.entries(deliveryFailures).map(([reason, { label }]) => (
+                <label key={reason} className="choice">
+                  <input type="radio" name="failure" value={reason} required />
+                  {label}
+                </label>
+              ))}
+            </fieldset>
+          </StepForm>
+        </details>
+      </Offered>
+    </article>
+  );
+}
+
+function DoneCard({ job }: { job: DoneJob }) {
+  const label = job.is_cancelled ? 'Cancelled' : stepLabels[job.status];
+  return (
+    <article className="done" data-job={job.id} data-number={job.order_number} data-status="done">
+      <div className="top">
+        <h2>{job.first_name}</h2>
+        <span className={`badge ${job.status === 'delivered' ? 'paid' : 'bad-badge'}`}>{label}</span>
+      </div>
+      <p>
+        {job.order_number} · {clock(job.done_at)}
+        {job.failure ? ` · ${deliveryFailures[job.failure].label}` : ''}
+        {job.status === 'failed' ? ' · Bring it back to the shop' : ''}
+      </p>
+      <p className="waiting" role="status" hidden />
+    </article>
+  );
+}
+
+interface DocumentProps {
+  title: string;
+  body: Record<string, string | undefined>;
+  hasScript: boolean;
+  children: React.ReactNode;
+}
+
+function Document({ title, body, hasScript, children }: DocumentProps) {
+  return (
+    <html lang="en-KE">
+      <head>
+        <meta charSet="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="robots" content="noindex, nofollow" />
+        <meta name="referrer" content="no-referrer" />
+        <meta name="format-detection" content="telephone=no" />
+        <meta name="theme-color" content="#ffffff" />
+        <title>{title}</title>
+        <link rel="icon" href="data:," />
+        <style dangerouslySetInnerHTML={{ __html: css }} />
+      </head>
+      <body {...body}>
+        {children}
+        {hasScript ? (
+          <script dangerouslySetInnerHTML={{ __html: `if(!window.isBelowFloor)(${startRide})()` }} />
+        ) : null}
+      </body>
+    </html>
+  );
+}
+
+/**
+ * @param newKey of a form: its idempotency key
+ * @param hasScript false in the part that replaces the list of an open page
+ */
+export function renderRide(
+  ride: Ride,
+  { newKey, hasScript }: { newKey: () => string; hasScript: boolean },
+): string {
+  const press = ride.press && describePress(ride.press);
+  const open = ride.jobs.filter(isOpenJob);
+  const done = ride.jobs.filter((job): job is DoneJob => !isOpenJob(job));
+  return `<!DOCTYPE html>${renderToStaticMarkup(
+    <Document
+      title={`${open.length > 0 ? `(${open.length}) ` : ''}${ride.shop.name}: deliveries`}
+      hasScript={hasScript}
+      body={{
+        'data-link': ride.link_id,
+        'data-read': clock(ride.now),
+        ...(press
+          ? {
+              'data-press': press.text,
+              'data-job': ride.press?.delivery_id,
+              ...(press.isDone ? {} : { 'data-bad': '' }),
+            }
+          : {}),
+      }}
+    >
+      <header>
+        <h1>{ride.name}</h1>
+        <p className="end">
+          {ride.shop.name}
+          <br />
+          until {clock(ride.expires_at)}
+        </p>
+      </header>
+      <p id="line" role="status" hidden />
+      <div id="notes" aria-live="polite">
+        {press ? <p className={press.isDone ? 'note' : 'note bad'}>{press.text}</p> : null}
+      </div>
+      <main>
+        {open.length === 0 ? (
+          <p style={{ marginTop: '1rem', fontWeight: 700 }}>
+            No deliveries at the moment. New ones appear here.
+          </p>
+        ) : null}
+        {open.map((job) => (
+          <OpenCard key={job.id} job={job} shop={ride.shop} newKey={newKey} />
+        ))}
+        {done.map((job) => (
+          <DoneCard key={job.id} job={job} />
+        ))}
+        <noscript>
+          <p style={{ marginTop: '1rem' }}>
+            <a href="">Read the list again</a>
+          </p>
+        </noscript>
+      </main>
+      <ShopContacts shop={ride.shop} />
+    </Document>,
+  )}`;
+}
+
+/** The page of a link that has ended, or one that cannot be read now. Nothing of a customer is on it. */
+export function renderClosed(
+  { title, text, hasEnded }: { title: string; text: string; hasEnded: boolean },
+  shop: Shop | null,
+): string {
+  return `<!DOCTYPE html>${renderToStaticMarkup(
+    <Document title={title} hasScript={false} body={hasEnded ? { 'data-ended': '' } : {}}>
+      <header>
+        <h1>{title}</h1>
+      </header>
+      <main>
+        <p style={{ marginTop: '1rem', fontWeight: 700 }}>{text}</p>
+        {hasEnded ? null : (
+          <p style={{ marginTop: '1rem' }}>
+            <a href="">Try again</a>
+          </p>
+        )}
+      </main>
+      {shop ? <ShopContacts shop={shop} /> : null}
+    </Document>,
+  )}`;
+}
