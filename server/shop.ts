@@ -45,6 +45,7 @@ import { claimDatabase, openDatabase, readConfiguredKeys } from './start/persist
 import { prepareDatabase } from './start/prepare-database.ts';
 import { readRunningVersion } from './start/running-version.ts';
 import type { Config } from './start/settings/config.ts';
+import { preparePracticeRider } from './start/practice-rider.ts';
 import { startSimulator } from './start/simulator.ts';
 
 /** Maximum bytes on disk of share images, several hundred kilobytes each. */
@@ -57,6 +58,8 @@ const buildFilesMs = 10_000;
 export interface Shop {
   url: string;
   phonePageUrl: string | null;
+  /** The page of the practice rider; null without simulated payments. */
+  practiceRideUrl: string | null;
   keys: Pick<ApiKeys, 'publishable' | 'secret'>;
   /** Outcome of creating the first staff account; null with a hosted project, unless ADMIN_EMAIL is set. */
   firstAdmin: FirstAdmin | null;
@@ -253,8 +256,12 @@ async function wire(options: ShopOptions, closers: Closers): Promise<Omit<Shop, 
   // Only now, so that staff can sign in as soon as the shop is ready.
   hasOpened = true;
   if (config.supabase) void reportRequirements(config.supabase, config, root, log);
+  const url = config.port === 0 ? ownUrl : config.publicUrl;
+  const practice = preparePracticeRider(services.secret, { isPractice: simulator !== null, url, log });
   return {
-    url: config.port === 0 ? ownUrl : config.publicUrl,
+    url,
+    // Only simulated payments have a link to wait for.
+    practiceRideUrl: simulator ? await practice : null,
     phonePageUrl: publicConfig.phonePageUrl,
     keys,
     firstAdmin,

@@ -36,6 +36,7 @@ export default [
     route('orders/new', 'admin/orders/new/new-order-page.tsx'),
     route('orders/:orderId?', 'admin/orders/orders-page.tsx'),
     route('deliveries', 'admin/deliveries/deliveries-page.tsx'),
+    route('riders', 'admin/riders/riders-page.tsx'),
     route('customers/:phone?', 'admin/customers/customers-page.tsx'),
     route('inquiries', 'admin/inquiries/inquiries-page.tsx'),
     route('messages', 'admin/messages/messages-page.tsx'),

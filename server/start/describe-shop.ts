@@ -7,11 +7,13 @@ import type { FirstAdmin } from './first-admin.ts';
 export function describeShop({
   url,
   phonePageUrl,
+  practiceRideUrl,
   firstAdmin,
-}: Pick<Shop, 'url' | 'phonePageUrl' | 'firstAdmin'>): string {
+}: Pick<Shop, 'url' | 'phonePageUrl' | 'practiceRideUrl' | 'firstAdmin'>): string {
   const lines = [`Jani Juice is open:   ${url}`, `Staff panel:          ${url}/admin/login`];
   if (firstAdmin?.outcome === 'made') lines.push(describeFirstAdmin(firstAdmin));
-  if (phonePageUrl) lines.push(`Simulated payments:   ${phonePageUrl}`);
+  if (phonePageUrl) lines.push(`Simulated payments:   ${phonePageUrl}   (the customer's phone)`);
+  if (practiceRideUrl) lines.push(`Practice rider:       ${practiceRideUrl}   (assign deliveries to “Practice rider”)`);
   return `\n${lines.map((line) => `  ${line}\n`).join('')}\n`;
 }
 

@@ -1,7 +1,7 @@
 // The document of the rider's page: complete without scripts, and readable in sunlight (contrast 7:1 and more).
 import { renderToStaticMarkup } from 'react-dom/server.edge';
 import { deliveryFailures } from '../../domain/delivery-failure.ts';
-import { chargeCents, formatKsh } from '../../domain/money.ts';
+import { chargeCents } from '../../domain/money.ts';
 import { formatPhone } from '../../domain/phone.ts';
 import {
   type DoneJob,
@@ -37,7 +37,7 @@ article{display:grid;gap:.6rem;border:2px solid #111;border-radius:.6rem;padding
 .place{font-size:1.15rem;font-weight:700}
 ul{list-style:none;padding:0;font-weight:600}
 .notes{border-left:6px solid #ffd400;padding-left:.6rem;white-space:pre-line;font-weight:600}
-.links{display:grid;grid-template-columns:repeat(3,1fr);gap:.5rem}
+.links{display:grid;grid-template-columns:1fr auto 1fr;gap:.5rem;overflow-wrap:normal}
 .links a,button,summary{display:flex;align-items:center;justify-content:center;min-height:3.4rem;border-radius:.5rem;font:inherit;font-weight:700;text-align:center;text-decoration:none;padding:.3rem .4rem}
 .links a{border:2px solid #0b3d91;background:#fff}
 button{width:100%;border:2px solid #0b5d1e;background:#0b5d1e;color:#fff;font-size:1.2rem;cursor:pointer}
@@ -66,6 +66,7 @@ const nairobi = new Intl.DateTimeFormat('en-KE', {
   hourCycle: 'h23',
   timeZone: 'Africa/Nairobi',
 });
+const shillings = (cents: number) => `KSh ${(cents / 100).toLocaleString('en-KE')}`;
 const clock = (time: string) => nairobi.format(new Date(time));
 const digitsOf = (phone: string) => phone.replace(/\D/g, '');
 const chat = (phone: string, text: string) =>
@@ -166,7 +167,7 @@ function OpenCard({ job, shop, newKey }: { job: OpenJob; shop: Shop; newKey: () 
         {cash === null ? (
           <span className="badge paid">PAID</span>
         ) : (
-          <span className="badge cash">CASH {formatKsh(cash)}</span>
+          <span className="badge cash">CASH {shillings(cash)}</span>
         )}
       </div>
       <p>
@@ -237,12 +238,11 @@ function OpenCard({ job, shop, newKey }: { job: OpenJob; shop: Shop; newKey: () 
                     name="received"
                     inputMode="numeric"
                     required
-                    placeholder={String(cash / 100)}
                   />
                 </label>
                 <label className="choice">
                   <input type="checkbox" name="other" value="yes" />
-                  Another amount than {formatKsh(cash)}
+                  Another amount than {shillings(cash)}
                 </label>
               </>
             )}
@@ -370,9 +370,11 @@ export function renderRide(
           <DoneCard key={job.id} job={job} />
         ))}
         <noscript>
-          <p style={{ marginTop: '1rem' }}>
-            <a href="">Read the list again</a>
-          </p>
+          <form method="get" style={{ marginTop: '1rem' }}>
+            <button type="submit" className="plain">
+              Read the list again
+            </button>
+          </form>
         </noscript>
       </main>
       <ShopContacts shop={ride.shop} />
@@ -393,9 +395,9 @@ export function renderClosed(
       <main>
         <p style={{ marginTop: '1rem', fontWeight: 700 }}>{text}</p>
         {hasEnded ? null : (
-          <p style={{ marginTop: '1rem' }}>
-            <a href="">Try again</a>
-          </p>
+          <form method="get" style={{ marginTop: '1rem' }}>
+            <button type="submit">Try again</button>
+          </form>
         )}
       </main>
       {shop ? <ShopContacts shop={shop} /> : null}

@@ -109,6 +109,7 @@ export function startRide(): void {
     }
     for (const id of openParts)
       (document.getElementById(id) as HTMLDetailsElement | null)?.setAttribute('open', '');
+    document.title = page.title;
     document.body.dataset.read = page.body.dataset.read;
     if (!isGone) {
       const now = articles().map(({ dataset }) => dataset.job);

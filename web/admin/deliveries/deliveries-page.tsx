@@ -1,4 +1,6 @@
 // The deliveries: search, filters, export, assignment and status changes.
+import { Link } from 'react-router';
+import { buttonStyle } from '../../ui/button.tsx';
 import { deliveryStatuses } from '../../../domain/delivery-status.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMay, useMember } from '../layout/use-member.tsx';
@@ -112,6 +114,9 @@ export default function DeliveriesPage() {
                   columns={exportColumns}
                 />
               ) : null}
+              <Link to="/admin/riders" className={buttonStyle('quiet')}>
+                Riders
+              </Link>
               <PrintList
                 heading="Deliveries"
                 read={readDeliveries(tables, query, order)}

@@ -12,6 +12,7 @@ import { phoneCell } from '../list/phone-cell.ts';
 import type { Column } from '../list/row-list.tsx';
 import { RowMenu } from '../list/row-menu.tsx';
 import type { RowAction } from '../list/row-menu-items.tsx';
+import { jobChat } from './rider-chat.ts';
 import { contactActions } from '../orders/contact-actions.ts';
 import { Drinks } from '../orders/drinks.tsx';
 import { drinksOf, otherCity } from '../orders/place.ts';
@@ -154,6 +155,7 @@ function Actions({ delivery, steps }: { delivery: ListedDelivery; steps: NextSte
   const { id, order, delivery_person } = delivery;
   const isCancelled = order.status === 'cancelled';
   const step = workStep(order, delivery);
+  const chat = jobChat(order, delivery);
   const actions = (): RowAction[] => [
     { label: 'View the order', to: `/admin/orders/${order.id}` },
     ...(delivery_person && !isCancelled ? [{ label: 'Edit assignment', run: () => steps.assign(id) }] : []),
@@ -167,6 +169,7 @@ function Actions({ delivery, steps }: { delivery: ListedDelivery; steps: NextSte
     ...(delivery.delivery_phone
       ? [{ label: `Call ${delivery_person ?? 'the rider'}`, href: callTo(delivery.delivery_phone) }]
       : []),
+    ...(chat && !isCancelled ? [{ label: 'WhatsApp the job to the rider', href: chat }] : []),
     ...contactActions(order),
   ];
   return (

@@ -1,4 +1,4 @@
-// Riders of the last 60 days: one press chooses one, with phone and vehicle.
+// The riders of the list, and those who were typed in the last 60 days: one press chooses one, with phone and vehicle.
 import { type Rider, useRecentRiders } from './rider-queries.ts';
 
 interface RiderChoiceProps {
@@ -12,7 +12,7 @@ export function RiderChoice({ isChosen, isDisabled = false, onChoose }: RiderCho
   if (!riders || riders.length === 0) return null;
   return (
     <fieldset disabled={isDisabled} className="grid gap-2">
-      <legend className="mb-1.5 text-sm font-semibold">Recent riders</legend>
+      <legend className="mb-1.5 text-sm font-semibold">Riders</legend>
       <div className="flex max-h-40 flex-wrap gap-2 overflow-y-auto p-1 -m-1">
         {riders.map((rider) => (
           <button

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { dataOf } from '../data/table-answer.ts';
 import { useMember } from '../layout/use-member.tsx';
 
-/** Riders of the last 60 days, newest first; undefined until loaded. */
+/** Riders of the list and those who were typed in the last 60 days, the last one assigned first; undefined until loaded. */
 export function useRecentRiders() {
   const { tables } = useMember().staff;
   return useQuery({

@@ -7,6 +7,7 @@ const areas: Readonly<Record<string, StaffArea>> = {
   '/admin/account': 'panel',
   '/admin/today': 'deliveries',
   '/admin/deliveries': 'deliveries',
+  '/admin/riders': 'deliveries',
   '/admin/dashboard': 'figures',
   '/admin/day': 'figures',
   '/admin/reports': 'figures',

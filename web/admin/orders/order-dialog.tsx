@@ -21,7 +21,9 @@ import { Notice } from '../../ui/notice.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 import { ordinal } from '../customers/ordinal.ts';
+import { WrongCodes } from '../deliveries/wrong-codes.tsx';
 import { AssignedRider } from '../deliveries/assigned-rider.tsx';
+import { jobChat } from '../deliveries/rider-chat.ts';
 import { MapLink } from '../deliveries/map-link.tsx';
 import { useFailure } from '../deliveries/use-failure.tsx';
 import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
@@ -411,6 +413,7 @@ function Delivery({ order }: { order: WholeOrder }) {
   const assign = useDialogOpener('assign');
   const { delivery } = order;
   const step = delivery && workStep(order, delivery);
+  const chat = delivery && jobChat(order, delivery);
   const holder = delivery && step === 'preparing' ? whoHasIt(delivery.taken_by, email, nameOf) : null;
   return (
     <Part title="Delivery">
@@ -431,6 +434,7 @@ function Delivery({ order }: { order: WholeOrder }) {
               {delivery.failures > 1 ? `, ${delivery.failures} times` : ''}
             </p>
           ) : null}
+          {delivery.wrong_codes > 0 && step === 'on_the_way' ? <WrongCodes delivery={delivery} /> : null}
           <dl className="mt-2 grid gap-1 text-sm">
             <Fact term="Rider">
               {delivery.delivery_person ? (
@@ -446,6 +450,16 @@ function Delivery({ order }: { order: WholeOrder }) {
             ) : null}
             {delivery.delivery_time ? (
               <Fact term="Delivered">{formatDateTime(delivery.delivery_time)}</Fact>
+            ) : null}
+            {delivery.proven_by ? (
+              <Fact term="Proof">
+                {delivery.proven_by === 'code' ? "The customer's code" : 'None: finished by staff'}
+              </Fact>
+            ) : null}
+            {delivery.collected_cents !== null && order.payment_status === 'unpaid' ? (
+              <Fact term="Cash">
+                <b>The rider has {formatKes(delivery.collected_cents)}</b>
+              </Fact>
             ) : null}
             {delivery.delivery_notes ? (
               <Fact term="Instructions">
@@ -464,6 +478,11 @@ function Delivery({ order }: { order: WholeOrder }) {
                 Assign a rider
               </button>
             )}
+            {chat && delivery.delivery_person && order.status !== 'cancelled' && step ? (
+              <a href={chat} target="_blank" rel="noreferrer" className="tap font-semibold underline">
+                WhatsApp the job to the rider
+              </a>
+            ) : null}
             <Link
               to={`/admin/deliveries?search=${encodeURIComponent(order.order_number)}`}
               className="tap font-semibold underline"

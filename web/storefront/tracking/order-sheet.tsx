@@ -72,6 +72,7 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: O
           </p>
         </div>
         <Progress status={order.status} />
+        {order.proofCode ? <CodeForRider code={order.proofCode} /> : null}
         <StatusAnnouncer order={order} />
         <Actions order={order} meaning={meaning} />
       </section>
@@ -190,6 +191,18 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: O
         </Section>
       )}
     </article>
+  );
+}
+
+function CodeForRider({ code }: { code: string }) {
+  return (
+    <p className="flex flex-wrap items-center justify-between gap-x-6 rounded-lg bg-paper-deep px-5 py-3">
+      <span>
+        <b className="block">Code for the rider</b>
+        Say it once you have your drinks.
+      </span>
+      <strong className="font-display text-4xl tracking-widest tabular-nums">{code}</strong>
+    </p>
   );
 }
 

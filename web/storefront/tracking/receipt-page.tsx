@@ -55,9 +55,12 @@ export async function action({ request, params, context }: Route.ActionArgs) {
   const { tables } = context.get(shopContext).store;
   const trackingNumber = normaliseTrackingNumber(params.trackingNumber);
   const lookup = await lookUpReceipt(tables, trackingNumber, { phoneLastFour });
-  if (lookup.kind === 'found')
+  if (lookup.kind === 'found' && lookup.receipt.accessKey)
     throw redirect(orderLink('', trackingNumber, lookup.receipt.accessKey, 'receipt'));
+  // Digits do not give the key while the rider, who knows the phone, asks for a code.
+  if (lookup.kind === 'found') return { opened: lookup, problem: null };
   return {
+    opened: null,
     problem:
       lookup.kind === 'failed'
         ? lookup.message
@@ -70,12 +73,13 @@ export async function clientAction({ serverAction }: Route.ClientActionArgs) {
     return await withTimeout(serverAction());
   } catch (error) {
     if (error instanceof Response) throw error;
-    return { problem: failedToFetch.message };
+    return { opened: null, problem: failedToFetch.message };
   }
 }
 
 export default function ReceiptPage({ loaderData, actionData }: Route.ComponentProps) {
-  const { trackingNumber, accessKey, lookup } = loaderData;
+  const { trackingNumber, accessKey } = loaderData;
+  const lookup = actionData?.opened ?? loaderData.lookup;
   useRememberedKey(trackingNumber, lookup.kind !== 'found' && accessKey === null);
   return (
     <div className="page grid max-w-3xl grid-cols-1 gap-6 pt-8 md:pt-12">

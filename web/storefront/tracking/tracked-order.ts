@@ -33,6 +33,8 @@ export interface TrackedOrder extends OrderFacts {
   accessKey: string | null;
   /** Whether it can only be paid without a prompt at the moment; false while masked. */
   arePromptsPaused: boolean;
+  /** What the customer says to the rider; null where it is not asked for, and without the access key. */
+  proofCode: string | null;
   /** Null for an order older than 30 days while masked. */
   details: OrderDetails | null;
 }
@@ -122,6 +124,7 @@ export function readTrackedOrder(answer: unknown): TrackedOrder | null {
     id: text(answer.id),
     accessKey: text(answer.access_key),
     arePromptsPaused: answer.are_prompts_paused === true,
+    proofCode: text(answer.proof_code),
     details: readDetails(answer),
   };
 }

@@ -77,7 +77,10 @@ export async function action({ request, url, params, context }: Route.ActionArgs
   if (lookup.kind === 'found' && lookup.order.accessKey) {
     throw redirect(orderLink('', lookup.order.trackingNumber, lookup.order.accessKey));
   }
+  // Digits do not give the key while the rider, who knows the phone, asks for a code.
+  if (lookup.kind === 'found' && !lookup.order.isMasked) return { opened: lookup.order, problem: null };
   return {
+    opened: null,
     problem:
       lookup.kind === 'failed'
         ? lookup.message
@@ -90,7 +93,7 @@ export async function clientAction({ serverAction }: Route.ClientActionArgs) {
     return await withTimeout(serverAction());
   } catch (error) {
     if (error instanceof Response) throw error;
-    return { problem: failedToFetch.message };
+    return { opened: null, problem: failedToFetch.message };
   }
 }
 
@@ -99,7 +102,7 @@ export default function TrackingPage({ loaderData, actionData }: Route.Component
   useLookupToast(lookup);
   const found = lookup.kind === 'found' ? lookup.order : null;
   const ownOrder = useOwnOrder(trackingNumber, lookup);
-  const order = found && (!found.isMasked || !ownOrder) ? found : ownOrder;
+  const order = actionData?.opened ?? (found && (!found.isMasked || !ownOrder) ? found : ownOrder);
   const problem = actionData?.problem ?? null;
 
   return (
@@ -114,7 +117,7 @@ export default function TrackingPage({ loaderData, actionData }: Route.Component
           <NumberHint trackingNumber={trackingNumber} />
         </TrackingCard>
       ) : null}
-      {lookup.kind === 'needs digits' ? (
+      {lookup.kind === 'needs digits' && !order ? (
         <TrackingCard>
           <h2 className="text-2xl">
             {lookup.orderNumber}: {describeOrderStatus(lookup.status).label}

@@ -58,7 +58,9 @@ function ReceiveCash({ order, onClose }: { order: WholeOrder; onClose(): void })
   const { tables } = useMember().staff;
   const charge = chargeCents(order.total_amount);
   const rider = order.delivery?.delivery_person ?? '';
-  const [shillings, setShillings] = useState(String(charge / 100));
+  // What the rider got at the door, as the rider said.
+  const expected = String((order.delivery?.collected_cents ?? charge) / 100);
+  const [shillings, setShillings] = useState(expected);
   const [person, setPerson] = useState(rider);
   const [note, setNote] = useState('');
   const [kept, setKept] = useState<(typeof surplus)[number]['value']>();
@@ -68,7 +70,7 @@ function ReceiveCash({ order, onClose }: { order: WholeOrder; onClose(): void })
   const difference = cents === null ? 0 : cents - charge;
   const credit = useCreditFor(order).cents;
   const isFromCredit = difference < 0 && credit >= -difference && shortfall === 'from_credit';
-  const unsaved = useUnsaved(shillings !== String(charge / 100) || person !== rider || note !== '');
+  const unsaved = useUnsaved(shillings !== expected || person !== rider || note !== '');
   const save = useSave<void>({
     write: async () =>
       dataOf(
@@ -130,7 +132,7 @@ function ReceiveCash({ order, onClose }: { order: WholeOrder; onClose(): void })
         onChange={(event) => setShillings(event.target.value)}
         disabled={save.isPending}
         problem={problems.amount}
-        hint={`The order costs ${formatKes(charge)}.`}
+        hint={`The order costs ${formatKes(charge)}.${order.delivery?.collected_cents ? ` The rider got ${formatKes(order.delivery.collected_cents)}.` : ''}`}
       />
       {difference < 0 && credit >= -difference ? (
         <Choices
