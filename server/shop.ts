@@ -42,10 +42,10 @@ import {
 } from './start/first-admin.ts';
 import { checkHostedProject } from './start/hosted/hosted-project.ts';
 import { claimDatabase, openDatabase, readConfiguredKeys } from './start/persistence.ts';
+import { preparePracticeRider } from './start/practice-rider.ts';
 import { prepareDatabase } from './start/prepare-database.ts';
 import { readRunningVersion } from './start/running-version.ts';
 import type { Config } from './start/settings/config.ts';
-import { preparePracticeRider } from './start/practice-rider.ts';
 import { startSimulator } from './start/simulator.ts';
 
 /** Maximum bytes on disk of share images, several hundred kilobytes each. */

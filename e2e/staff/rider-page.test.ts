@@ -4,11 +4,11 @@ import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
+import { textsTo } from '../mailbox.ts';
 import { type Order, placePaidOrder } from '../placed-orders.ts';
 import { inLongRun } from '../selection.ts';
-import { textsTo } from '../mailbox.ts';
 import { asOwner } from '../staff-member.ts';
-import { openShopForStories, shop, story as everyStory, storyWith } from '../story.ts';
+import { story as everyStory, openShopForStories, shop, storyWith } from '../story.ts';
 
 openShopForStories();
 const narrow = { width: 320, height: 640 };
@@ -72,8 +72,7 @@ async function ride(customer: string, phone?: string) {
   await assign(order, rider);
   return { rider, order, url: await linkOf(rider), code: (await deliveryOf(order)).proof_code };
 }
-const job = (page: Page, order: Order) =>
-  page.getByRole('article').filter({ hasText: order.order_number });
+const job = (page: Page, order: Order) => page.getByRole('article').filter({ hasText: order.order_number });
 const isStatus = (order: Order, status: string) =>
   until(async () => (await deliveryOf(order)).delivery_status === status, `the delivery is ${status}`);
 
@@ -188,7 +187,9 @@ story('the second device reads what the first one did', async ({ newVisitor }) =
   await isStatus(order, 'failed');
   await job(second.page, order).getByRole('button', { name: 'Picked up' }).click();
   await second.page
-    .getByText('was set to “Could not deliver” (Phone not answered) before. Nothing was changed', { exact: false })
+    .getByText('was set to “Could not deliver” (Phone not answered) before. Nothing was changed', {
+      exact: false,
+    })
     .waitFor();
   expect(await deliveryOf(order)).toMatchObject({ delivery_status: 'failed', failure_reason: 'no_answer' });
 });
@@ -214,28 +215,31 @@ inLongRun(everyStory)('after five wrong codes only staff finish the delivery', a
   await isStatus(order, 'delivered');
 });
 
-inLongRun(everyStory)('the customer reads the code in the text and on the page of its link only', async ({ newVisitor }) => {
-  const phone = `+2547${String(randomInt(100_000_000)).padStart(8, '0')}`;
-  const { order, url, code } = await ride('Gathoni Code', phone);
-  const rider = await newVisitor(refusing);
-  await rider.page.goto(url);
-  await job(rider.page, order).getByRole('button', { name: 'Picked up' }).click();
-  await isStatus(order, 'picked_up');
-  let text = '';
-  await until(async () => {
-    text = (await textsTo(shop.outbox, phone)).find(({ kind }) => kind === 'order_on_its_way')?.text ?? '';
-    return text !== '';
-  }, 'the text that it is on its way has left');
-  expect(text).toContain(`Code for the rider: ${code}.`);
-  const { page } = await newVisitor();
-  const shown = page.getByText('Code for the rider');
-  // The rider knows number and phone.
-  await page.goto(`${shop.url}/track-order/${order.tracking_number}`);
-  await page.getByLabel('Last four digits', { exact: false }).first().fill(phone.slice(-4));
-  await page.getByRole('button', { name: 'Show details' }).click();
-  await page.getByText('Gathoni Code').waitFor();
-  expect(await shown.count()).toBe(0);
-  await page.goto(/https?:\S+/.exec(text)?.[0] ?? '');
-  await shown.waitFor();
-  await page.getByText(code, { exact: true }).waitFor();
-});
+inLongRun(everyStory)(
+  'the customer reads the code in the text and on the page of its link only',
+  async ({ newVisitor }) => {
+    const phone = `+2547${String(randomInt(100_000_000)).padStart(8, '0')}`;
+    const { order, url, code } = await ride('Gathoni Code', phone);
+    const rider = await newVisitor(refusing);
+    await rider.page.goto(url);
+    await job(rider.page, order).getByRole('button', { name: 'Picked up' }).click();
+    await isStatus(order, 'picked_up');
+    let text = '';
+    await until(async () => {
+      text = (await textsTo(shop.outbox, phone)).find(({ kind }) => kind === 'order_on_its_way')?.text ?? '';
+      return text !== '';
+    }, 'the text that it is on its way has left');
+    expect(text).toContain(`Code for the rider: ${code}.`);
+    const { page } = await newVisitor();
+    const shown = page.getByText('Code for the rider');
+    // The rider knows number and phone.
+    await page.goto(`${shop.url}/track-order/${order.tracking_number}`);
+    await page.getByLabel('Last four digits', { exact: false }).first().fill(phone.slice(-4));
+    await page.getByRole('button', { name: 'Show details' }).click();
+    await page.getByText('Gathoni Code').waitFor();
+    expect(await shown.count()).toBe(0);
+    await page.goto(/https?:\S+/.exec(text)?.[0] ?? '');
+    await shown.waitFor();
+    await page.getByText(code, { exact: true }).waitFor();
+  },
+);

@@ -12,6 +12,7 @@ test.each([
   ['/track-order/JJ-20261121-1234.data?key=secret&a=b', '/track-order/•••?key=•••&a=•••'],
   ['/track-order/JJ-20261121-1234/receipt?key=secret', '/track-order/•••/receipt?key=•••'],
   ['/t/20261121-1234-ASNFZ4mrze8BI0VniavN7w/receipt', '/t/•••/receipt'],
+  ['/ride/H8Poh4NV6CPNsmJ6TJ2ndUSc', '/ride/•••'],
   ['/newsletter/confirm?token=secret', '/newsletter/confirm?token=•••'],
   ['/rest/v1/orders?select=id,customer_phone', '/rest/v1/orders?select=id,customer_phone'],
   ['/rest/v1/orders?select=id%2C0712345678', '/rest/v1/orders?select=id,•••'],

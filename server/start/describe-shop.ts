@@ -13,7 +13,8 @@ export function describeShop({
   const lines = [`Jani Juice is open:   ${url}`, `Staff panel:          ${url}/admin/login`];
   if (firstAdmin?.outcome === 'made') lines.push(describeFirstAdmin(firstAdmin));
   if (phonePageUrl) lines.push(`Simulated payments:   ${phonePageUrl}   (the customer's phone)`);
-  if (practiceRideUrl) lines.push(`Practice rider:       ${practiceRideUrl}   (assign deliveries to “Practice rider”)`);
+  if (practiceRideUrl)
+    lines.push(`Practice rider:       ${practiceRideUrl}   (assign deliveries to “Practice rider”)`);
   return `\n${lines.map((line) => `  ${line}\n`).join('')}\n`;
 }
 

@@ -105,7 +105,6 @@ function Items({ items }: { items: Job['items'] }) {
   return (
     <ul>
       {items?.map(({ name, quantity }, index) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: rendered once
         <li key={index}>
           {quantity} × {name}
         </li>
@@ -233,12 +232,7 @@ function OpenCard({ job, shop, newKey }: { job: OpenJob; shop: Shop; newKey: () 
               <>
                 <label>
                   Cash received (KSh)
-                  <input
-                    type="text"
-                    name="received"
-                    inputMode="numeric"
-                    required
-                  />
+                  <input type="text" name="received" inputMode="numeric" required />
                 </label>
                 <label className="choice">
                   <input type="checkbox" name="other" value="yes" />

@@ -1,7 +1,7 @@
 // The deliveries: search, filters, export, assignment and status changes.
 import { Link } from 'react-router';
-import { buttonStyle } from '../../ui/button.tsx';
 import { deliveryStatuses } from '../../../domain/delivery-status.ts';
+import { buttonStyle } from '../../ui/button.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMay, useMember } from '../layout/use-member.tsx';
 import { type FilterParameters, noDays, readDays } from '../list/days.ts';

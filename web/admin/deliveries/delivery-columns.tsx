@@ -12,7 +12,6 @@ import { phoneCell } from '../list/phone-cell.ts';
 import type { Column } from '../list/row-list.tsx';
 import { RowMenu } from '../list/row-menu.tsx';
 import type { RowAction } from '../list/row-menu-items.tsx';
-import { jobChat } from './rider-chat.ts';
 import { contactActions } from '../orders/contact-actions.ts';
 import { Drinks } from '../orders/drinks.tsx';
 import { drinksOf, otherCity } from '../orders/place.ts';
@@ -27,6 +26,7 @@ import { formatClock, formatForFile } from '../ui/dates.ts';
 import { Due } from '../ui/due.tsx';
 import type { ListedDelivery } from './delivery-queries.ts';
 import { MapLink } from './map-link.tsx';
+import { jobChat } from './rider-chat.ts';
 import type { useDeliveryStatus } from './use-delivery-status.ts';
 
 type DeliveryStatus = ReturnType<typeof useDeliveryStatus>;

@@ -38,15 +38,15 @@ function Opened({ link: { rider, url, expiresAt }, onClose }: { link: OpenedLink
             <CopyButton text={url} what="link" />
           </p>
           <p className="text-sm text-ink-soft">
-            Send it to the rider now: it is not shown again. Anyone who has it sees this rider's deliveries, so
-            end it when a phone is lost.
+            Send it to the rider now: it is not shown again. Anyone who has it sees this rider's deliveries,
+            so end it when a phone is lost.
           </p>
         </div>
       </DialogBody>
       <DialogFooter>
         <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
           <Button tone="quiet" onClick={onClose}>
-            Close
+            Done
           </Button>
           <ContactLink
             href={chatTo(rider.phone, words)}

@@ -11,7 +11,14 @@ import {
 import { TextField } from '../../ui/field.tsx';
 import { Discard } from '../dialogs/discard.tsx';
 import { useUnsaved } from '../dialogs/use-unsaved.ts';
-import { checkRider, type ListedRider, type RiderForm, riderLimits, useSaveRider } from './rider-list.ts';
+import {
+  checkRider,
+  isPhoneTaken,
+  type ListedRider,
+  type RiderForm,
+  riderLimits,
+  useSaveRider,
+} from './rider-list.ts';
 
 /** Null: closed. */
 export type EditedRider = { rider: ListedRider | null } | null;
@@ -49,9 +56,7 @@ function Form({ rider, onClose }: { rider: ListedRider | null; onClose(): void }
     setProblems(found ?? {});
     const first = fields.find((name) => found?.[name]);
     if (first) {
-      requestAnimationFrame(() =>
-        element.current?.querySelector<HTMLElement>(`[name="${first}"]`)?.focus(),
-      );
+      requestAnimationFrame(() => element.current?.querySelector<HTMLElement>(`[name="${first}"]`)?.focus());
       return;
     }
     save.mutate({ rider, form, isActive: rider?.is_active ?? true });
@@ -59,7 +64,10 @@ function Form({ rider, onClose }: { rider: ListedRider | null; onClose(): void }
   const field = (name: keyof RiderForm) => ({
     name,
     value: form[name],
-    problem: problems[name],
+    problem:
+      name === 'phone' && isPhoneTaken(save.error) && form.phone === save.variables?.form.phone
+        ? 'Another rider has this phone number'
+        : problems[name],
     disabled: save.isPending,
     autoComplete: 'off',
     maxLength: riderLimits[name],
@@ -72,7 +80,9 @@ function Form({ rider, onClose }: { rider: ListedRider | null; onClose(): void }
     <>
       <DialogHeading
         title={rider ? rider.name : 'Add a rider'}
-        description={rider ? 'Changes apply to assignments from now on' : 'Offered when you assign a delivery'}
+        description={
+          rider ? 'Changes apply to assignments from now on' : 'Offered when you assign a delivery'
+        }
       />
       <form ref={element} onSubmit={submit} noValidate className="contents">
         <DialogBody>

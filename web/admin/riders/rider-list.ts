@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { normalisePhone } from '../../../domain/phone.ts';
 import { ridePath } from '../../../domain/rider-page.ts';
 import type { Database } from '../../../supabase/types.ts';
-import { dataOf } from '../data/table-answer.ts';
+import { dataOf, TableProblem } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { useShop } from '../messages/use-shop.ts';
@@ -42,6 +42,10 @@ export function useRiders() {
 
 const refresh = ['deliveries'];
 
+/** Shown beside the phone. */
+export const isPhoneTaken = (error: Error | null): boolean =>
+  error instanceof TableProblem && error.details === 'rider_phone_taken';
+
 interface RiderChange {
   /** Null: a new one. */
   rider: ListedRider | null;
@@ -70,6 +74,7 @@ export function useSaveRider(onSuccess?: () => void) {
             : `${rider.name} is not offered any more, and has no link`,
     failure: 'Failed to save the rider',
     refresh,
+    isShownElsewhere: isPhoneTaken,
     ...(onSuccess ? { onSuccess } : {}),
   });
 }
@@ -85,8 +90,7 @@ export function useOpenLink(onOpened: (link: OpenedLink) => void) {
   const { tables } = useMember().staff;
   const { publicUrl } = useShop();
   return useSave({
-    write: async (rider: ListedRider) =>
-      dataOf(await tables.rpc('open_rider_link', { rider_id: rider.id })),
+    write: async (rider: ListedRider) => dataOf(await tables.rpc('open_rider_link', { rider_id: rider.id })),
     failure: 'The link could not be opened',
     refresh,
     onSuccess(link, rider) {

@@ -16,7 +16,14 @@ import { useLastValue } from '../ui/use-last-value.ts';
 import type { Route } from './+types/riders-page.ts';
 import { LinkDialog } from './link-dialog.tsx';
 import { type EditedRider, RiderDialog } from './rider-dialog.tsx';
-import { type ListedRider, type OpenedLink, useOpenLink, useRevokeLink, useRiders, useSaveRider } from './rider-list.ts';
+import {
+  type ListedRider,
+  type OpenedLink,
+  useOpenLink,
+  useRevokeLink,
+  useRiders,
+  useSaveRider,
+} from './rider-list.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Riders');
 
@@ -70,8 +77,8 @@ export default function RidersPage() {
         <div className="grid justify-items-start gap-3 rounded-lg border border-line bg-card p-6">
           <p className="font-display text-xl font-bold">No riders yet</p>
           <p className="max-w-prose text-ink-soft">
-            A rider on this list is one tap away when you assign a delivery, and gets a link to a page with the
-            deliveries of the shift: address, map, call, cash, and a button for each step.
+            A rider on this list is one tap away when you assign a delivery, and gets a link to a page with
+            the deliveries of the shift: address, map, call, cash, and a button for each step.
           </p>
           <Button onClick={() => setEdited({ rider: null })} aria-haspopup="dialog">
             Add the first rider
@@ -166,13 +173,25 @@ function RiderRow({ rider, isOpening, onOpenLink, onEdit, onAsk, onActivate }: R
           {[vehicle, plate].filter(Boolean).join(', ')}
         </p>
         <p className="text-sm text-ink-soft">
-          {last_seen_at ? `Seen ${formatAge(last_seen_at, now).replace(/ (min|h)$/, ' $1 ago')}` : 'Not seen on the page yet'}
-          {link_expires_at ? ` · Link until ${clock.format(new Date(link_expires_at))}` : is_active ? ' · No link' : ''}
+          {last_seen_at
+            ? `Seen ${formatAge(last_seen_at, now).replace(/ (min|h)$/, ' $1 ago')}`
+            : 'Not seen on the page yet'}
+          {link_expires_at
+            ? ` · Link until ${clock.format(new Date(link_expires_at))}`
+            : is_active
+              ? ' · No link'
+              : ''}
         </p>
       </div>
       <div className="flex items-center gap-2 max-md:grow">
         {is_active ? (
-          <Button tone="quiet" isBusy={isOpening} onClick={onOpenLink} className="max-md:grow" aria-label={`${link_expires_at ? 'New link' : 'Open link'} for ${name}`}>
+          <Button
+            tone="quiet"
+            isBusy={isOpening}
+            onClick={onOpenLink}
+            className="max-md:grow"
+            aria-label={`${link_expires_at ? 'New link' : 'Open link'} for ${name}`}
+          >
             {link_expires_at ? 'New link' : 'Open link'}
           </Button>
         ) : (

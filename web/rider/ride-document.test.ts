@@ -1,0 +1,132 @@
+import { expect, test } from 'vitest';
+import type { OpenJob, Ride } from '../../domain/rider-page.ts';
+import { renderClosed, renderRide } from './ride-document.tsx';
+
+const open: OpenJob = {
+  id: '6f1c3f0e-0000-4000-8000-000000000001',
+  order_number: 'ORD-1042',
+  status: 'picked_up',
+  items: [{ name: 'Coconut Lime, Meru Gold', quantity: 2 }],
+  first_name: 'Amina',
+  name: 'Amina <b>Kamau</b>',
+  phone: '+254712345678',
+  address: 'Westlands, Building: Delta, Unit: B12',
+  city: 'Nairobi',
+  customer_notes: '</script><script>alert(1)</script>',
+  notes: null,
+  cash_cents: null,
+  asks_code: true,
+  tries_left: 5,
+};
+const ride: Ride = {
+  link_id: '6f1c3f0e-0000-4000-8000-000000000002',
+  expires_at: '2026-11-28T18:00:00Z',
+  now: '2026-11-28T09:00:00Z',
+  name: 'Brian',
+  shop: { name: 'Jani Juice', phone: '+254700000000', chat_phone: '+254700000000' },
+  jobs: [open],
+};
+let keys = 0;
+const render = (change: Partial<Ride>, hasScript = true) =>
+  renderRide({ ...ride, ...change }, { newKey: () => `key-${++keys}`, hasScript });
+
+test('a page with thirty deliveries is below 60 kB compressed, and the script is in it once', async () => {
+  const html = render({
+    jobs: Array.from({ length: 30 }, (_, index) => ({ ...open, id: `${open.id.slice(0, -2)}${10 + index}` })),
+  });
+  const stream = new Blob([html]).stream().pipeThrough(new CompressionStream('gzip'));
+  expect((await new Response(stream).arrayBuffer()).byteLength).toBeLessThan(15_000);
+  expect(render({}).length).toBeLessThan(60_000);
+  expect(html.match(/<script/g)).toHaveLength(1);
+  expect(render({}, false)).not.toContain('<script');
+});
+
+test('what others wrote is text', () => {
+  const html = render({});
+  expect(html).toContain('Amina &lt;b&gt;Kamau&lt;/b&gt;');
+  expect(html).not.toContain('<script>alert');
+});
+
+test('each form has a key of its own', () => {
+  const found = [...render({}).matchAll(/name="key" value="([^"]+)"/g)].map(([, key]) => key);
+  expect(found.length).toBeGreaterThan(2);
+  expect(new Set(found).size).toBe(found.length);
+});
+
+test('shows PAID, or the cash to collect with its field', () => {
+  expect(render({})).toContain('PAID');
+  const cash = render({ jobs: [{ ...open, cash_cents: 190_100 }] });
+  expect(cash).toContain('CASH KSh 1,901');
+  expect(cash).toContain('name="received"');
+  expect(cash).not.toContain('PAID<');
+});
+
+test('asks for the code only where it is needed, and not after five wrong ones', () => {
+  expect(render({})).toContain('name="code"');
+  expect(render({ jobs: [{ ...open, asks_code: false }] })).not.toContain('name="code"');
+  const locked = render({ jobs: [{ ...open, tries_left: 0 }] });
+  expect(locked).not.toContain('name="code"');
+  expect(locked).toContain('Five wrong codes');
+});
+
+test('a done delivery has no phone, address or notes', () => {
+  const { id, order_number, items, first_name } = open;
+  const html = render({
+    jobs: [
+      {
+        id,
+        order_number,
+        items,
+        first_name,
+        status: 'failed',
+        done_at: '2026-11-28T08:59:00Z',
+        failure: 'no_answer',
+        is_cancelled: false,
+      },
+    ],
+  });
+  expect(html).toContain('11:59 · Phone not answered · Bring it back to the shop');
+  for (const hidden of ['254712345678', 'Westlands', 'Kamau', 'maps']) expect(html).not.toContain(hidden);
+});
+
+test('a link that has ended shows the phone of the shop and no script', () => {
+  const html = renderClosed(
+    { title: 'This link has ended', text: 'Ask the shop.', hasEnded: true },
+    ride.shop,
+  );
+  expect(html).toContain('tel:+254700000000');
+  expect(html).toContain('data-ended');
+  expect(html).not.toContain('<script');
+});
+
+/** Contrast of two colours by WCAG 2.2. */
+function contrast(one: string, other: string): number {
+  const luminance = (colour: string) => {
+    const full = colour.length === 4 ? colour.replace(/[0-9a-f]/g, '$&$&') : colour;
+    const [r = 0, g = 0, b = 0] = (full.match(/[0-9a-f]{2}/g) ?? []).map((part) => {
+      const share = Number.parseInt(part, 16) / 255;
+      return share <= 0.03928 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const [light = 0, dark = 0] = [luminance(one), luminance(other)].sort((a, b) => b - a);
+  return (light + 0.05) / (dark + 0.05);
+}
+
+test.each([
+  ['#111', '#fff'],
+  ['#0b3d91', '#fff'],
+  ['#fff', '#0b5d1e'],
+  ['#0b5d1e', '#fff'],
+  ['#111', '#ffd400'],
+  ['#fff', '#8a0f0f'],
+  ['#8a0f0f', '#fff'],
+  ['#5c0000', '#fff0f0'],
+  ['#333', '#fff'],
+  ['#111', '#f4f4f4'],
+])('%s on %s is readable in sunlight', (text, ground) => {
+  const html = render({});
+  expect(html).toContain(text);
+  expect(html).toContain(ground);
+  expect(contrast(text, ground)).toBeGreaterThanOrEqual(7);
+});
