@@ -15,7 +15,7 @@ test('every page of the panel has an area of its own or that of the page above i
   expect(pages.filter((page) => areaPathOf(page) === '/admin')).toEqual([]);
 });
 
-test('an owner opens every page, the counter Today, deliveries and the own account', () => {
+test('an owner opens every page, the counter Today, deliveries, riders and the own account', () => {
   expect(pages.filter((page) => !mayOpen('owner', page))).toEqual([]);
   expect([...new Set(pages.filter((page) => mayOpen('counter', page)).map(areaPathOf))].sort()).toEqual([
     '/admin/account',
