@@ -20,6 +20,7 @@ test('an owner opens every page, the counter Today, deliveries, riders and the o
   expect([...new Set(pages.filter((page) => mayOpen('counter', page)).map(areaPathOf))].sort()).toEqual([
     '/admin/account',
     '/admin/deliveries',
+    '/admin/riders',
     '/admin/today',
   ]);
   const closed = pages.filter((page) => !mayOpen('staff', page)).map((page) => page.split('/')[2]);
