@@ -226,7 +226,9 @@ inLongRun(everyStory)(
     await isStatus(order, 'picked_up');
     let text = '';
     await until(async () => {
-      text = (await textsTo(shop.outbox, phone.slice(1))).find(({ kind }) => kind === 'order_on_its_way')?.text ?? '';
+      text =
+        (await textsTo(shop.outbox, phone.slice(1))).find(({ kind }) => kind === 'order_on_its_way')?.text ??
+        '';
       return text !== '';
     }, 'the text that it is on its way has left');
     expect(text).toContain(`Code for the rider: ${code}.`);
