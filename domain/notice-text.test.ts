@@ -17,6 +17,7 @@ const drinks = '2 × Coconut Lime, 1 × Mango · Westlands · ORD-7';
 test.each([
   ['paid_order', order, 'New paid order', drinks, '/admin/today/o1'],
   ['late_order', order, 'Order is late', drinks, '/admin/today/o1'],
+  ['cancel_request', order, 'A customer asks to cancel', drinks, '/admin/today/o1'],
   ['failed_delivery', order, 'Delivery failed', `Phone not answered · ${drinks}`, '/admin/today/o1'],
   [
     'failed_delivery',

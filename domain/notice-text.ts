@@ -9,6 +9,7 @@ export const noticeKinds = {
   paid_order: 'New paid orders',
   late_order: 'Orders that become late',
   failed_delivery: 'Failed deliveries',
+  cancel_request: 'Requests to cancel',
   refund_to_approve: 'Refunds to approve',
   inquiry: 'Inquiries',
 } as const satisfies Record<NoticeKind, string>;
@@ -44,6 +45,7 @@ const titles: Record<NoticeKind, string> = {
   paid_order: 'New paid order',
   late_order: 'Order is late',
   failed_delivery: 'Delivery failed',
+  cancel_request: 'A customer asks to cancel',
   refund_to_approve: 'A refund waits for your approval',
   inquiry: 'New inquiry',
 };

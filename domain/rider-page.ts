@@ -45,6 +45,7 @@ export interface Press {
     | 'already'
     | 'not_yours'
     | 'cancelled'
+    | 'asked_to_cancel'
     | 'wrong_code'
     | 'code_locked'
     | 'code_missing'
@@ -105,6 +106,8 @@ export function describePress(press: Press): { isDone: boolean; text: string } {
       return { isDone: false, text: 'This order is not on your list any more. Please call the shop.' };
     case 'cancelled':
       return { isDone: false, text: `${order} was cancelled. Bring it back to the shop.` };
+    case 'asked_to_cancel':
+      return { isDone: false, text: `The customer asked to cancel ${order}. Please call the shop first.` };
     case 'wrong_code': {
       const left = press.tries_left ?? 0;
       return {

@@ -41,6 +41,9 @@ create table public.orders (
   map_point text,
   promised_at timestamptz,
   promised_again_at timestamptz,
+  cancel_requested_at timestamptz,
+  cancel_declined_at timestamptz,
+  cancel_answer text,
   constraint "order numbers are unique" unique (order_number),
   constraint "tracking numbers are unique" unique (tracking_number),
   constraint "a tracking number is JJ-YYYYMMDD-NNNN" check (tracking_number ~ '^JJ-\d{8}-\d{4,6}$'),
@@ -52,8 +55,11 @@ create table public.orders (
   constraint "amounts are not negative" check (delivery_fee >= 0 and total_amount >= 0),
   constraint "an order expires by its limit" check (expires_at <= expiry_limit),
   constraint "units are held no longer than the order waits" check (reserved_until <= expires_at),
-  constraint "a reason for cancelling is known" check (cancel_reason in ('not_paid_in_time', 'refunded', 'by_shop')),
+  constraint "a reason for cancelling is known" check (cancel_reason in ('not_paid_in_time', 'refunded', 'by_shop', 'by_customer')),
   constraint "only a cancelled order has a reason for it" check (status = 'cancelled' or cancel_reason is null),
+  constraint "only a request to cancel is declined, with a reason" check (
+    (cancel_declined_at is null) = (cancel_answer is null) and (cancel_requested_at is not null or cancel_declined_at is null)
+  ),
   constraint "accepted terms have a time" check ((terms_accepted_at is null) = (accepted_terms is null)),
   constraint "a source of an order is known" check (source in ('storefront', 'call', 'whatsapp', 'walk_in')),
   constraint "a collected order has no delivery fee" check (not is_collected or delivery_fee = 0),
@@ -78,7 +84,7 @@ comment on column public.orders.anonymised_at is
 comment on column public.orders.erasure_requested_at is
   'When erasure was requested while the order was open. It is anonymised once it is closed.';
 comment on column public.orders.cancel_reason is
-  'Why an order is cancelled: its time for payment ended, its money was sent back before it left the shop, or the shop decided so. Null for other statuses, and where nobody said why.';
+  'Why an order is cancelled: its time for payment ended, its money was sent back before it left the shop, the shop decided so, or the customer did, or asked for it. Null for other statuses, and where nobody said why.';
 comment on column public.orders.customer_email is 'Empty for orders that staff entered without one: they cause no mails.';
 comment on column public.orders.source is
   'How the order came: placed by the customer (storefront), or entered by staff for a caller, a chat or a customer in the shop.';
@@ -93,6 +99,10 @@ comment on column public.orders.delivery_day is 'The day on which it arrives, as
 comment on column public.orders.promised_at is
   'When it arrives at the latest, as promised when it was paid or its customer chose cash (private.promise_of). Null: not yet, or within no open time.';
 comment on column public.orders.promised_again_at is 'The new time that the customer of a late order was informed of, once. Null: never.';
+comment on column public.orders.cancel_requested_at is
+  'When the customer asked to cancel the paid order (cancel_own_order). Null: never, or the customer keeps it.';
+comment on column public.orders.cancel_declined_at is 'When staff declined that. Null: they have not.';
+comment on column public.orders.cancel_answer is 'Why staff declined it. The customer reads it.';
 comment on column public.orders.map_point is
   'Latitude and longitude that the customer''s device reported, for staff and rider alone. Null: not shared, or erased.';
 comment on column public.orders.terms_accepted_at is

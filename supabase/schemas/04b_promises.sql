@@ -7,7 +7,7 @@ return 60;
 comment on function private.shop_promise_minutes is
   'Minutes from the payment to the arrival, for orders without an area. shopPromiseMinutes in domain/delivery-promise.ts.';
 
-create function private.open_times(settings public.store_settings, since timestamptz) returns tstzmultirange
+create function private.open_times(settings public.store_settings, since timestamptz, days integer default 61) returns tstzmultirange
 language plpgsql stable set search_path = '' as $$
 begin
   -- From the day before, whose last span can end after midnight.
@@ -19,7 +19,7 @@ begin
     ))
     from (
       select (since at time zone 'Africa/Nairobi')::date::timestamp + make_interval(days => n.n - 1) as day
-      from generate_series(0, 61) as n (n)
+      from generate_series(0, open_times.days) as n (n)
     ) as day
     join lateral (
       select (span.span ->> 'from')::interval as from_time, (span.span ->> 'to')::interval as to_time
@@ -33,7 +33,7 @@ begin
 end
 $$;
 comment on function private.open_times is
-  'The times in which the shop delivers in the 60 days after a moment. A span that begins before a day off ends as on any other day.';
+  'The times in which the shop delivers in the days after a moment. Default: 60 whole days. A span that begins before a day off ends as on any other day.';
 
 create function private.arrival_after(settings public.store_settings, minutes integer, since timestamptz) returns timestamptz
 language plpgsql stable set search_path = '' as $$
@@ -158,6 +158,17 @@ comment on table private.delivery_estimates is
 comment on column private.delivery_estimates.median_way_minutes is 'Median of the minutes from the shop to the door. Null: no pickup was noted.';
 alter table private.delivery_estimates enable row level security;
 
+create function private.minutes_taken(open_times tstzmultirange, since timestamptz, until timestamptz) returns integer
+language plpgsql immutable set search_path = '' as $$
+begin
+  return ceil(extract(epoch from case
+    when open_times is null then until - since
+    else (select sum(upper(span) - lower(span)) from unnest(open_times * tstzmultirange(tstzrange(since, until))) as span)
+  end) / 60);
+end
+$$;
+comment on function private.minutes_taken is 'Minutes between two moments within open times. Null: always open.';
+
 create function private.learn_delivery_times() returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -174,12 +185,9 @@ begin
     percentile_disc(0.5) within group (order by took.way_minutes)
   from (
     select o.area_id, extract(hour from d.created_at at time zone 'Africa/Nairobi')::smallint as hour,
-      ceil(extract(epoch from case
-        when open_times is null or a.promise_to_minutes >= 1440 then d.delivery_time - d.created_at
-        else (
-          select sum(upper(span) - lower(span)) from unnest(open_times * tstzmultirange(tstzrange(d.created_at, d.delivery_time))) as span
-        )
-      end) / 60)::integer as minutes,
+      private.minutes_taken(
+        case when a.promise_to_minutes < 1440 then open_times end, d.created_at, d.delivery_time
+      ) as minutes,
       ceil(extract(epoch from d.delivery_time - d.pickup_time) / 60)::integer as way_minutes
     from public.deliveries as d
     join public.orders as o on o.id = d.order_id

@@ -173,19 +173,19 @@ $$;
 comment on function private.set_order_paid is
   'Marks an order as paid, as it was before, and creates its delivery. The caller has locked the order, which has its units.';
 
-create function private.mark_order_paid(order_id uuid) returns text
+create function private.mark_order_paid(order_id uuid, is_decided boolean default false) returns text
 language plpgsql set search_path = '' as $$
 declare
   paid_order public.orders;
   needs_review boolean := false;
 begin
   select * into strict paid_order from public.orders as o where o.id = mark_order_paid.order_id;
-  -- Another amount than the charge needs review; such an order holds no units.
-  if paid_order.payment_status = 'unpaid' and exists (
+  -- Another amount than the charge needs review, and so does money that a customer sent after cancelling; such an order holds no units.
+  if (paid_order.cancel_reason = 'by_customer' and not mark_order_paid.is_decided) or (paid_order.payment_status = 'unpaid' and exists (
     select from public.payments as p
     where p.order_id = paid_order.id and p.status = 'completed' and not p.needs_refund
       and p.charge_cents <> paid_order.charge_cents
-  ) then
+  )) then
     if paid_order.reserved_until is not null then
       perform private.return_units(paid_order.id, 'under_review');
     end if;
@@ -209,7 +209,7 @@ begin
 end
 $$;
 comment on function private.mark_order_paid is
-  'Marks an order as paid and creates its delivery, or puts it under review: another amount than the charge, or too few units left. Returns the outcome: paid or paid_needs_review. The caller has locked the order.';
+  'Marks an order as paid and creates its delivery, or puts it under review: another amount than the charge, too few units left, or cancelled by its customer, unless staff have decided to deliver it (is_decided). Returns the outcome: paid or paid_needs_review. The caller has locked the order.';
 
 create function private.put_order_under_review(order_id uuid) returns boolean
 language plpgsql set search_path = '' as $$

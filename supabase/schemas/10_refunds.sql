@@ -342,24 +342,15 @@ begin
 end
 $$;
 
-create function public.request_refund(
-  reason text, payment_id uuid default null, receipt text default null, is_sure boolean default false
-) returns public.refunds
-language plpgsql security definer set search_path = '' as $$
+create function private.request_refund_of(payment_id uuid, reason text, member uuid) returns public.refunds
+language plpgsql set search_path = '' as $$
+#variable_conflict use_column
 declare
-  member uuid := private.expect_staff_member('refunds');
-  paid public.payments;
+  paid public.payments := private.lock_refundable_payment(request_refund_of.payment_id);
   reported public.mpesa_transactions;
 begin
-  if request_refund.payment_id is null then
-    reported := private.lock_refundable_transaction(request_refund.receipt, request_refund.is_sure);
-    return private.open_refund(
-      null, reported.receipt, reported.receipt, reported.received_cents, request_refund.reason, member
-    );
-  end if;
-  paid := private.lock_refundable_payment(request_refund.payment_id);
   if paid.method = 'credit' then
-    return private.return_to_credit(paid, private.read_reason(request_refund.reason, is_required => true), member);
+    return private.return_to_credit(paid, private.read_reason(request_refund_of.reason, is_required => true), member);
   elsif paid.method = 'cash' then
     perform private.refuse(409, 'cash_goes_back_in_cash', 'This was paid in cash, which M-PESA cannot send back. Give it back, and note it');
   elsif paid.receipt is null then
@@ -376,7 +367,27 @@ begin
     perform private.refuse(409, 'amount_differs',
       'M-PESA reported less money under this receipt than was entered. Please look at it in Reconciliation');
   end if;
-  return private.open_refund(paid.id, null, paid.receipt, paid.charge_cents, request_refund.reason, member);
+  return private.open_refund(paid.id, null, paid.receipt, paid.charge_cents, request_refund_of.reason, member);
+end
+$$;
+comment on function private.request_refund_of is
+  'Requests the full refund by M-PESA of a payment; what was paid from credit is credit again at once. Refuses what can only go back by hand.';
+
+create function public.request_refund(
+  reason text, payment_id uuid default null, receipt text default null, is_sure boolean default false
+) returns public.refunds
+language plpgsql security definer set search_path = '' as $$
+declare
+  member uuid := private.expect_staff_member('refunds');
+  reported public.mpesa_transactions;
+begin
+  if request_refund.payment_id is null then
+    reported := private.lock_refundable_transaction(request_refund.receipt, request_refund.is_sure);
+    return private.open_refund(
+      null, reported.receipt, reported.receipt, reported.received_cents, request_refund.reason, member
+    );
+  end if;
+  return private.request_refund_of(request_refund.payment_id, request_refund.reason, member);
 end
 $$;
 comment on function public.request_refund is

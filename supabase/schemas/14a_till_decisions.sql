@@ -158,7 +158,8 @@ begin
       perform private.return_units(reopened.id, 'reservation_ended');
     end if;
     update public.orders as o
-    set payment_status = 'unpaid', payment_method = 'pending', status = 'cancelled', cancel_reason = 'not_paid_in_time',
+    set payment_status = 'unpaid', payment_method = 'pending', status = 'cancelled',
+        cancel_reason = case when reopened.cancel_reason = 'by_customer' then 'by_customer' else 'not_paid_in_time' end,
         reserved_until = null, expires_at = null, units_returned_at = null, updated_at = now()
     where o.id = reopened.id;
     return;
@@ -334,7 +335,7 @@ comment on function public.take_back_payment is
 create function private.deliver_reviewed_order(order_id uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
-  if private.mark_order_paid(deliver_reviewed_order.order_id) <> 'paid' then
+  if private.mark_order_paid(deliver_reviewed_order.order_id, is_decided => true) <> 'paid' then
     perform private.refuse(409, 'units_sold',
       'The units of this order were sold in the meantime. There is not enough in stock to reopen it');
   end if;

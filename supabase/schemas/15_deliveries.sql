@@ -116,6 +116,12 @@ begin
   if tg_op = 'INSERT' then
     new.proof_code := private.draw_proof_code();
   end if;
+  if tg_op = 'UPDATE' and not private.is_stated('undoes') and private.has_cancel_request(ordered) and (
+    (new.taken_by is not null and old.taken_by is null) or (new.ready_at is not null and old.ready_at is null)
+    or (private.was_picked_up(new.delivery_status) and not private.was_picked_up(old.delivery_status))
+  ) then
+    perform private.refuse_before_answer();
+  end if;
   if tg_op = 'UPDATE' then
     -- Never the same time for two changes.
     new.updated_at := greatest(moment, old.updated_at + interval '1 microsecond');

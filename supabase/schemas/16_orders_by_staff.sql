@@ -13,7 +13,7 @@ create table public.order_events (
   happened_at timestamptz not null default clock_timestamp(),
   constraint "an actor is known" check (actor in ('staff', 'customer', 'mpesa', 'shop', 'rider')),
   constraint "a kind of event is known" check (kind in (
-    'order_placed', 'pay_link_shown', 'delivery_agreed', 'items_changed', 'status_changed', 'payment_status_changed', 'units_taken', 'units_returned',
+    'order_placed', 'pay_link_shown', 'delivery_agreed', 'items_changed', 'status_changed', 'cancel_requested', 'cancel_declined', 'cancel_withdrawn', 'payment_status_changed', 'units_taken', 'units_returned',
     'cash_agreed', 'cash_collected', 'change_noted', 'payment_prompted', 'payment_completed', 'payment_failed', 'payment_in_review', 'payment_unresolved',
     'payment_receipt_known', 'payment_corrected', 'payment_taken_back',
     'delivery_made', 'delivery_assigned', 'delivery_status_changed', 'delivery_taken', 'delivery_ready', 'delivery_unpacked',
@@ -85,7 +85,7 @@ begin
   end if;
   if old.status <> new.status then
     perform private.record_order_event(
-      new.id, 'status_changed', 'shop',
+      new.id, 'status_changed', case when new.cancel_reason = 'by_customer' and old.cancel_reason is null then 'customer' else 'shop' end,
       jsonb_build_object(
         'from', old.status,
         'to', new.status,
@@ -297,6 +297,7 @@ language sql stable set search_path = '' as $$
   select jsonb_build_object(
     'status', o.status,
     'cancel_reason', o.cancel_reason,
+    'cancel_requested_at', o.cancel_requested_at,
     'payment_status', o.payment_status,
     'delivery', (
       select jsonb_build_object(

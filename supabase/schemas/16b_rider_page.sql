@@ -156,6 +156,8 @@ begin
     return '{"outcome": "not_yours"}';
   elsif private.is_called_off(ordered) then
     return jsonb_build_object('outcome', 'cancelled', 'order_number', ordered.order_number);
+  elsif private.has_cancel_request(ordered) then
+    return jsonb_build_object('outcome', 'asked_to_cancel', 'order_number', ordered.order_number);
   elsif private.step_rank(delivery.delivery_status) >= private.step_rank(decide_press.step) then
     return jsonb_build_object(
       'outcome', 'already', 'order_number', ordered.order_number, 'status', delivery.delivery_status, 'failure', delivery.failure_reason
@@ -211,7 +213,7 @@ begin
 end
 $$;
 comment on function private.decide_press is
-  'What a press of a rider does. outcome: done; already (someone has done it or gone further: status, failure); not_yours; cancelled; wrong_code (tries_left); code_locked, code_missing, cash_missing, cash_differs, reason_missing. Only done changes the delivery, a wrong code its count.';
+  'What a press of a rider does. outcome: done; already (someone has done it or gone further: status, failure); not_yours; cancelled; asked_to_cancel (staff have not answered yet); wrong_code (tries_left); code_locked, code_missing, cash_missing, cash_differs, reason_missing. Only done changes the delivery, a wrong code its count.';
 
 create function public.rider_press(
   secret text, press_key uuid, delivery_id uuid, step text, code text default null, received_cents integer default null,

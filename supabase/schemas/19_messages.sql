@@ -217,13 +217,15 @@ begin
     elsif new.status = 'delivered' then
       perform private.queue_order_messages(new.id, 'order_delivered', due_at => now() + private.undo_window());
     elsif new.status = 'cancelled' and new.payment_status <> 'refunded' then
-      if new.cancel_reason = 'not_paid_in_time' then
+      if new.cancel_reason = 'not_paid_in_time' or (new.cancel_reason = 'by_customer' and new.payment_status = 'unpaid') then
         -- Not without a prompt, nor when the link was withheld: the order may have a stranger's address.
         if exists (select from public.payments as p where p.order_id = new.id) and not exists (
           select from public.outbox_messages as m
           where m.order_id = new.id and m.kind = 'order_received' and m.channel = 'mail' and m.status = 'over_budget'
         ) then
-          perform private.queue_order_messages(new.id, 'order_expired', channels => array['mail']);
+          perform private.queue_order_messages(
+            new.id, case new.cancel_reason when 'by_customer' then 'order_cancelled' else 'order_expired' end, channels => array['mail']
+          );
         end if;
       else
         -- No texts for unpaid orders, because texts cost money.

@@ -125,7 +125,7 @@ language plpgsql set search_path = '' as $$
 begin
   update public.orders as o
   set customer_name = 'Anonymised', customer_email = '', customer_phone = '', shipping_address = '', delivery_notes = null,
-      map_point = null, anonymised_at = now()
+      map_point = null, cancel_answer = case when o.cancel_declined_at is not null then '' end, anonymised_at = now()
   where o.id = any (anonymise_orders.order_ids);
   -- Links in old messages stop working.
   update private.order_keys as k

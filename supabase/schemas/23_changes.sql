@@ -271,6 +271,12 @@ begin
   end if;
   if new.status <> 'cancelled' then
     new.cancel_reason := null;
+    if old.status = 'cancelled' and not private.is_stated('undoes') then
+      -- Staff deliver it after all.
+      new.cancel_requested_at := null;
+      new.cancel_declined_at := null;
+      new.cancel_answer := null;
+    end if;
   elsif old.status <> 'cancelled' and new.cancel_reason is null and auth.uid() is not null then
     -- Only staff have accounts; they may write no more than the status.
     new.cancel_reason := 'by_shop';
@@ -282,6 +288,11 @@ begin
       and not private.is_before_work(new.status))
   then
     perform private.refuse_while_refund_is_open(new);
+  end if;
+  if private.has_cancel_request(old) and old.payment_status = new.payment_status and new.status not in (old.status, 'cancelled')
+    and not private.is_stated('undoes')
+  then
+    perform private.refuse_before_answer();
   end if;
   if new.payment_status <> 'paid' and old.status <> new.status and private.has_left_shop(new.status) then
     perform private.check_handover(old, new);

@@ -8,12 +8,12 @@ create table public.notices (
   caused_by uuid references auth.users (id) on delete set null,
   created_at timestamptz not null default now(),
   constraint "an event has one notice" unique (kind, event_key),
-  constraint "a kind of notice is known" check (kind in ('paid_order', 'late_order', 'failed_delivery', 'refund_to_approve', 'inquiry'))
+  constraint "a kind of notice is known" check (kind in ('paid_order', 'late_order', 'failed_delivery', 'cancel_request', 'refund_to_approve', 'inquiry'))
 );
 comment on table public.notices is
-  'Events that wait for staff: a new paid order, a late order, a failed delivery, a refund to approve, an inquiry. Deleted after a week.';
+  'Events that wait for staff: a new paid order, a late order, a failed delivery, a request to cancel, a refund to approve, an inquiry. Deleted after a week.';
 comment on column public.notices.event_key is
-  'What makes the event unique within its kind: the id of the order, refund or inquiry; of failed deliveries with the number of failures.';
+  'What makes the event unique within its kind: the id of the order, refund or inquiry; of failed deliveries with the number of failures, of requests to cancel with their time.';
 comment on column public.notices.caused_by is 'The member who caused the event and needs no notice of it. Null: a customer, or the shop itself.';
 alter table public.notices enable row level security;
 grant select on public.notices to authenticated;
@@ -88,11 +88,11 @@ alter publication supabase_realtime add table public.notices;
 
 create function private.notice_kinds() returns text[]
 language sql immutable
-return array['paid_order', 'late_order', 'failed_delivery', 'refund_to_approve', 'inquiry'];
+return array['paid_order', 'late_order', 'failed_delivery', 'cancel_request', 'refund_to_approve', 'inquiry'];
 
 create function private.notice_area(kind text) returns text
 language sql immutable
-return case kind when 'inquiry' then 'inquiries' when 'refund_to_approve' then 'approvals' else 'deliveries' end;
+return case kind when 'inquiry' then 'inquiries' when 'refund_to_approve' then 'approvals' when 'cancel_request' then 'refunds' else 'deliveries' end;
 comment on function private.notice_area is 'The area that a role must have to get a notice (private.areas_of).';
 
 create function private.notice_lifetime(kind text) returns interval
@@ -246,6 +246,8 @@ begin
     return exists (select from public.refunds as r where r.id::text = notice.event_key and r.status = 'requested');
   elsif notice.kind = 'inquiry' then
     return exists (select from public.inquiries as i where i.id = notice.event_key::uuid and not i.is_read);
+  elsif notice.kind = 'cancel_request' then
+    return exists (select from public.orders as o where o.id = notice.order_id and private.has_cancel_request(o));
   end if;
   select private.work_step(o, d) into step
   from public.orders as o
@@ -259,7 +261,7 @@ begin
 end
 $$;
 comment on function private.is_notice_waiting is
-  'Whether nobody has dealt with it: nobody has taken the paid order, the late one is not delivered, the failed one is not sent again, the refund is not decided, the inquiry is unread.';
+  'Whether nobody has dealt with it: nobody has taken the paid order, the late one is not delivered, the failed one is not sent again, the request to cancel is not answered, the refund is not decided, the inquiry is unread.';
 
 create function private.notice_facts(notice public.notices) returns jsonb
 language sql stable set search_path = '' as $$

@@ -37,6 +37,8 @@ insert into private.limits (name, allowed, within, per_paid_order) values
   ('discount_codes', 60, '1 hour', 0),
   ('waiting_orders', 150, '1 day', 0.1),
   ('cash_orders', 10, '1 day', 0.5),
+  ('cancellations', 60, '10 minutes', 1),
+  ('cancellations_of_order', 6, '1 hour', 0),
   ('rider_pages', 1200, '10 minutes', 0),
   ('rider_presses', 300, '10 minutes', 0),
   ('payment_prompts', 100, '10 minutes', 2),

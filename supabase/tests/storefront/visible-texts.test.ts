@@ -28,6 +28,7 @@ const storedArguments = {
   'save_rider.vehicle': 'required',
   'save_rider.plate': 'optional',
   'finish_without_code.reason': 'reason',
+  'decline_cancel_request.reason': 'reason',
   'answer_inquiry.body': 'required',
   'answer_inquiry.subject': 'required',
   'answer_inquiry.text_body': 'required',

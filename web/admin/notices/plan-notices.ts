@@ -11,6 +11,7 @@ const sounds: Record<NoticeKind, Sound> = {
   refund_to_approve: 'new',
   late_order: 'trouble',
   failed_delivery: 'trouble',
+  cancel_request: 'trouble',
 };
 
 interface Waiting {
