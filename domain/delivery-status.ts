@@ -56,6 +56,18 @@ export function workStep(
   return delivery.taken_by === null ? 'prepare' : 'preparing';
 }
 
+/** Whether the customer asked to cancel a paid order, and staff have not answered. `private.has_cancel_request` in the database. */
+export const hasCancelRequest = (
+  order: Pick<PayableOrder, 'status' | 'payment_status'> & {
+    cancel_requested_at: string | null;
+    cancel_declined_at: string | null;
+  },
+): boolean =>
+  order.cancel_requested_at !== null &&
+  order.cancel_declined_at === null &&
+  order.payment_status === 'paid' &&
+  isOpenOrder(order.status);
+
 /** The step after each: a customer who collects the order takes it at the shop, so no rider does. `move_on` in the database. */
 export function nextStep(step: WorkStep, order: { is_collected: boolean }): WorkStep | 'delivered' {
   switch (step) {

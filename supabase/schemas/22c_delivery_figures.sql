@@ -16,16 +16,14 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   span_start timestamptz := delivery_report.since::timestamp at time zone 'Africa/Nairobi';
   span_end timestamptz := (delivery_report.until + 1)::timestamp at time zone 'Africa/Nairobi';
-  -- By today's hours. Null: always open.
-  open_times constant tstzmultirange := (
-    -- A delivery of the last day can take some more.
-    select private.open_times(s, span_start, delivery_report.until - delivery_report.since + 8) from public.store_settings as s
-    where s.opening_hours <> '[]' or s.days_off <> '[]'
-  );
+  open_times tstzmultirange;
   answer public.delivery_report;
 begin
   perform private.expect_staff('figures');
   perform private.expect_span(delivery_report.since, delivery_report.until);
+  -- By today's hours; null: always open. A delivery of the last day can take some more.
+  select private.open_times(s, span_start, delivery_report.until - delivery_report.since + 8) into open_times
+  from public.store_settings as s where s.opening_hours <> '[]' or s.days_off <> '[]';
   with rides as materialized (
     select d.order_id, d.failures, d.delivery_status = 'delivered' as is_delivered, trim(d.delivery_person) as rider,
       d.delivery_status = 'delivered' and d.delivery_time <= private.due_at(o, d.created_at) as is_on_time,
@@ -56,7 +54,7 @@ begin
         when 3 then r.area_line when 5 then lpad(r.hour::text, 2, '0') || ':00' when 6 then mode() within group (order by r.rider) else ''
       end,
       count(*) filter (where r.is_delivered), count(*) filter (where r.is_on_time),
-      percentile_disc(0.5) within group (order by r.minutes), percentile_disc(0.9) within group (order by r.minutes), sum(r.failures)
+      percentile_disc(0.5) within group (order by r.minutes), percentile_disc(0.9) within group (order by r.minutes), coalesce(sum(r.failures), 0)
     )::public.delivery_line as line
     from named as r
     group by grouping sets ((r.area_line), (r.hour), (lower(r.rider)), ())

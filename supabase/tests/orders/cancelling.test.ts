@@ -484,9 +484,10 @@ describe.each(testDatabases())('on %s', (kind) => {
     ['customer', 'staff_only'],
   ] as const)('%s answers no request', async (by, code) => {
     const order = await requested();
-    for (const attempt of [grant(order, {}, by), decline(order, 'Too late for this', by)]) {
-      if (code) await expectRefusal(attempt, 403, code);
-      else await expect(attempt).rejects.toThrow('permission denied');
+    const attempts = [() => grant(order, {}, by), () => decline(order, 'Too late for this', by)];
+    for (const attempt of attempts) {
+      if (code) await expectRefusal(attempt(), 403, code);
+      else await expect(attempt()).rejects.toThrow('permission denied');
     }
     await decline(order, 'Too late for this', 'assistant');
   });

@@ -77,6 +77,12 @@ interface ModelOrder {
   /** Its paid units were returned to stock. */
   isReturned: boolean;
   delivery: string | null;
+  /** Its rider had it once. */
+  wasPacked: boolean;
+  /** Cancelled by its customer, or as the customer asked. */
+  isCancelledByCustomer: boolean;
+  /** Its customer asked to cancel it: not answered, or declined. */
+  request: 'open' | 'declined' | null;
   payments: ModelPayment[];
 }
 interface ModelProduct {
@@ -198,6 +204,13 @@ function recordPayment(order: ModelOrder, payment: ModelPayment): void {
   payment.needsRefund = order.money !== 'unpaid';
   if (order.money !== 'unpaid') return;
   order.paysCash = false;
+  if (order.isCancelledByCustomer) {
+    // Staff decide about it.
+    order.money = 'needs_review';
+    order.delivery = null;
+    order.wasPacked = false;
+    return;
+  }
   sell(order);
 }
 
@@ -212,6 +225,8 @@ function sell(order: ModelOrder): void {
   }
   order.money = 'paid';
   order.isReserved = false;
+  order.isCancelledByCustomer = false;
+  if (order.status === 'cancelled') order.request = null;
   if (order.status === 'pending' || order.status === 'cancelled') order.status = 'processing';
   if (order.delivery === null) order.delivery = deliveryStatusFor(order, 'pending');
   updateDelivery(order, before);
@@ -234,6 +249,27 @@ function updateDelivery(order: ModelOrder, before: string): void {
   if (order.delivery === null) return;
   const isReopened = before === 'cancelled' && order.delivery === 'failed';
   order.delivery = deliveryStatusFor(order, isReopened ? 'pending' : order.delivery);
+  notePacked(order);
+}
+
+/** A delivery that its rider had is packed, also after it came back. */
+function notePacked(order: ModelOrder): void {
+  order.wasPacked ||= movesOrderTo(order.delivery) !== null;
+}
+
+const hasOpenRequest = (order: ModelOrder) =>
+  order.request === 'open' &&
+  order.money === 'paid' &&
+  order.status !== 'delivered' &&
+  order.status !== 'cancelled';
+
+/** How its customer can cancel an order; null: only staff can. */
+function wayToCancel(order: ModelOrder): 'at_once' | 'by_request' | null {
+  if (order.money === 'unpaid' && !order.paysCash) return order.status === 'pending' ? 'at_once' : null;
+  const isUntouched = !hasLeftShop(order) && !order.wasPacked && order.delivery !== 'failed';
+  if (order.request !== null || !isUntouched) return null;
+  if (order.money === 'unpaid') return 'at_once';
+  return order.money === 'paid' ? 'by_request' : null;
 }
 
 function expire(order: ModelOrder): void {
@@ -261,10 +297,12 @@ function completeRefund(order: ModelOrder, payment: ModelPayment, refund: ModelR
     returnUnits(order);
     order.isReturned = true;
     order.status = 'cancelled';
+    order.isCancelledByCustomer = false;
   }
   if (order.money === 'needs_review') {
     order.status = 'cancelled';
     order.isReturned = true;
+    order.isCancelledByCustomer = false;
   }
   order.money = 'refunded';
   updateDelivery(order, before);
@@ -315,6 +353,7 @@ function applyStatus(order: ModelOrder, status: string, isConsented = false): st
   ) {
     return 'refund_under_way';
   }
+  if (hasOpenRequest(order) && status !== 'cancelled') return 'cancel_requested';
   const handover = handoverRefusal(order, status, isConsented);
   if (handover) return handover;
   const isSold = order.money === 'paid' || order.money === 'refunded';
@@ -342,6 +381,8 @@ function applyStatus(order: ModelOrder, status: string, isConsented = false): st
   }
   const before = order.status;
   order.status = status;
+  if (status !== 'cancelled') order.isCancelledByCustomer = false;
+  if (before === 'cancelled') order.request = null;
   // An order that staff have begun to prepare is not limited any more.
   if (!['pending', 'cancelled'].includes(status)) order.networks = [];
   updateDelivery(order, before);
@@ -363,11 +404,13 @@ function applyDelivery(order: ModelOrder, delivery: string): string | null {
     return order.money === 'refunded' ? 'order_refunded' : 'delivery_of_cancelled_order';
   }
   const [had, wanted] = [movesOrderTo(order.delivery), movesOrderTo(delivery)];
+  if (hasOpenRequest(order) && wanted !== null && had === null) return 'cancel_requested';
   const handover = wanted && order.status !== 'cancelled' && handoverRefusal(order, wanted, false);
   if (handover) return handover;
   const shown = customerStatus(order.status);
   if (wanted !== null) {
     order.delivery = delivery;
+    notePacked(order);
     if (shown !== wanted) order.status = wanted;
     return null;
   }
@@ -392,7 +435,8 @@ async function expectSame(model: Model, { database }: Real): Promise<void> {
                  join public.products as p on p.id = wanted.id),
        'orders', coalesce((select jsonb_agg(jsonb_build_object(
            'status', o.status, 'money', o.payment_status, 'isReserved', o.reserved_until is not null,
-           'isReturned', o.units_returned_at is not null, 'total', o.total_amount, 'hasCode', o.discount_code is not null,
+           'isReturned', o.units_returned_at is not null, 'isByCustomer', o.status = 'cancelled' and o.cancel_reason = 'by_customer',
+           'hasRequest', private.has_cancel_request(o), 'wayToCancel', private.way_to_cancel(o), 'total', o.total_amount, 'hasCode', o.discount_code is not null,
            'delivery', (select d.delivery_status from public.deliveries as d where d.order_id = o.id),
            'payments', coalesce((select jsonb_agg(jsonb_build_array(
                                    p.status, p.needs_refund, p.receipt is not null, p.refunded_at is not null,
@@ -413,6 +457,9 @@ async function expectSame(model: Model, { database }: Real): Promise<void> {
       money: order.money,
       isReserved: order.isReserved,
       isReturned: order.isReturned,
+      isByCustomer: order.isCancelledByCustomer,
+      hasRequest: hasOpenRequest(order),
+      wayToCancel: wayToCancel(order),
       total: chargeOf(order),
       hasCode: order.hasCode,
       delivery: order.delivery,
@@ -506,6 +553,9 @@ function placeOrder(choice: Choice, host: number | null = null, hasCode = false)
           isExtended: false,
           isReturned: false,
           delivery: null,
+          wasPacked: false,
+          isCancelledByCustomer: false,
+          request: null,
           payments: [],
         };
         if (isReserved) takeUnits(order);
@@ -592,6 +642,95 @@ const changeDrinks = (number: number, choice: Choice) =>
     order.hasCode = hasCode;
     if (order.isReserved) takeUnits(order);
   });
+
+/** @param isPaid what the customer saw: whether the order is paid */
+const cancelByCustomer = (number: number, isPaid: boolean) =>
+  orderCommand(
+    `the customer cancels an order that was ${isPaid ? 'paid' : 'unpaid'}`,
+    number,
+    async (order, { asVisitor }) => {
+      const refusal = await refusalOf(
+        asVisitor('cancel_own_order', {
+          tracking_number: order.trackingNumber,
+          access_key: order.accessKey,
+          expected_payment_status: isPaid ? 'paid' : 'unpaid',
+        }),
+      );
+      if (order.money !== (isPaid ? 'paid' : 'unpaid')) return expect(refusal).toBe('payment_arrived');
+      if (order.status === 'cancelled' || hasOpenRequest(order)) return expect(refusal).toBeNull();
+      const way = wayToCancel(order);
+      expect(refusal).toBe(way === null ? 'cancel_too_late' : null);
+      if (way === 'by_request') order.request = 'open';
+      if (way !== 'at_once') return;
+      if (order.isReserved) returnUnits(order);
+      order.isReserved = false;
+      const before = order.status;
+      order.status = 'cancelled';
+      order.isCancelledByCustomer = true;
+      updateDelivery(order, before);
+    },
+  );
+
+const keepByCustomer = (number: number) =>
+  orderCommand('the customer keeps the order', number, async (order, { asVisitor }) => {
+    const refusal = await refusalOf(
+      asVisitor('keep_own_order', { tracking_number: order.trackingNumber, access_key: order.accessKey }),
+    );
+    const isCancelled = order.status === 'cancelled';
+    expect(refusal).toBe(isCancelled ? 'order_cancelled' : null);
+    if (hasOpenRequest(order)) order.request = null;
+  });
+
+const declineRequest = (number: number) =>
+  orderCommand('staff decline to cancel', number, async (order, { asStaff }) => {
+    const refusal = await refusalOf(
+      asStaff('decline_cancel_request', { order_id: order.id, reason: 'It is at your door' }),
+    );
+    expect(refusal).toBe(hasOpenRequest(order) ? null : 'cancel_answered');
+    if (hasOpenRequest(order)) order.request = 'declined';
+  });
+
+const grantRequest = (number: number) =>
+  orderCommand(
+    'staff cancel and refund as the customer asked',
+    number,
+    async (order, { asStaff, readRows }) => {
+      const attempt = asStaff<string>('grant_cancel_request', { order_id: order.id });
+      if (!hasOpenRequest(order)) return expect(await refusalOf(attempt)).toBe('cancel_answered');
+      expect(applyStatus(order, 'cancelled')).toBeNull();
+      order.isCancelledByCustomer = true;
+      const due = order.payments.filter(
+        (payment) => payment.status === 'completed' && !payment.needsRefund && !isRefunded(payment),
+      );
+      const sent = due.filter(
+        (payment) =>
+          payment.hasReceipt &&
+          !payment.refunds.some(isLive) &&
+          (payment.reportedCents === null || payment.reportedCents >= chargeOf(order)),
+      );
+      const needsApproval = chargeOf(order) > REFUND_LIMIT;
+      expect(await attempt).toBe(
+        sent.length < due.length ? 'left' : needsApproval ? 'needs_approval' : 'sent',
+      );
+      for (const payment of sent) {
+        const [refund] = await readRows<{ id: string }>(
+          'select id from public.refunds where payment_id = $1 order by created_at desc, id desc limit 1',
+          [payment.id],
+        );
+        payment.refunds.push({
+          id: refund?.id ?? '',
+          receipt: nextReceipt(),
+          requestedBy: 'one',
+          status: needsApproval ? 'requested' : 'approved',
+          tries: 0,
+          isAccepted: false,
+          wasReportedReversed: false,
+          isReceiptKnown: false,
+          wasSentTwice: false,
+        });
+      }
+    },
+  );
 
 const beginPayment = (number: number) =>
   orderCommand(
@@ -1187,6 +1326,11 @@ const commands: fc.Arbitrary<Command>[] = [
   fc.tuple(small, fc.constantFrom(0, -100, 4900)).map(([order, by]) => receiveCash(order, by)),
   small.map(takeBackCash),
   small.map(giveBackCash),
+  fc.tuple(small, fc.boolean()).map(([order, isPaid]) => cancelByCustomer(order, isPaid)),
+  fc.tuple(small, fc.boolean()).map(([order, isPaid]) => cancelByCustomer(order, isPaid)),
+  small.map(keepByCustomer),
+  small.map(declineRequest),
+  small.map(grantRequest),
   fc
     .tuple(small, small, fc.constantFrom('accepted' as const, 'refused' as const, 'lost' as const))
     .map(([order, back, answer]) => answerPush(order, back, answer)),
@@ -1300,7 +1444,7 @@ describe.each(testDatabases())('on %s', { timeout: 600_000 }, (kind) => {
         },
       ),
       // Unbiased, because a few long sequences find more than many short ones.
-      { seed: SEED, numRuns: runs(30, 80), unbiased: true },
+      { seed: SEED, numRuns: runs(38, 80), unbiased: true },
     );
     expectAllDone(all, done);
   });

@@ -3,7 +3,7 @@
 import type { ReactElement, ReactNode } from 'react';
 import { Link, Navigate, useLocation } from 'react-router';
 import { dueAt } from '../../../domain/delivery-promise.ts';
-import { workStep } from '../../../domain/delivery-status.ts';
+import { hasCancelRequest, workStep } from '../../../domain/delivery-status.ts';
 import { formatKes, shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import type { OrderStatus } from '../../../supabase/types.ts';
@@ -44,6 +44,7 @@ import { Due } from '../ui/due.tsx';
 import type { NameOf } from '../ui/known-names.ts';
 import { useNameOf } from '../ui/staff-name.tsx';
 import { useLastValue } from '../ui/use-last-value.ts';
+import { CancelRequest } from './cancel-answer.tsx';
 import { orderStatuses } from './order-queries.ts';
 import { Part } from './part.tsx';
 import { Payments } from './payments/order-payments.tsx';
@@ -155,6 +156,7 @@ function Whole({ order, isOutdated }: { order: WholeOrder; isOutdated: boolean }
           {isOutdated ? (
             <Notice tone="danger" title="What you see may be out of date: the last refresh failed" />
           ) : null}
+          <CancelRequest order={order} />
           {may('refunds') ? <PaidOrderDecision order={order} save={decision} /> : null}
           {/* In each layout the keyboard and screen readers follow the order on the screen: what is needed first comes first. */}
           {isDrawer ? (
@@ -199,7 +201,7 @@ function NextStep({ order, saving }: NextStepProps) {
   const step = delivery && workStep(order, delivery);
   const may = useMay();
   // The counter moves orders on and sets no other status.
-  if (!may('orders') && !step) return null;
+  if (!may('orders') && (!step || hasCancelRequest(order))) return null;
   return (
     <DialogFooter isSticky>
       <div className="flex items-center gap-3">
@@ -219,7 +221,7 @@ function NextStep({ order, saving }: NextStepProps) {
             />
           </>
         ) : null}
-        {delivery && step ? (
+        {delivery && step && !hasCancelRequest(order) ? (
           <span className="flex min-w-0 grow items-center gap-1 md:ml-auto md:min-w-56 md:grow-0">
             <NextStepButton delivery={delivery} steps={steps} isLarge isBusy={failure.isSaving(delivery)} />
             <RowMenu

@@ -62,7 +62,7 @@ export const searchOrders = (
 
 /** The columns of an order in the list. */
 export const listedColumns =
-  'id, order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, payment_method, source, is_collected, promised_at, anonymised_at, delivery_notes, nth_order, order_items(quantity, product_name, product:products(brand)), payments(status), delivery:deliveries(id, created_at, updated_at, delivery_status, delivery_person, taken_by, ready_at)';
+  'id, order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, payment_method, source, is_collected, promised_at, cancel_requested_at, cancel_declined_at, anonymised_at, delivery_notes, nth_order, order_items(quantity, product_name, product:products(brand)), payments(status), delivery:deliveries(id, created_at, updated_at, delivery_status, delivery_person, taken_by, ready_at)';
 
 /** @param sort newest first if empty */
 export function readOrders(tables: Staff['tables'], filters: OrderFilters, sort = '') {
@@ -117,7 +117,7 @@ export function useOrdersNeedingReview(isActive = true) {
       const answer = await tables
         .from('orders')
         .select(
-          'id, order_number, customer_name, status, payment_status, total_amount, order_items(quantity, product_name, product:products(brand)), payments(status, charge_cents, needs_refund, refunded_at, refunds(status))',
+          'id, order_number, customer_name, status, payment_status, cancel_reason, total_amount, order_items(quantity, product_name, product:products(brand)), payments(status, charge_cents, needs_refund, refunded_at, refunds(status))',
           { count: 'exact' },
         )
         .or('payment_status.eq.needs_review,and(payment_status.eq.paid,status.eq.cancelled)')

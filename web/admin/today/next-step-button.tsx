@@ -1,7 +1,9 @@
 // The button that moves a paid order to its next step: in a row of a list, on a card, and in the order itself.
-import { workStep } from '../../../domain/delivery-status.ts';
-import { Button } from '../../ui/button.tsx';
+import { Link } from 'react-router';
+import { hasCancelRequest, workStep } from '../../../domain/delivery-status.ts';
+import { Button, buttonStyle } from '../../ui/button.tsx';
 import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
+import { fromThisPage } from '../dialogs/use-dialog-url-close.ts';
 import { useNextRider } from './use-next-rider.ts';
 import { nextButton, type Queued, useNextStep } from './use-next-step.ts';
 
@@ -30,6 +32,22 @@ export function NextStepButton({ delivery, steps, isLarge = false, isBusy = fals
   const { rider, chooseRider, set, saving, assign } = steps;
   const step = workStep(delivery.order, delivery);
   if (!step) return null;
+  // No step moves it on before staff have answered.
+  if (hasCancelRequest(delivery.order)) {
+    return (
+      <Link
+        to={`/admin/today/${delivery.order.id}`}
+        state={fromThisPage}
+        preventScrollReset
+        aria-haspopup="dialog"
+        className={`${buttonStyle('danger')} min-w-0 grow ${isLarge ? `basis-20 ${large}` : inRow}`}
+      >
+        <span className="relative truncate">
+          Asked to cancel<span className="sr-only">: answer {delivery.order.order_number}</span>
+        </span>
+      </Link>
+    );
+  }
   const [next, name] = nextButton(step, delivery.order);
   const needsRider = next === 'on_the_way';
   const carrier = needsRider ? (delivery.delivery_person ?? rider?.name) : undefined;

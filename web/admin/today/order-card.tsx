@@ -2,7 +2,7 @@
 
 import { Link, useLocation } from 'react-router';
 import { dueAt, minutesLeft } from '../../../domain/delivery-promise.ts';
-import { isCashDue, type WorkStep } from '../../../domain/delivery-status.ts';
+import { hasCancelRequest, isCashDue, type WorkStep } from '../../../domain/delivery-status.ts';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
@@ -19,8 +19,10 @@ import { areaOf, drinkAndBrand } from '../orders/place.ts';
 import { labelOfFailure } from '../status/staff-labels.ts';
 import { useNow } from '../ui/age.tsx';
 import { callTo } from '../ui/contact-link.tsx';
+import { formatTime } from '../ui/dates.ts';
 import { Due } from '../ui/due.tsx';
 import { useNameOf } from '../ui/staff-name.tsx';
+import { usePart } from '../ui/use-part.ts';
 import { NextStepButton } from './next-step-button.tsx';
 import { stepLabels, useNextStep } from './use-next-step.ts';
 import { whoHasIt } from './who-has-it.ts';
@@ -38,6 +40,7 @@ export interface OrderCardProps {
   showsStep?: boolean;
 }
 
+const loadCancelAnswer = () => import('../orders/cancel-answer.tsx');
 const prepareDialog = () => void loadOrderDialog().catch(() => {});
 
 /** Secondary buttons beside the next step; narrower at the counter, where the letters are larger. */
@@ -58,7 +61,8 @@ export function OrderCard({
   const { search } = useLocation();
   const due = dueAt(order, delivery.created_at);
   const isLate = minutesLeft(due, useNow()) < 0;
-  const urgent = isLate || step === 'failed';
+  const isAsked = hasCancelRequest(order);
+  const urgent = isLate || isAsked || step === 'failed';
   return (
     <li
       data-delivery={delivery.id}
@@ -103,6 +107,11 @@ export function OrderCard({
       {isCashDue(order) ? (
         <p className="text-sm font-bold text-ember-700 counter:text-lg">
           Collect {formatKes(chargeCents(order.total_amount))} in cash
+        </p>
+      ) : null}
+      {isAsked ? (
+        <p className="text-sm font-semibold text-danger counter:text-lg">
+          The customer asked to cancel, {formatTime(order.cancel_requested_at ?? '')}
         </p>
       ) : null}
       {step === 'failed' ? (
@@ -170,6 +179,8 @@ export function OrderActions({ delivery, step, rider, onHandOver }: OrderCardPro
   const assign = useDialogOpener('assign');
   const hasRider = (delivery.delivery_person ?? rider?.name) !== undefined;
   const isSaving = next.saving(delivery) !== undefined || failure.isSaving(delivery);
+  const isAsked = hasCancelRequest(order);
+  const answer = usePart(loadCancelAnswer, isAsked);
   const forOrder = <span className="sr-only"> {order.order_number}</span>;
   return (
     <div className="flex flex-wrap gap-1.5 pt-0.5 sm:gap-2">
@@ -182,7 +193,8 @@ export function OrderActions({ delivery, step, rider, onHandOver }: OrderCardPro
           <span className="sr-only">Call {order.customer_name}</span>
         </a>
       ) : null}
-      {step === 'preparing' ? (
+      {isAsked && answer ? <answer.CancelAnswer order={order} /> : null}
+      {step === 'preparing' && !isAsked ? (
         <Button
           tone="quiet"
           isBusy={isSaving}
@@ -192,7 +204,7 @@ export function OrderActions({ delivery, step, rider, onHandOver }: OrderCardPro
           Give back{forOrder}
         </Button>
       ) : null}
-      {step === 'ready' && hasRider && !order.is_collected ? (
+      {step === 'ready' && !isAsked && hasRider && !order.is_collected ? (
         <Button tone="quiet" isBusy={isSaving} onClick={() => assign(delivery.id)} className={secondary}>
           Other rider{forOrder}
         </Button>
@@ -213,12 +225,14 @@ export function OrderActions({ delivery, step, rider, onHandOver }: OrderCardPro
           Failed{forOrder}
         </Button>
       ) : null}
-      <NextStepButton
-        delivery={delivery}
-        steps={{ rider, chooseRider: onHandOver, assign, ...next }}
-        isLarge
-        isBusy={failure.isSaving(delivery)}
-      />
+      {isAsked ? null : (
+        <NextStepButton
+          delivery={delivery}
+          steps={{ rider, chooseRider: onHandOver, assign, ...next }}
+          isLarge
+          isBusy={failure.isSaving(delivery)}
+        />
+      )}
       {failure.question}
     </div>
   );

@@ -1,6 +1,7 @@
 // Today: the queue of paid orders by what they wait for, the earliest due first (docs/product.md#today-screen).
 import { useOutletContext } from 'react-router';
 import { dueAt, minutesLeft } from '../../../domain/delivery-promise.ts';
+import { hasCancelRequest } from '../../../domain/delivery-status.ts';
 import { Button } from '../../ui/button.tsx';
 import { AssignDialog } from '../deliveries/assign-dialog.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
@@ -51,12 +52,16 @@ export default function TodayPage({ params }: Route.ComponentProps) {
         {dialogs}
       </>
     );
+  const isAsked = ({ delivery }: QueueEntry) => hasCancelRequest(delivery.order);
   const isUrgent = ({ delivery, step }: QueueEntry) =>
-    step === 'failed' || minutesLeft(dueAt(delivery.order, delivery.created_at), now) < 0;
-  // Failed deliveries wait for a decision, late ones for the next step.
+    step === 'failed' ||
+    hasCancelRequest(delivery.order) ||
+    minutesLeft(dueAt(delivery.order, delivery.created_at), now) < 0;
+  // Customers who asked to cancel wait for an answer, failed deliveries for a decision, late ones for the next step.
   const urgent = [
-    ...queue.filter(({ step }) => step === 'failed'),
-    ...queue.filter((entry) => entry.step !== 'failed' && isUrgent(entry)),
+    ...queue.filter(isAsked),
+    ...queue.filter((entry) => entry.step === 'failed' && !isAsked(entry)),
+    ...queue.filter((entry) => entry.step !== 'failed' && !isAsked(entry) && isUrgent(entry)),
   ];
   const needAttention = urgent.length > 0 || decisions.isShown || matters.some(isThere);
   return (

@@ -48,7 +48,14 @@ export type Queued = Pick<
 > & {
   order: Pick<
     ListedDelivery['order'],
-    'id' | 'order_number' | 'status' | 'payment_status' | 'payment_method' | 'is_collected'
+    | 'id'
+    | 'order_number'
+    | 'status'
+    | 'payment_status'
+    | 'payment_method'
+    | 'is_collected'
+    | 'cancel_requested_at'
+    | 'cancel_declined_at'
   >;
 };
 

@@ -15,7 +15,13 @@ export interface OrderFacts {
   paymentCheck: PaymentCheck | null;
   isRefunding: boolean;
   /** Null when it is not cancelled, or the reason is not known. */
-  cancelledBecause: 'not_paid_in_time' | 'by_shop' | null;
+  cancelledBecause: 'not_paid_in_time' | 'by_shop' | 'by_customer' | null;
+  /** The customer asked to cancel the paid order, and staff have not answered. */
+  isCancelRequested: boolean;
+  /** Why staff declined that. Null without proof, and when they did not. */
+  cancelAnswer: string | null;
+  /** How the customer can cancel it. Null without proof, and when only the shop can. */
+  wayToCancel: 'at_once' | 'by_request' | null;
   /** Cents. Null when the order is too old to be shown without proof. */
   total: number | null;
   /** Charged cents. Null without proof and before payment. */
@@ -46,6 +52,7 @@ type OrderKind =
   | 'paying'
   | 'checking'
   | 'preparing'
+  | 'cancelling'
   | 'on_its_way'
   | 'delivered'
   | 'on_hold'
@@ -100,6 +107,9 @@ export const cancelledFacts: OrderFacts = {
   paymentCheck: null,
   isRefunding: false,
   cancelledBecause: null,
+  isCancelRequested: false,
+  cancelAnswer: null,
+  wayToCancel: null,
   total: null,
   paid: null,
   refunded: null,
@@ -119,6 +129,7 @@ function kindOf({
   paymentStatus,
   paymentCheck,
   isRefunding,
+  isCancelRequested,
   awaitsAgreement,
 }: OrderFacts): OrderKind {
   if (paymentStatus === 'refunded') return 'refunded';
@@ -130,6 +141,7 @@ function kindOf({
     if (paymentCheck === 'prompted') return 'paying';
     return awaitsAgreement ? 'to_agree' : 'unpaid';
   }
+  if (isCancelRequested) return 'cancelling';
   if (status === 'out_for_delivery') return 'on_its_way';
   return status === 'delivered' ? 'delivered' : 'preparing';
 }
@@ -181,6 +193,12 @@ const wordsOf: Record<OrderKind, (facts: OrderFacts, now: number) => Words> = {
           text: "It reached us before we knew which order it was for, and goes back to the phone that paid. Our team will get in touch: please don't pay again until you hear from us.",
           announcement: "Your payment is being sent back. Please don't pay again until you hear from us.",
         },
+  cancelling: (facts) => ({
+    summary: 'You asked to cancel. Our team answers soon.',
+    title: 'You asked to cancel this order',
+    text: `Our team looks at it before anything else happens to your order. Then ${paidAmount(facts)} goes back ${facts.paysCash || facts.paysCredit ? 'to you' : 'to the phone that paid'}, or you read here why it can't be cancelled.`,
+    announcement: 'Our team was asked to cancel your order.',
+  }),
   preparing: (facts) => paid("Paid. We're preparing your drinks.", facts),
   on_its_way: (facts) => paid('Paid, and on its way to you.', facts),
   delivered: (facts) => paid('Delivered and paid.', facts),
@@ -231,7 +249,9 @@ export function totalLines(facts: Pick<OrderFacts, 'paid' | 'paymentStatus' | 't
 }
 
 /** A payment with another amount, or for stock that was released in the meantime. */
-function whyOnHold({ paid, total }: OrderFacts): string {
+function whyOnHold({ paid, total, cancelledBecause }: OrderFacts): string {
+  if (cancelledBecause === 'by_customer')
+    return `${paid === null ? 'Your money' : `Your ${formatKsh(paid)}`} reached us after you had cancelled the order.`;
   if (paid === null) return 'Your money reached us, but after your drinks were sold or in another amount.';
   const reached = `Your ${formatKsh(paid)} reached us`;
   return total === null || paid === chargeCents(total)
@@ -261,12 +281,16 @@ const describeKept = ({ partRefunded, credit }: OrderFacts): string =>
   (partRefunded === null ? '' : ` ${formatKsh(partRefunded)} of it went back to you.`) +
   (credit === null ? '' : ` ${formatKsh(credit)} is kept for your next order: ask us for it.`);
 
+/** Quoted, because staff wrote it. */
+const describeAnswer = ({ cancelAnswer }: OrderFacts): string =>
+  cancelAnswer === null ? '' : ` You asked to cancel it, and we can't: “${cancelAnswer}”`;
+
 const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 const paid = (summary: string, facts: OrderFacts): Words => ({
   summary,
   title: facts.paysCredit ? 'Paid with your credit' : facts.paysCash ? 'Paid in cash' : 'Paid with M-PESA',
-  text: `${facts.paysCredit ? `Your credit paid ${paidAmount(facts)}` : `We received ${paidAmount(facts)}`}. Asante!${describeSurplus(facts)}${describeKept(facts)}`,
+  text: `${facts.paysCredit ? `Your credit paid ${paidAmount(facts)}` : `We received ${paidAmount(facts)}`}. Asante!${describeSurplus(facts)}${describeKept(facts)}${describeAnswer(facts)}`,
   announcement: 'Your payment was received.',
 });
 
@@ -346,6 +370,15 @@ function describeUnpaid(facts: OrderFacts, now: number): Words {
 
 function describeCancelled(facts: OrderFacts): Words {
   const { paymentStatus, cancelledBecause, partPaid, paymentCheck } = facts;
+  if (paymentStatus !== 'unpaid' && cancelledBecause === 'by_customer') {
+    const rest = facts.refunded === null ? paidAmount(facts) : `the other ${amountLeft(facts)}`;
+    return {
+      summary: `Cancelled as you asked. We'll send ${paidAmount(facts)} back.`,
+      title: 'Cancelled as you asked',
+      text: `We'll send ${rest} back to you, and you see here when it is on its way.${describeRefundedPart(facts)}`,
+      announcement: 'The order was cancelled as you asked. Your money goes back.',
+    };
+  }
   if (paymentStatus !== 'unpaid') {
     return {
       summary: "Cancelled after you paid. We'll refund you or give you a call.",
@@ -370,6 +403,7 @@ const cancellation = {
     "This order was cancelled because it wasn't paid in time.",
   ],
   by_shop: ['Cancelled by our team.', 'Our team cancelled this order before it was paid.'],
+  by_customer: ['You cancelled this order.', 'You cancelled this order before it was paid.'],
   unknown: ['Cancelled.', 'This order was cancelled before it was paid.'],
 } as const;
 

@@ -14,6 +14,7 @@ import { ProductImage } from '../../ui/product-image.tsx';
 import { ShareButton } from '../layout/share-button.tsx';
 import { useShop } from '../layout/use-shop.ts';
 import { OrderAgainLink } from '../order/order-again-link.tsx';
+import { CancelOrder } from './cancel-form.tsx';
 import { describeOrderStatus } from './order-status.ts';
 import { PaymentState } from './payment-state.tsx';
 import { Progress } from './progress.tsx';
@@ -25,11 +26,19 @@ interface OrderSheetProps {
   order: TrackedOrder;
   accessKey: string | null;
   digitsProblem: string | null;
+  /** Why the order was not cancelled just now. */
+  cancelProblem: string | null;
   /** The server's time when it read the order, in ms, for hydration. */
   readAt: number;
 }
 
-export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: OrderSheetProps) {
+export function OrderSheet({
+  order: found,
+  accessKey,
+  digitsProblem,
+  cancelProblem,
+  readAt,
+}: OrderSheetProps) {
   const order = useFollowedOrder(found, accessKey);
   const status = describeOrderStatus(order.status);
   const { details } = order;
@@ -88,6 +97,8 @@ export function OrderSheet({ order: found, accessKey, digitsProblem, readAt }: O
           'Enter the last four digits of your phone to pay or see the full details.',
         )}
       />
+
+      <CancelOrder order={order} accessKey={accessKey} problem={cancelProblem} resultRef={payment} />
 
       {details ? (
         <div className="grid grid-cols-1 items-start gap-6 md:grid-cols-[1.35fr_1fr]">
@@ -252,7 +263,8 @@ function StatusAnnouncer({ order }: { order: TrackedOrder }) {
         : `Your order is now: ${describeOrderStatus(order.status).label}.`,
       before.paymentStatus === order.paymentStatus &&
       before.paymentCheck === order.paymentCheck &&
-      before.isRefunding === order.isRefunding
+      before.isRefunding === order.isRefunding &&
+      before.isCancelRequested === order.isCancelRequested
         ? null
         : describeOrder(order, Date.now()).announcement,
     ].filter(Boolean);

@@ -132,13 +132,17 @@ export function readTrackedOrder(answer: unknown): TrackedOrder | null {
 /** @returns null for a response without an order's state */
 export function readOrderFacts(answer: unknown): OrderFacts | null {
   if (!isRecord(answer) || typeof answer.status !== 'string') return null;
-  const { cancelled_because: reason } = answer;
+  const { cancelled_because: reason, way_to_cancel: way } = answer;
   return {
     status: statusOf(answer),
     paymentStatus: (text(answer.payment_status) ?? 'unpaid') as OrderPaymentStatus,
     paymentCheck: isPaymentCheck(answer.payment_check) ? answer.payment_check : null,
     isRefunding: answer.is_refunding === true,
-    cancelledBecause: reason === 'not_paid_in_time' || reason === 'by_shop' ? reason : null,
+    cancelledBecause:
+      reason === 'not_paid_in_time' || reason === 'by_shop' || reason === 'by_customer' ? reason : null,
+    isCancelRequested: answer.cancel_requested === true,
+    cancelAnswer: text(answer.cancel_answer),
+    wayToCancel: way === 'at_once' || way === 'by_request' ? way : null,
     total: cents(answer.total_amount),
     paid: cents(answer.paid_cents),
     refunded: cents(answer.refunded_cents),
@@ -194,7 +198,7 @@ export function withLookup(shown: TrackedOrder, found: TrackedOrder): TrackedOrd
   if (found.trackingNumber !== shown.trackingNumber) return found;
   const isOlder = Date.parse(found.updatedAt) < Date.parse(shown.updatedAt);
   const { status, paymentStatus, updatedAt } = isOlder ? shown : found;
-  const { paymentCheck, isRefunding, cancelledBecause, awaitsAgreement } = found;
+  const { paymentCheck, isRefunding, cancelledBecause, isCancelRequested, awaitsAgreement } = found;
   return found.isMasked && !shown.isMasked
     ? {
         ...shown,
@@ -204,6 +208,7 @@ export function withLookup(shown: TrackedOrder, found: TrackedOrder): TrackedOrd
         paymentCheck,
         isRefunding,
         cancelledBecause,
+        isCancelRequested,
         awaitsAgreement,
       }
     : { ...found, status, paymentStatus, updatedAt };

@@ -12,6 +12,7 @@ import { dismissToast, showToast } from '../../ui/toasts/toasts.tsx';
 import { describePage } from '../layout/page-meta.ts';
 import { useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/tracking-page.ts';
+import { cancelOrder, failedToCancel } from './cancel-order.ts';
 import { OrderSheet } from './order-sheet.tsx';
 import { describeOrderStatus } from './order-status.ts';
 import { RevealForm } from './reveal-form.tsx';
@@ -68,23 +69,35 @@ export async function clientLoader({ request, params, serverLoader }: Route.Clie
   }
 }
 
-/** Reveals the order with the digits of its phone and adds its access key to the URL. Works without JavaScript. */
+/**
+ * Reveals the order with the digits of its phone and adds its access key to the URL; or cancels the order, by its access key. Works
+ * without JavaScript.
+ */
 export async function action({ request, url, params, context }: Route.ActionArgs) {
-  const phoneLastFour = String((await request.formData()).get('digits') ?? '').trim();
+  const form = await request.formData();
+  const phoneLastFour = String(form.get('digits') ?? '').trim();
   const { tables } = context.get(shopContext).store;
   const trackingNumber = trackingNumberOf(url, params.trackingNumber);
+  if (form.has('cancel')) {
+    const accessKey = String(form.get('key') ?? '');
+    const cancelProblem = await cancelOrder(tables, trackingNumber, accessKey, String(form.get('cancel')));
+    if (cancelProblem === null) throw redirect(orderLink('', trackingNumber, accessKey));
+    return { opened: null, problem: null, cancelProblem };
+  }
   const lookup = await lookUpOrder(tables, trackingNumber, { phoneLastFour });
   if (lookup.kind === 'found' && lookup.order.accessKey) {
     throw redirect(orderLink('', lookup.order.trackingNumber, lookup.order.accessKey));
   }
   // Digits do not give the key while the rider, who knows the phone, asks for a code.
-  if (lookup.kind === 'found' && !lookup.order.isMasked) return { opened: lookup.order, problem: null };
+  if (lookup.kind === 'found' && !lookup.order.isMasked)
+    return { opened: lookup.order, problem: null, cancelProblem: null };
   return {
     opened: null,
     problem:
       lookup.kind === 'failed'
         ? lookup.message
         : 'These are not the last four digits of the phone this order was placed with.',
+    cancelProblem: null,
   };
 }
 
@@ -93,7 +106,7 @@ export async function clientAction({ serverAction }: Route.ClientActionArgs) {
     return await withTimeout(serverAction());
   } catch (error) {
     if (error instanceof Response) throw error;
-    return { opened: null, problem: failedToFetch.message };
+    return { opened: null, problem: failedToFetch.message, cancelProblem: failedToCancel };
   }
 }
 
@@ -154,6 +167,7 @@ export default function TrackingPage({ loaderData, actionData }: Route.Component
           accessKey={accessKey}
           readAt={readAt}
           digitsProblem={problem}
+          cancelProblem={actionData?.cancelProblem ?? null}
         />
       ) : null}
     </TrackingFrame>

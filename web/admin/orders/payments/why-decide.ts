@@ -1,11 +1,12 @@
 // Why a paid order needs a decision, in one sentence without a full stop: on a card of Today, and above the order itself.
 import { chargeCents, formatKes } from '../../../../domain/money.ts';
-import type { OrderPaymentStatus, OrderStatus } from '../../../../supabase/types.ts';
+import type { OrderCancelReason, OrderPaymentStatus, OrderStatus } from '../../../../supabase/types.ts';
 import { moneyOf, type PaymentOfOrder } from '../refunds/refund-queries.ts';
 
 interface PaidOrder {
   status: OrderStatus;
   payment_status: OrderPaymentStatus;
+  cancel_reason: OrderCancelReason | null;
   total_amount: number;
   payments: readonly Pick<PaymentOfOrder, 'status' | 'charge_cents' | 'needs_refund' | 'refunded_at'>[];
 }
@@ -15,7 +16,11 @@ export function whyDecide(order: PaidOrder): string {
   const charge = chargeCents(order.total_amount);
   const amount = formatKes(paid ? came : charge);
   if (left > 0 && left < came) return `${formatKes(came - left)} of ${amount} went back already`;
+  const isByCustomer = order.status === 'cancelled' && order.cancel_reason === 'by_customer';
+  if (order.payment_status !== 'needs_review' && isByCustomer)
+    return `The customer cancelled this order after ${amount} was paid`;
   if (order.payment_status !== 'needs_review') return `This order was cancelled after ${amount} was paid`;
   if (paid && came !== charge) return `${amount} came instead of ${formatKes(charge)}`;
+  if (isByCustomer) return `${amount} came after the customer had cancelled the order`;
   return `${amount} came after the reservation ran out, and not enough is left in stock`;
 }

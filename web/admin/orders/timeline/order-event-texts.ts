@@ -75,6 +75,7 @@ const reasons: Record<string, string> = {
   paid: 'Because it was paid',
   not_paid_in_time: 'Not paid in time',
   refunded: 'Because its money was sent back',
+  by_customer: 'The customer asked for it',
   delivery: 'Along with its delivery',
   undone: 'Undone',
 };
@@ -156,6 +157,16 @@ export function describeEvent({
       return { what: 'Its units went back into stock', tone: 'plain' };
     case 'units_taken':
       return { what: 'Its units were taken out of stock', tone: 'plain' };
+    case 'cancel_requested':
+      return { what: 'The customer asked to cancel', tone: 'bad' };
+    case 'cancel_withdrawn':
+      return { what: 'The customer keeps the order', tone: 'plain' };
+    case 'cancel_declined':
+      return {
+        what: 'Not cancelled, although the customer asked for it',
+        more: facts.note ? `“${facts.note}”` : '',
+        tone: 'plain',
+      };
     case 'cash_agreed':
       return { what: 'Cash at the door agreed', more: money ?? '', tone: 'plain' };
     case 'cash_collected':
