@@ -448,6 +448,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await place(product);
       await settle(payment);
       expect(await stateOf(order)).toMatchObject({ money: 'needs_review' });
+      await setStatus(order, 'pending');
       await expectRefusal(cancel(order, 'unpaid'), 409, 'payment_arrived');
       await expectRefusal(
         cancel(order, 'unpaid', { expected_payment_status: 'needs_review' }),

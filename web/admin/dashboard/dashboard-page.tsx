@@ -8,6 +8,7 @@ import { PausableHeading } from '../pause/pause-orders.tsx';
 import { Matters, queueMatters, useMatters, useMoneyMatters } from '../today/attention.tsx';
 import type { Route } from './+types/dashboard-page.ts';
 import { ActivityCard } from './activity-card.tsx';
+import { DeliveriesCard } from './deliveries-card.tsx';
 import { QuickActions } from './quick-actions.tsx';
 import { MoneyReceived, StatCards } from './stat-cards.tsx';
 import { SystemStatusCard } from './system-status-card.tsx';
@@ -27,6 +28,7 @@ export default function DashboardPage() {
       <Matters matters={[...queueMatters(work), ...useMoneyMatters(waiting), ...useMatters(waiting)]} />
       <StatCards />
       <MoneyReceived />
+      <DeliveriesCard />
       <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-6 xl:grid-cols-[minmax(0,1.7fr)_minmax(0,1fr)]">
         <ActivityCard />
         <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-6 lg:grid-cols-2 xl:grid-cols-[minmax(0,1fr)]">

@@ -29,6 +29,26 @@ export function useReport(span: Span | null) {
   });
 }
 
+/** How the deliveries of a span went. With 'deliveries' as the first part of its key their changes invalidate it. */
+export function useDeliveryReport(span: Span) {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: [daysBetween(span) > mostLiveDays ? 'long reports' : 'deliveries', 'report', span],
+    queryFn: async ({ signal }): Promise<Composite['delivery_report']> =>
+      dataOf(
+        await tables.rpc('delivery_report', { since: span.since, until: span.until }).abortSignal(signal),
+      ),
+  });
+}
+export type DeliveryLine = Composite['delivery_line'];
+
+/** In whole percent; null where nothing arrived. */
+export const onTimePercent = ({
+  delivered,
+  on_time,
+}: Pick<DeliveryLine, 'delivered' | 'on_time'>): number | null =>
+  delivered === 0 ? null : Math.round((100 * on_time) / delivered);
+
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
 
 /** The figures of the whole span. */

@@ -21,17 +21,21 @@ function MissingChart() {
 export type ReportColumn<Row> = { title: string } /** With `to`, a link to the screen with its rows. */ & (
   | { text(row: Row): string; to?(row: Row): string }
   | { count(row: Row): number }
+  /** Null: there is none. */
+  | { figure(row: Row): number | null }
   /** An amount in cents, shown and written in shillings. */
   | { cents(row: Row): number }
 );
 
 function cellOf<Row>(column: ReportColumn<Row>, row: Row): string | number {
   if ('text' in column) return column.text(row);
+  if ('figure' in column) return column.figure(row) ?? '';
   return 'count' in column ? column.count(row) : column.cents(row) / 100;
 }
 
 function textOf<Row>(column: ReportColumn<Row>, row: Row): string {
   if ('text' in column) return column.text(row);
+  if ('figure' in column) return column.figure(row)?.toLocaleString('en-KE') ?? '–';
   return 'count' in column
     ? column.count(row).toLocaleString('en-KE')
     : formatKes(column.cents(row)).replace('KES ', '');

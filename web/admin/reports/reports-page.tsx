@@ -14,6 +14,7 @@ import { useNow } from '../ui/age.tsx';
 import { FittingFigure } from '../ui/fitting-figure.tsx';
 import { ScreenLoadState } from '../ui/load-states.tsx';
 import type { Route } from './+types/reports-page.ts';
+import { DeliveryTables } from './delivery-tables.tsx';
 import { type PromptCount, type Report, totalsOf, useReport } from './report-queries.ts';
 import { readSpan, type Span, type SpanFilter, spanChoices } from './report-span.ts';
 import { ReportTable } from './report-table.tsx';
@@ -286,6 +287,7 @@ function Shown({ report, span }: { report: Report; span: Span }) {
             { title: 'Cash (KES)', cents: ({ cash_cents }) => cash_cents },
           ]}
         />
+        <DeliveryTables span={span} />
         <ReportTable
           title="Refunds"
           description="What went back in this time, and why."

@@ -85,7 +85,25 @@ test.each<[string, Partial<OrderFacts>, string, string]>([
     "Cancelled: it wasn't paid in time.",
   ],
   ['cancelled by staff', { ...isOver, cancelledBecause: 'by_shop' }, 'cancelled', 'Cancelled by our team.'],
+  [
+    'cancelled by its customer',
+    { ...isOver, cancelledBecause: 'by_customer' },
+    'cancelled',
+    'You cancelled this order.',
+  ],
   ['cancelled', isOver, 'cancelled', 'Cancelled.'],
+  [
+    'paid, and its customer asked to cancel it',
+    { ...isPaid, status: 'processing', isCancelRequested: true },
+    'cancelling',
+    'You asked to cancel. Our team answers soon.',
+  ],
+  [
+    'cancelled as its customer asked',
+    { ...isPaid, ...isOver, cancelledBecause: 'by_customer' },
+    'cancelled',
+    "Cancelled as you asked. We'll send KSh 921.00 back.",
+  ],
   [
     'cancelled after payment',
     { ...isPaid, ...isOver },
@@ -112,6 +130,15 @@ test.each<[string, Partial<OrderFacts>, string, string]>([
   ],
 ])('an order that is %s', (_, change, kind, summary) => {
   expect(meaningOf(change)).toMatchObject({ kind, summary });
+});
+
+test('money after the customer cancelled is explained, and why staff do not cancel', () => {
+  expect(
+    meaningOf({ ...isPaid, ...isOver, paymentStatus: 'needs_review', cancelledBecause: 'by_customer' }).text,
+  ).toMatch(/^Your KSh 921\.00 reached us after you had cancelled the order\./);
+  expect(meaningOf({ ...isPaid, status: 'processing', cancelAnswer: 'It is packed' }).text).toContain(
+    "You asked to cancel it, and we can't: “It is packed”",
+  );
 });
 
 describe('what the customer can do', () => {

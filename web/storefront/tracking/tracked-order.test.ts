@@ -142,3 +142,17 @@ test('another order replaces the shown one', () => {
   const other = { ...masked, trackingNumber: 'JJ-20261121-9999' };
   expect(withLookup(order, other)).toBe(other);
 });
+
+test('reads how an order can be cancelled, and what became of a request', () => {
+  expect(order).toMatchObject({ wayToCancel: null, isCancelRequested: false, cancelAnswer: null });
+  expect(
+    readTrackedOrder({ ...answer, way_to_cancel: 'at_once', cancelled_because: 'by_customer' }),
+  ).toMatchObject({ wayToCancel: 'at_once', cancelledBecause: 'by_customer' });
+  // A way of a later version is not offered.
+  expect(readTrackedOrder({ ...answer, way_to_cancel: 'by_mail' })).toMatchObject({ wayToCancel: null });
+  const asked = readTrackedOrder({ ...answer, cancel_requested: true }) as TrackedOrder;
+  expect(asked).toMatchObject({ isCancelRequested: true });
+  expect(withLookup(order, { ...masked, isCancelRequested: true })).toMatchObject({
+    isCancelRequested: true,
+  });
+});
