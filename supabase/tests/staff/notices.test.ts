@@ -28,7 +28,14 @@ interface Leased {
   seconds_to_live: number;
 }
 
-const allKinds = ['paid_order', 'late_order', 'failed_delivery', 'cancel_request', 'refund_to_approve', 'inquiry'];
+const allKinds = [
+  'paid_order',
+  'late_order',
+  'failed_delivery',
+  'cancel_request',
+  'refund_to_approve',
+  'inquiry',
+];
 const p256dh = `B${'a'.repeat(86)}`;
 const auth_secret = 'b'.repeat(22);
 const minutesAgo = (minutes: number) => new Date(Date.now() - minutes * 60_000).toISOString();

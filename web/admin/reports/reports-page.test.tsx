@@ -44,4 +44,12 @@ test('has a table beneath each chart, and a file of each table', async () => {
   for (const title of ['Paid orders by hour', 'Drinks', 'Areas', 'Riders', 'Refunds', 'Why prompts failed']) {
     screen.getByRole('region', { name: title });
   }
+  for (const title of [
+    'Deliveries by area',
+    'Deliveries by hour',
+    'Deliveries by rider',
+    'Why goods came back',
+  ]) {
+    await screen.findByRole('region', { name: title });
+  }
 });

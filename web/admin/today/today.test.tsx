@@ -271,3 +271,55 @@ test("a colleague's refund is approved from Today, an own one is not offered", a
     ]),
   );
 });
+
+const askToCancel = ({ id }: Order) =>
+  changeOrder(shop, id, { cancel_requested_at: new Date().toISOString() });
+
+test('an order whose customer asks to cancel waits for the answer, and one button cancels it', async () => {
+  const order = await placePaidOrder(shop, 'Asks To Cancel');
+  const opened = await openScreen('/admin/today');
+  const waiting = await cardIn(/^To prepare/, order);
+  await waiting.findByRole('button', { name: `Prepare ${order.order_number}` });
+  await askToCancel(order);
+  // It arrives live, without a step.
+  const asked = await cardIn(/^Needs attention/, order);
+  await asked.findByText(/^The customer asked to cancel, \d/);
+  expect(asked.queryByRole('button', { name: `Prepare ${order.order_number}` })).toBeNull();
+  await opened.press(
+    await asked.findByRole('button', { name: new RegExp(`^Cancel .* of ${order.order_number}$`) }),
+  );
+  await (await messages()).findByText(/^The order is cancelled/);
+  expect(await readOrder(shop, order.id)).toMatchObject({
+    status: 'cancelled',
+    cancel_reason: 'by_customer',
+  });
+});
+
+test('staff decline to cancel with a reason, and the order goes on', async () => {
+  const order = await placePaidOrder(shop, 'Asks Too Late');
+  await askToCancel(order);
+  const opened = await openScreen('/admin/today', { on: 'phone' });
+  const card = await cardIn(/^Needs attention/, order);
+  await press(opened, card, "Don't cancel", order);
+  const form = within(await card.findByRole('form', { name: `Why ${order.order_number} is not cancelled` }));
+  await opened.press(form.getByRole('button', { name: "Don't cancel it" }));
+  await form.findByText(/3 to 200|Please/);
+  await opened.user.type(form.getByRole('textbox', { name: /^Reason/ }), 'It is packed');
+  await opened.press(form.getByRole('button', { name: "Don't cancel it" }));
+  const again = await cardIn(/^To prepare/, order);
+  await again.findByRole('button', { name: `Prepare ${order.order_number}` });
+  expect(await readOrder(shop, order.id)).toMatchObject({
+    status: 'processing',
+    cancel_answer: 'It is packed',
+  });
+});
+
+test('the opened order asks for the answer and offers no step, and the counter leaves it to colleagues', async () => {
+  const order = await placePaidOrder(shop, 'Asks In The Order');
+  await askToCancel(order);
+  await openScreen(`/admin/today/${order.id}`, { role: 'counter' });
+  const dialog = within(await screen.findByRole('dialog'));
+  const request = within(await dialog.findByRole('region', { name: 'Request to cancel' }));
+  request.getByText('A colleague who may refund answers this.');
+  expect(dialog.queryByRole('button', { name: new RegExp(`Prepare ${order.order_number}`) })).toBeNull();
+});
