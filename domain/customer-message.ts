@@ -234,7 +234,7 @@ export function exampleOf(
     };
     return { ...exampleFacts, shop, job: { ...job, cash_cents: 190_100 } };
   }
-  return { ...exampleFacts, shop };
+  return { ...exampleFacts, shop, arrival: new Date(Date.now() + 45 * 60_000).toISOString() };
 }
 
 /**

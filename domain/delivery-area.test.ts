@@ -4,7 +4,7 @@ import { type DeliveryArea, describePromise, feeIn, findAreas, guessArea } from 
 
 /** The areas that a new shop begins with, read from its migration. */
 const folder = new URL('../supabase/migrations/', import.meta.url);
-const file = readdirSync(folder).find((name) => name.endsWith('_delivery_areas.sql')) ?? '';
+const file = readdirSync(folder).find((name) => name.endsWith('_last_mile.sql')) ?? '';
 const migration = readFileSync(new URL(file, folder), 'utf8');
 const areas: DeliveryArea[] = [
   ...migration.matchAll(/^ {2}\('((?:[^']|'')+)', array\[(.*)\], (\d+), (\d+), (true|false), \d+\)[,;]$/gm),

@@ -21,16 +21,21 @@ export interface DayOff {
 
 interface PromisedOrder {
   promised_at: string | null;
-  created_at?: string;
+  /** The agreed day, such as `2026-12-01`. */
+  delivery_day?: string | null;
 }
 
 /**
- * When an order is late: its promise, or an hour after its payment if it was paid before there were promises.
- * `private.due_at` in the database.
+ * When an order is late: its promise, else the end of the agreed day, else an hour after its payment. `private.due_at` in the database.
  * @param paidAt creation of its delivery
  */
-export const dueAt = ({ promised_at }: PromisedOrder, paidAt: string): string =>
-  promised_at ?? new Date(Date.parse(paidAt) + shopPromiseMinutes * 60_000).toISOString();
+export function dueAt({ promised_at, delivery_day }: PromisedOrder, paidAt: string): string {
+  if (promised_at !== null) return promised_at;
+  const due = delivery_day
+    ? Date.parse(`${delivery_day}T23:59:00+03:00`)
+    : Date.parse(paidAt) + shopPromiseMinutes * 60_000;
+  return new Date(due).toISOString();
+}
 
 /** Minutes until a time, rounded down: negative once it is over. */
 export const minutesLeft = (due: string, now: number): number => Math.floor((Date.parse(due) - now) / 60_000);
@@ -38,28 +43,18 @@ export const minutesLeft = (due: string, now: number): number => Math.floor((Dat
 /** Kenya has no daylight saving time. */
 const nairobiOffset = 3 * 60 * 60_000;
 const dayMs = 24 * 60 * 60_000;
-const clock = new Intl.DateTimeFormat('en-GB', {
-  timeZone: 'Africa/Nairobi',
-  hour: '2-digit',
-  minute: '2-digit',
-  hourCycle: 'h23',
-});
-const dayAndMonth = new Intl.DateTimeFormat('en-GB', {
-  timeZone: 'Africa/Nairobi',
-  weekday: 'short',
-  day: 'numeric',
-  month: 'short',
-});
 
 /**
  * A time of arrival in Nairobi, for a reader of now.
  * @returns such as `22:14`, `08:45 tomorrow` or `08:45 on Mon 30 Nov`
  */
 export function formatArrival(when: string, now: number): string {
-  const at = Date.parse(when);
-  const days = Math.floor((at + nairobiOffset) / dayMs) - Math.floor((now + nairobiOffset) / dayMs);
-  const time = clock.format(at);
+  const at = Date.parse(when) + nairobiOffset;
+  const days = Math.floor(at / dayMs) - Math.floor((now + nairobiOffset) / dayMs);
+  // "Mon, 30 Nov 2026 08:45:00 GMT". Without Intl, which takes long on a phone.
+  const written = new Date(at).toUTCString();
+  const time = written.slice(17, 22);
   if (days === 0) return time;
   if (days === 1) return `${time} tomorrow`;
-  return `${time} on ${dayAndMonth.format(at).replace(',', '')}`;
+  return `${time} on ${written.slice(0, 3)} ${Number(written.slice(5, 7))} ${written.slice(8, 11)}`;
 }

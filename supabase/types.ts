@@ -327,6 +327,14 @@ export type Database = {
         Relationships: [
         ];
       };
+      ratings: {
+        Row: { created_at: string; order_id: string; stars: number; updated_at: string; words: string | null; };
+        Insert: { created_at?: string; order_id: string; stars: number; updated_at?: string; words?: string | null; };
+        Update: { created_at?: string; order_id?: string; stars?: number; updated_at?: string; words?: string | null; };
+        Relationships: [
+          { foreignKeyName: "ratings_order_id_fkey"; columns: ['order_id']; isOneToOne: true; referencedRelation: 'orders'; referencedColumns: ['id'] },
+        ];
+      };
       reconciliation_events: {
         Row: { actor_email: string | null; actor_id: string | null; happened_at: string; id: number; kind: ReconciliationEventKind; note: string | null; order_id: string | null; payment_id: string | null; receipt: string | null; };
         Insert: { actor_email?: string | null; actor_id?: string | null; happened_at?: string; id?: never; kind: ReconciliationEventKind; note?: string | null; order_id?: string | null; payment_id?: string | null; receipt?: string | null; };
@@ -477,6 +485,7 @@ export type Database = {
       keep_own_order: { Args: { tracking_number: string; access_key: string; }; Returns: Json };
       kept_for_customers: { Args: { only_owed?: boolean | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['CompositeTypes']['kept_money'][] };
       kept_totals: { Args: Record<PropertyKey, never>; Returns: { owed_cents: number; used_cents: number; returned_cents: number; customers: number; }[] };
+      learn_delivery_times: { Args: Record<PropertyKey, never>; Returns: undefined };
       lease_daraja_token: { Args: { account: string; stale_token?: string | null; }; Returns: Database['public']['CompositeTypes']['daraja_token_lease'] };
       lease_messages: { Args: { at_most?: number | null; channel?: string | null; }; Returns: Database['public']['CompositeTypes']['leased_message'][] };
       lease_payment_queries: { Args: { at_most?: number | null; per_minute?: number | null; }; Returns: Database['public']['Tables']['payments']['Row'][]; SetofOptions: { from: '*'; to: 'payments'; isOneToOne: false; isSetofReturn: true }; };
@@ -513,6 +522,7 @@ export type Database = {
       product_and_related: { Args: { product_slug: string; related_limit?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       product_history: { Args: { product_id: string; before_stock_change?: number | null; before_price_change?: number | null; page_size?: number | null; }; Returns: { kind: string; id: number; from_value: number; to_value: number; cause: string; order_id: string; order_number: string; changed_by_email: string; changed_at: string; }[] };
       push_public_key: { Args: Record<PropertyKey, never>; Returns: string };
+      rate_order: { Args: { order_id: string; access_key: string; stars: number; words?: string | null; }; Returns: Json };
       read_push_keys: { Args: Record<PropertyKey, never>; Returns: { public_key: string; private_key: string; }[] };
       read_till_secret: { Args: Record<PropertyKey, never>; Returns: string };
       receipts_not_in_statement: { Args: { receipts: string[]; }; Returns: string[] };

@@ -59,7 +59,7 @@ export const scriptGroups: ScriptGroup[] = [
   group('form-pieces', 7, {
     'web/ui': 'field.tsx spinner.tsx use-action.ts use-is-online.ts',
     'web/ui/toasts': 'toasts.tsx',
-    domain: 'phone.ts',
+    domain: 'phone.ts delivery-promise.ts',
   }),
   // Links to orders and their numbers: neither the contact form nor the first screen of the panel has them.
   group('order-links', 7, { domain: 'order-link.ts tracking-number.ts' }),

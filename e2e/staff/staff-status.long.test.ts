@@ -151,7 +151,7 @@ describe('after 15 seconds', () => {
         async () =>
           (await texts('0711030202', 'is on its way')) === 1 &&
           (await texts('0711030203', 'was delivered')) === 1 &&
-          (await texts('0711030204', 'received for')) === 1,
+          (await texts('0711030204', ' paid, M-PESA ')) === 1,
         'the customers are notified',
       );
       await undoButton(other, staying).waitFor({ state: 'detached' });

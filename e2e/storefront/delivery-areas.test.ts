@@ -47,9 +47,10 @@ describe.each(
         .poll(() => page.evaluate(() => document.activeElement?.textContent))
         .toBe('Change the area');
       await dialog.getByRole('button', { name: 'Place Order · KSh 1,300.00' }).waitFor();
-      expect(await dialog.textContent()).toContain(
-        "At your door in 30-90 minutes. Next, you'll pay with M-PESA.",
-      );
+      await dialog
+        .getByText(/^Arrives by \d\d:\d\d( tomorrow)?\. Next, you'll pay with M-PESA\.$/)
+        .first()
+        .waitFor();
       // By a tap.
       await dialog.getByRole('button', { name: 'Change the area' }).click();
       await dialog.getByRole('button', { name: 'Kilimani' }).click();

@@ -491,7 +491,7 @@ inLongRun(describe)('on a phone', () => {
       'Total amount',
       'KSh 1,501.00',
     ]);
-    expect(await page.locator('time').textContent()).toMatch(/^\d{1,2} [A-Z][a-z]+ \d{4} at \d\d:\d\d$/);
+    expect(await page.locator('dd time').textContent()).toMatch(/^\d{1,2} [A-Z][a-z]+ \d{4} at \d\d:\d\d$/);
 
     const number = page.url().split('/').at(-1);
     const { secret } = await shop.keys();
@@ -516,7 +516,9 @@ inLongRun(describe)('on a phone', () => {
       const badge = page.getByText(`Status: ${label}`, { exact: true }).locator('span').last();
       expect(await badge.getAttribute('class'), label).toContain(`tone-${colour}`);
       expect(await steps.getByText(', done').count(), label).toBe(done);
-      expect(await steps.locator('[aria-current=step]').allTextContents()).toEqual(
+      const current = await steps.locator('[aria-current=step]').allTextContents();
+      // With its time, where it is known.
+      expect(current.map((text) => text.replace(/\d\d:\d\d$/, ''))).toEqual(
         done > 0 ? [`${label}, done`] : [],
       );
     }

@@ -57,6 +57,15 @@ export async function shopJobs(dependencies: JobDependencies): Promise<Job[]> {
       },
     },
     {
+      name: 'learn how long deliveries take',
+      everyMs: hourMs,
+      firstAfterMs: 90_000,
+      async run() {
+        const { error } = await store.tables.rpc('learn_delivery_times');
+        if (error) throw new Error(error.message);
+      },
+    },
+    {
       name: 'delete old files of the outbox folder',
       everyMs: hourMs,
       firstAfterMs: 60_000,

@@ -4,7 +4,8 @@
 -- makes the delivery that rider's. Their messages leave the new placeholders empty.
 -- To them an order that its customer cancelled has no reason, and an order whose customer asked for that is a paid
 -- one: the database refuses its next steps with a sentence. Their payments settle as before; money for an order that its customer cancelled needs
--- review, which they show. They do not show the notices of a kind that they do not know.
+-- review, which they show. They do not show the notices of a kind that they do not know. Their tracking pages ignore
+-- what they do not know of an order, and show no rating.
 
 alter table public.orders
   add column area_id uuid,
@@ -420,14 +421,18 @@ begin
   -- At most an hour, so counting can stop at 12 steps.
   return least(60, settings.queue_minutes * ((
     select count(*) from (
-      select from public.deliveries as d where d.delivery_status in ('pending', 'assigned') limit 120
+      select from public.deliveries as d
+      -- One step in an index for each delivery: the planner would rather read all orders.
+      cross join lateral (select own.delivery_day from public.orders as own where own.id = d.order_id limit 1) as o
+      where d.delivery_status in ('pending', 'assigned') and coalesce(o.delivery_day <= private.nairobi_day(now()), true)
+      limit 120
     ) as waiting
   ) / 10)::integer);
 end
 $$;
 
 comment on function private.queue_minutes is
-  'Minutes that the load of the queue adds to a promise: store_settings.queue_minutes for every ten orders that have not left the shop, at most 60.';
+  'Minutes that the load of the queue adds to a promise: store_settings.queue_minutes for every ten orders that have not left the shop and are due today or sooner, at most 60.';
 
 create or replace function private.promise_for(area_id uuid, at timestamptz) returns timestamptz
 language plpgsql stable set search_path = '' as $$
@@ -457,10 +462,8 @@ begin
     return private.promise_for(ordered.area_id, promise_of.at);
   end if;
   return (
-    select coalesce(
-      upper(private.open_times(s, day.starts) * tstzmultirange(tstzrange(day.starts, day.ends))),
-      day.ends
-    )
+    -- Not midnight, which is shown as the next day.
+    select least(upper(private.open_times(s, day.starts) * tstzmultirange(tstzrange(day.starts, day.ends))), day.ends - interval '1 minute')
     from public.store_settings as s,
       (select ordered.delivery_day::timestamp at time zone 'Africa/Nairobi' as starts,
         (ordered.delivery_day + 1)::timestamp at time zone 'Africa/Nairobi' as ends) as day
@@ -472,10 +475,13 @@ comment on function private.promise_of is 'The promise of an order that is paid 
 
 create or replace function private.due_at(o public.orders, delivery_created_at timestamptz) returns timestamptz
 language sql immutable
-return coalesce(o.promised_at, coalesce(delivery_created_at, o.created_at) + make_interval(mins => private.shop_promise_minutes()));
+return coalesce(
+  o.promised_at, (o.delivery_day + 1)::timestamp at time zone 'Africa/Nairobi' - interval '1 minute',
+  coalesce(delivery_created_at, o.created_at) + make_interval(mins => private.shop_promise_minutes())
+);
 
 comment on function private.due_at is
-  'When an order is late: its promise, or an hour after its payment if it was paid before there were promises. dueAt in domain/delivery-promise.ts.';
+  'When an order is late: its promise, else the end of the agreed day, else an hour after its payment. dueAt in domain/delivery-promise.ts.';
 
 create or replace function public.delivery_promise(area_id uuid default null) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -508,14 +514,14 @@ create table private.delivery_estimates (
 );
 
 comment on table private.delivery_estimates is
-  'Minutes from payment to delivery in the last 30 days, per area and hour of the payment; hour null: of all hours. Only after twenty deliveries. Filled by private.learn_delivery_times.';
+  'Minutes from payment to delivery in the last 30 days, per area and hour of the payment; hour null: of all hours. Only after twenty deliveries. Filled by learn_delivery_times.';
 
 comment on column private.delivery_estimates.median_way_minutes is 'Median of the minutes from the shop to the door. Null: no pickup was noted.';
 
 alter table private.delivery_estimates enable row level security;
 
-create or replace function private.learn_delivery_times() returns void
-language plpgsql set search_path = '' as $$
+create or replace function public.learn_delivery_times() returns void
+language plpgsql security definer set search_path = '' as $$
 declare
   -- By today's hours. Null: always open.
   open_times constant tstzmultirange := (
@@ -523,6 +529,8 @@ declare
     where s.opening_hours <> '[]' or s.days_off <> '[]'
   );
 begin
+  -- Two processes of the shop learn one after the other.
+  perform pg_advisory_xact_lock(hashtext('learn_delivery_times'));
   delete from private.delivery_estimates where true;
   insert into private.delivery_estimates (area_id, hour, deliveries, median_minutes, p90_minutes, median_way_minutes)
   select took.area_id, took.hour, count(*), percentile_disc(0.5) within group (order by took.minutes),
@@ -530,12 +538,9 @@ begin
     percentile_disc(0.5) within group (order by took.way_minutes)
   from (
     select o.area_id, extract(hour from d.created_at at time zone 'Africa/Nairobi')::smallint as hour,
-      ceil(extract(epoch from case
-        when open_times is null or a.promise_to_minutes >= 1440 then d.delivery_time - d.created_at
-        else (
-          select sum(upper(span) - lower(span)) from unnest(open_times * tstzmultirange(tstzrange(d.created_at, d.delivery_time))) as span
-        )
-      end) / 60)::integer as minutes,
+      private.minutes_taken(
+        case when a.promise_to_minutes < 1440 then open_times end, d.created_at, d.delivery_time
+      ) as minutes,
       ceil(extract(epoch from d.delivery_time - d.pickup_time) / 60)::integer as way_minutes
     from public.deliveries as d
     join public.orders as o on o.id = d.order_id
@@ -549,8 +554,8 @@ begin
   having count(*) >= 20;
 end
 $$;
-
-comment on function private.learn_delivery_times is 'Computes delivery_estimates from the deliveries of the last 30 days. Counts open minutes, as the promise does.';
+comment on function public.learn_delivery_times is
+  'For the shop itself, once an hour: computes delivery_estimates from the deliveries of the last 30 days. Counts open minutes, as the promise does.';
 
 create or replace function public.delivery_estimates() returns table (
   area_id uuid, hour smallint, deliveries integer, median_minutes integer, p90_minutes integer
@@ -588,6 +593,7 @@ comment on function private.way_minutes is 'Learned minutes from the shop to the
 grant execute on function public.delivery_promise to anon, authenticated, service_role;
 
 grant execute on function public.delivery_estimates to authenticated, service_role;
+grant execute on function public.learn_delivery_times to service_role;
 
 create or replace function private.agreement_time() returns interval
 language sql immutable
@@ -963,7 +969,7 @@ end
 $$;
 
 comment on function public.track_order is
-  'An order by a text with its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents, part_paid_cents, and whether the customer pays without a prompt (are_prompts_paused). live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time or by_shop. awaits_agreement: fee and day are to be agreed on. By its order number (ORD-...), which can be guessed, without proof: only status, order_number and needs_digits. Null: no such order, or several.''An order by a text with its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents, part_paid_cents, and whether the customer pays without a prompt (are_prompts_paused). live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time or by_shop. By its order number (ORD-...), which can be guessed, without proof: only status, order_number and needs_digits. proof_code: what the customer says to the rider, with the access key only; while it is asked for, digits of the phone do not show the access key. Null: no such order, or several.';
+  'An order by a text with its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents, part_paid_cents, and whether the customer pays without a prompt (are_prompts_paused). live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time or by_shop. awaits_agreement: fee and day are to be agreed on. By its order number (ORD-...), which can be guessed, without proof: only status, order_number and needs_digits. proof_code: what the customer says to the rider, with the access key only; while it is asked for, digits of the phone do not show the access key. promised_at, promised_again_at, arrives_at: when it arrives, while it is open. steps: when it was paid, picked up and delivered. With proof also rider (who is on the way with it), rating and may_rate. Null: no such order, or several.';
 
 create or replace function public.order_receipt(tracking_number text, access_key text default null, phone_last_four text default null)
 returns jsonb
@@ -987,7 +993,7 @@ begin
     return jsonb_build_object('tracking_number', receipt_of.tracking_number, 'is_masked', true);
   end if;
   return private.with_proof(private.describe_order(receipt_of, true), receipt_of, order_receipt.access_key)
-    - array['delivery_notes', 'proof_code'] || jsonb_build_object(
+    - array['delivery_notes', 'proof_code', 'rider', 'rating', 'may_rate'] || jsonb_build_object(
     'order_number', receipt_of.order_number,
     'order_items', coalesce((
       select jsonb_agg(
@@ -1023,6 +1029,7 @@ language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 declare
   answer jsonb := private.order_facts(described, is_open) || jsonb_build_object('is_masked', not is_open);
+  delivery record;
 begin
   if not is_open and described.created_at < now() - interval '30 days' then
     return answer;
@@ -1050,8 +1057,23 @@ begin
   ) || case
     when described.discount_cents = 0 then '{}' else jsonb_build_object('discount_cents', described.discount_cents)
   end;
+  select * into delivery from public.deliveries as d where d.order_id = described.id;
+  answer := answer || jsonb_strip_nulls(jsonb_build_object('steps', nullif(jsonb_strip_nulls(jsonb_build_object(
+    'paid_at', case when private.is_to_deliver(described.payment_status, described.payment_method) then delivery.created_at end,
+    'picked_up_at', delivery.pickup_time, 'delivered_at', delivery.delivery_time
+  )), '{}')));
   if not is_open then
     return answer;
+  end if;
+  if described.status = 'delivered' then
+    answer := answer || jsonb_strip_nulls(jsonb_build_object(
+      'rating', (select private.describe_rating(r) from public.ratings as r where r.order_id = described.id),
+      'may_rate', private.may_rate(described)
+    ));
+  elsif private.is_on_the_way(described.status) and delivery.delivery_person is not null then
+    answer := answer || jsonb_build_object('rider', (
+      select private.describe_rider(d) from public.deliveries as d where d.order_id = described.id
+    ));
   end if;
   return answer || jsonb_build_object(
     'id', described.id,
@@ -1065,7 +1087,7 @@ end
 $$;
 
 comment on function private.describe_order is
-  'The order as its caller may see it: everything with proof, also the terms of its discount code (discount), its area (area_name) and the agreed day (delivery_day), never its point on the map; else status, items and total, with name and phone masked; after 30 days only the status.';
+  'The order as its caller may see it: everything with proof, also its rider while on the way, its rating, the terms of its discount code (discount), its area (area_name) and the agreed day (delivery_day), never its point on the map; else status, items and total, with name and phone masked, and the times of its steps; after 30 days only the status.';
 
 create or replace function private.order_facts(described public.orders, is_open boolean) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -1079,7 +1101,7 @@ begin
     'status', private.shown_status(described.status), 'payment_status', described.payment_status,
     'updated_at', described.updated_at
   );
-  if described.promised_at is not null and private.is_open_order(described.status) then
+  if described.promised_at is not null and private.is_open_order(described.status) and not described.is_collected then
     answer := answer || jsonb_strip_nulls(jsonb_build_object(
       'promised_at', described.promised_at, 'promised_again_at', described.promised_again_at,
       'arrives_at', case when private.is_on_the_way(described.status) then (
@@ -1152,7 +1174,7 @@ end
 $$;
 
 comment on function private.order_facts is
-  'Facts about an order''s state that web/lib/orders/order-meaning.ts reads. With proof (is_open) also reserved_until, expires_at, paid_cents, refunded_cents (the part of it that was sent back), surplus_cents (paid beyond the charge, to be refunded), part_refunded_cents (what went back in part), credit_cents (what is owed for another order) and part_paid_cents.';
+  'Facts about an order''s state that web/lib/orders/order-meaning.ts reads; while it is open also when it arrives (promised_at, promised_again_at, and once on the way arrives_at). With proof (is_open) also reserved_until, expires_at, paid_cents, refunded_cents (the part of it that was sent back), surplus_cents (paid beyond the charge, to be refunded), part_refunded_cents (what went back in part), credit_cents (what is owed for another order) and part_paid_cents.';
 
 -- Execution rights
 grant execute on function public.track_order, public.order_receipt, public.orders_by_access_key
@@ -1918,6 +1940,7 @@ declare
   today constant date := private.nairobi_day(now());
   agreed public.orders;
   is_first boolean;
+  former_day date;
   new_total integer;
 begin
   perform private.expect_staff('orders');
@@ -1929,6 +1952,7 @@ begin
   -- The lock on the order's row serialises this with its payments and its expiry.
   select * into agreed from public.orders as o where o.id = agree_delivery.order_id for no key update;
   is_first := agreed.awaits_agreement;
+  former_day := agreed.delivery_day;
   new_total := agreed.total_amount - agreed.delivery_fee + agree_delivery.fee_cents;
   if agreed.id is null then
     perform private.refuse(404, 'order_not_found', 'This order does not exist');
@@ -1950,7 +1974,8 @@ begin
       awaits_agreement = false, updated_at = now()
   where o.id = agreed.id
   returning * into agreed;
-  if agreed.promised_at is not null then
+  -- Another day is another promise, also with cash at the door.
+  if agreed.promised_at is not null and agreed.delivery_day is distinct from former_day then
     update public.orders as o set promised_at = private.promise_of(agreed, now()), promised_again_at = null where o.id = agreed.id;
   end if;
   perform private.record_order_event(agreed.id, 'delivery_agreed', 'shop', jsonb_build_object(
@@ -1967,7 +1992,7 @@ end
 $$;
 
 comment on function public.agree_delivery is
-  'For staff: what they agreed on with the customer of an order outside the promise: its delivery fee in cents, and the day. The order can be paid from then on, waits a day for that, and its customer gets the link. Can be repeated until a payment has begun; the day also afterwards.';
+  'For staff: what they agreed on with the customer of an order outside the promise: its delivery fee in cents, and the day. The order can be paid from then on, waits a day for that, and its customer gets the link. Can be repeated until a payment has begun; the day also afterwards, which then replaces the promise.';
 
 -- Execution rights
 grant execute on function public.agree_delivery to authenticated, service_role;
@@ -2561,14 +2586,13 @@ begin
     'tracking_number', o.tracking_number,
     'access_key', (select k.access_key from private.order_keys as k where k.order_id = o.id limit 1),
     'customer_name', o.customer_name,
-    'delivery_fee', o.delivery_fee,
-    'discount_cents', o.discount_cents,
+    'delivery_fee', o.delivery_fee, 'discount_cents', o.discount_cents,
     'total_amount', o.total_amount,
     'items', array(
       select jsonb_build_object('name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
       from public.order_items as i where i.order_id = o.id order by i.position
     ),
-    'arrival', coalesce(o.promised_again_at, o.promised_at),
+    'arrival', case when not o.is_collected then coalesce(o.promised_again_at, o.promised_at) end,
     'pays_cash', o.payment_status = 'unpaid' and o.payment_method = 'cash',
     'failure', (select d.failure_reason from public.deliveries as d where d.order_id = o.id),
     'code', (select d.proof_code from public.deliveries as d where d.order_id = o.id and private.asks_for_code(d)),
@@ -2609,7 +2633,7 @@ language sql stable set search_path = '' as $$
     when 'delivery_failed' then private.is_in_shop(o.status) and exists (
       select from public.deliveries as d where d.order_id = o.id and d.delivery_status = 'failed'
     )
-    when 'order_delayed' then o.payment_status = 'paid' and private.is_open_order(o.status) and o.promised_again_at > now()
+    when 'order_delayed' then private.is_to_deliver(o.payment_status, o.payment_method) and private.is_open_order(o.status) and o.promised_again_at > now()
     when 'job_for_rider' then exists (
       select from public.deliveries as d where d.order_id = o.id and d.rider_id is not null and private.is_open_delivery(d.delivery_status)
     )
@@ -2660,6 +2684,7 @@ begin
   update public.deliveries as d
   set delivery_notes = null
   where d.order_id = any (anonymise_orders.order_ids) and d.delivery_notes is not null;
+  update public.ratings as r set words = null where r.order_id = any (anonymise_orders.order_ids) and r.words is not null;
   update public.order_events as e
   set details = e.details - 'phone'
   where e.order_id = any (anonymise_orders.order_ids) and e.kind like 'payment\_%' and e.details ? 'phone';
@@ -2713,6 +2738,9 @@ begin
             'status', d.delivery_status, 'notes', d.delivery_notes, 'pickup_time', d.pickup_time, 'delivery_time', d.delivery_time
           )
           from public.deliveries as d where d.order_id = o.id
+        ),
+        'rating', (
+          select private.describe_rating(r) || jsonb_build_object('rated_at', r.created_at) from public.ratings as r where r.order_id = o.id
         ),
         'history', array(
           select jsonb_build_object('what', e.kind, 'by', e.actor, 'at', e.happened_at)
@@ -3010,6 +3038,12 @@ begin
     perform private.queue_messages_of_delivery(old, new);
     perform private.note_failed_delivery(old, new);
   end if;
+  -- Its page names the rider.
+  if private.is_with_rider(new.delivery_status)
+    and (old.delivery_person, old.delivery_phone) is distinct from (new.delivery_person, new.delivery_phone)
+  then
+    perform private.notify_order_followers(new.order_id);
+  end if;
   return null;
 end
 $$;
@@ -3042,7 +3076,7 @@ begin
     cross join lateral (select * from public.deliveries as own where own.order_id = o.id limit 1) as d
     where o.status in ('pending', 'processing', 'shipped', 'out_for_delivery')
       and o.promised_at < now() and o.promised_at > now() - interval '1 hour'
-      and o.promised_again_at is null and o.payment_status = 'paid' and not o.is_collected and o.delivery_day is null
+      and o.promised_again_at is null and private.is_to_deliver(o.payment_status, o.payment_method) and not o.is_collected and o.delivery_day is null
       -- A rider who left half an hour ago or less is about to arrive.
       and (private.is_before_pickup(d.delivery_status) or (private.is_open_delivery(d.delivery_status) and d.pickup_time < now() - interval '30 minutes'))
       and (select s.announces_delays from public.store_settings as s)
@@ -3052,7 +3086,7 @@ end
 $$;
 
 comment on function private.delays_to_announce is
-  'Paid orders that are late since at most an hour, whose customer was not informed of a new time. Not those that failed or left the shop within half an hour, that the customer collects, or whose day was agreed on.';
+  'Orders to deliver that are late since at most an hour, whose customer was not informed of a new time. Not those that failed or left the shop within half an hour, that the customer collects, or whose day was agreed on.';
 
 create or replace function private.announce_delays() returns void
 language plpgsql set search_path = '' as $$
@@ -3095,9 +3129,6 @@ declare
 begin
   perform private.add_notice('late_order', late.order_id::text, late.order_id) from private.newly_late_orders() as late (order_id);
   perform private.announce_delays();
-  if private.count_hit('jobs', 'learn-delivery-times', interval '1 hour') = 1 then
-    perform private.learn_delivery_times();
-  end if;
   due := array(
     select q.id from private.push_queue as q
     where q.due_at <= now()
@@ -3225,6 +3256,137 @@ insert into public.delivery_areas (name, spellings, promise_from_minutes, promis
   ('Elsewhere in Nairobi', array['Nairobi', 'NRB', 'NBO', 'Ngara', 'Eastleigh', 'Buruburu', 'Buru Buru', 'Donholm', 'Umoja', 'Utawala', 'Ruaka', 'Kitengela', 'Rongai', 'Kikuyu', 'Ruiru', 'Kangemi', 'Kawangware', 'Uthiru', 'Kinoo', 'Pangani', 'Huruma', 'Komarock', 'Kayole', 'Industrial Area', 'Ruai', 'Ngong', 'Syokimau Katani', 'Athi River', 'Kiambu', 'Limuru', 'Banana', 'Tassia', 'Fedha'], 15, 60, false, 16),
   ('Outside Nairobi', array['Mombasa', 'Kisumu', 'Nakuru', 'Eldoret', 'Malindi', 'Kitale', 'Garissa', 'Nyeri', 'Meru', 'Embu', 'Kericho', 'Kisii', 'Kakamega', 'Bungoma', 'Busia', 'Naivasha', 'Nanyuki', 'Machakos', 'Kitui', 'Isiolo', 'Marsabit', 'Moyale', 'Mandera', 'Wajir', 'Lamu', 'Kilifi', 'Kwale', 'Diani', 'Watamu', 'Mtwapa', 'Nyali', 'Voi', 'Taveta', 'Wundanyi', 'Mwingi', 'Makueni', 'Wote', 'Narok', 'Bomet', 'Kajiado', 'Namanga', 'Loitoktok', 'Nyahururu', 'Nyandarua', 'Laikipia', 'Maralal', 'Samburu', 'Lodwar', 'Turkana', 'Kapenguria', 'Iten', 'Kabarnet', 'Baringo', 'Eldama Ravine', 'Nandi', 'Kapsabet', 'Vihiga', 'Mumias', 'Webuye', 'Malaba', 'Siaya', 'Bondo', 'Homa Bay', 'Homabay', 'Migori', 'Nyamira', 'Kerugoya', 'Kirinyaga', 'Karatina', 'Chuka', 'Tharaka', 'Maua', 'Murang''a', 'Gilgil', 'Molo', 'Njoro', 'Emali', 'Mtito Andei', 'Uasin Gishu', 'Trans Nzoia', 'Tana River', 'Mpeketoni', 'Hola', 'Kakuma', 'Uganda', 'Kampala', 'Entebbe', 'Jinja', 'Tanzania', 'Dar es Salaam', 'Arusha', 'Moshi', 'Mwanza', 'Dodoma', 'Zanzibar', 'Rwanda', 'Kigali', 'Burundi', 'Bujumbura', 'Ethiopia', 'Addis Ababa', 'Somalia', 'Mogadishu', 'Hargeisa', 'South Sudan', 'Juba', 'Sudan', 'Khartoum', 'Congo', 'Goma', 'Kinshasa', 'Nigeria', 'Lagos', 'Ghana', 'Accra', 'South Africa', 'Johannesburg', 'Dubai', 'London'], 1440, 4320, true, 17);
 
+create or replace function public.work_queue() returns setof public.deliveries
+language plpgsql stable security definer rows 100 set search_path = '' as $$
+begin
+  perform private.expect_staff('deliveries');
+  return query
+    select d.*
+    from public.orders as o
+    -- One step in an index for each open order: the planner would rather read all deliveries.
+    cross join lateral (select * from public.deliveries as own where own.order_id = o.id limit 1) as d
+    where private.is_open_order(o.status) and private.is_to_deliver(o.payment_status, o.payment_method)
+    order by private.due_at(o, d.created_at), d.id
+    limit 500;
+end
+$$;
+
+comment on function public.work_queue is
+  'For staff: the deliveries of all orders that are paid, or paid in cash at the door, and are neither delivered nor cancelled, the earliest promise first (private.due_at), at most 500.';
+
+create table public.ratings (
+  order_id uuid primary key references public.orders (id) on delete cascade,
+  stars smallint not null,
+  words text,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  constraint "a rating has one to five stars" check (stars between 1 and 5),
+  constraint "words of a rating are short" check (char_length(words) <= 300)
+);
+
+comment on table public.ratings is 'What customers think of a delivered order. One per order, changeable for a day, for staff alone.';
+
+comment on column public.ratings.words is 'Null: none, or erased with the other details of the order.';
+
+alter table public.ratings enable row level security;
+
+grant select on public.ratings to authenticated;
+
+-- Otherwise realtime would announce changes to visitors, without their rows.
+grant select (order_id) on public.ratings to anon;
+
+create policy "staff read every rating, the counter those of recent orders" on public.ratings
+  for select to authenticated using ((select public.may('orders')) or ((select public.may('deliveries')) and public.is_recent_order(order_id)));
+
+alter publication supabase_realtime add table public.ratings;
+
+create or replace function private.may_rate(ordered public.orders) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return ordered.status = 'delivered'
+    and coalesce(
+      (select d.delivery_time from public.deliveries as d where d.order_id = ordered.id), ordered.updated_at
+    ) > now() - interval '30 days'
+    and not exists (select from public.ratings as r where r.order_id = ordered.id and r.created_at <= now() - interval '1 day');
+end
+$$;
+
+comment on function private.may_rate is
+  'Whether the customer can rate an order, or change the rating: within 30 days of the delivery, and a day after the first rating.';
+
+create or replace function private.describe_rating(rated public.ratings) returns jsonb
+language sql stable
+return jsonb_build_object('stars', rated.stars, 'words', rated.words);
+
+create or replace function private.describe_rider(delivery public.deliveries) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return jsonb_build_object(
+    'first_name', split_part(delivery.delivery_person, ' ', 1),
+    'plate', coalesce(
+      (select nullif(r.plate, '') from public.riders as r where r.id = delivery.rider_id), delivery.delivery_vehicle
+    ),
+    'phone', private.normalised_phone(delivery.delivery_phone)
+  );
+end
+$$;
+
+comment on function private.describe_rider is
+  'What the customer sees of the rider who is on the way: first name, plate (or the vehicle, where no plate is known) and phone. phone null: staff typed no Kenyan number.';
+
+create or replace function public.rate_order(order_id uuid, access_key text, stars integer, words text default null) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+declare
+  written text;
+  ordered public.orders;
+  rated public.ratings;
+  -- Counted before the subtransaction of the block below, so that a refusal does not roll it back.
+  is_within_limit boolean := private.count_call('ratings');
+  refusal_details text;
+  refusal_hint text;
+begin
+  if not is_within_limit then
+    perform private.refuse(429, 'too_many_ratings', format(
+      'Too many ratings from your network. Please try again in %s', private.time_left('ratings')
+    ));
+  elsif rate_order.stars is null or rate_order.stars not between 1 and 5 then
+    perform private.refuse(400, 'rating_invalid', 'A rating has one to five stars');
+  elsif octet_length(rate_order.words) > 4000 then
+    perform private.refuse(400, 'rating_too_long', 'The words are longer than 300 characters');
+  end if;
+  -- Line feeds stay; other control characters become spaces.
+  written := private.visible_text(regexp_replace(rate_order.words, '[\u0001-\u0009\u000b-\u001f\u007f-\u009f]', ' ', 'g'));
+  if char_length(written) > 300 then
+    perform private.refuse(400, 'rating_too_long', 'The words are longer than 300 characters');
+  end if;
+  -- Serialises this with an erasure of the order.
+  select o.* into ordered
+  from public.orders as o
+  where o.id = rate_order.order_id and exists (
+    select from private.order_keys as k where k.order_id = o.id and k.access_key = left(rate_order.access_key, 64)
+  )
+  for share;
+  if not found then
+    perform private.refuse(404, 'order_not_found', 'This order does not exist');
+  elsif not private.may_rate(ordered) then
+    perform private.refuse(409, 'rating_closed', 'This order cannot be rated now');
+  end if;
+  insert into public.ratings as r (order_id, stars, words) values (ordered.id, rate_order.stars, written)
+  on conflict on constraint ratings_pkey do update set stars = excluded.stars, words = excluded.words, updated_at = now()
+  returning * into rated;
+  return private.describe_rating(rated);
+exception when sqlstate 'PT000' then
+  get stacked diagnostics refusal_details = pg_exception_detail, refusal_hint = pg_exception_hint;
+  return private.refusal_answer(sqlstate, sqlerrm, refusal_details, refusal_hint);
+end
+$$;
+
+comment on function public.rate_order is
+  'A customer rates a delivered order with one to five stars and optional words, or changes the rating within a day. Proof: the order''s access key. Answers with the rating.';
+
+grant execute on function public.rate_order to anon, authenticated, service_role;
+
 alter publication supabase_realtime add table public.delivery_areas;
 
 insert into public.message_templates (kind, channel, subject, body, default_subject, default_body)
@@ -3245,7 +3407,8 @@ We are sorry: your order {order} takes longer than we promised. It arrives by {a
 
 insert into private.limits (name, allowed, within, per_paid_order) values
   ('rider_pages', 1200, '10 minutes', 0),
-  ('rider_presses', 300, '10 minutes', 0);
+  ('rider_presses', 300, '10 minutes', 0),
+  ('ratings', 60, '10 minutes', 0);
 
 -- Words of the owner stay.
 update public.message_templates as t
@@ -3256,6 +3419,15 @@ from (
     else replace(m.default_body, '{cash}.]', E'{cash}.][\n\nThe rider asks for this code: {code}]')
   end as body
   from public.message_templates as m where m.kind = 'order_on_its_way'
+  union all
+  select m.id, case m.channel
+    when 'text' then '{shop}: {paid} paid[, M-PESA {receipt}]. {order}[ arrives by {arrival}]: {link}'
+    else replace(m.default_body, 'Follow your order here:', E'[It arrives by {arrival}.\n\n]Follow your order here:')
+  end
+  from public.message_templates as m where m.kind = 'order_paid'
+  union all
+  select m.id, replace(m.default_body, 'Pay or follow your order here:', E'[It arrives by {arrival}.\n\n]Pay or follow your order here:')
+  from public.message_templates as m where m.kind = 'order_received' and m.channel = 'mail'
 ) as worded
 where t.id = worded.id and worded.body <> t.default_body;
 
@@ -3353,41 +3525,6 @@ $$;
 
 comment on function private.minutes_taken is 'Minutes between two moments within open times. Null: always open.';
 
-create or replace function private.learn_delivery_times() returns void
-language plpgsql set search_path = '' as $$
-declare
-  -- By today's hours. Null: always open.
-  open_times constant tstzmultirange := (
-    select private.open_times(s, now() - interval '30 days') from public.store_settings as s
-    where s.opening_hours <> '[]' or s.days_off <> '[]'
-  );
-begin
-  delete from private.delivery_estimates where true;
-  insert into private.delivery_estimates (area_id, hour, deliveries, median_minutes, p90_minutes, median_way_minutes)
-  select took.area_id, took.hour, count(*), percentile_disc(0.5) within group (order by took.minutes),
-    percentile_disc(0.9) within group (order by took.minutes),
-    percentile_disc(0.5) within group (order by took.way_minutes)
-  from (
-    select o.area_id, extract(hour from d.created_at at time zone 'Africa/Nairobi')::smallint as hour,
-      private.minutes_taken(
-        case when a.promise_to_minutes < 1440 then open_times end, d.created_at, d.delivery_time
-      ) as minutes,
-      ceil(extract(epoch from d.delivery_time - d.pickup_time) / 60)::integer as way_minutes
-    from public.deliveries as d
-    join public.orders as o on o.id = d.order_id
-    join public.delivery_areas as a on a.id = o.area_id
-    -- By the index of the newest deliveries.
-    where d.created_at > now() - interval '30 days' and d.delivery_status = 'delivered' and d.delivery_time > d.created_at
-      and o.delivery_day is null and not o.is_collected
-  ) as took
-  where took.minutes > 0
-  group by grouping sets ((took.area_id, took.hour), (took.area_id))
-  having count(*) >= 20;
-end
-$$;
-
-comment on function private.learn_delivery_times is 'Computes delivery_estimates from the deliveries of the last 30 days. Counts open minutes, as the promise does.';
-
 create or replace function public.track_order(tracking_number text, access_key text default null, phone_last_four text default null)
 returns jsonb
 language plpgsql volatile security definer set search_path = '' as $$
@@ -3410,7 +3547,7 @@ end
 $$;
 
 comment on function public.track_order is
-  'An order by a text with its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents, part_paid_cents, and whether the customer pays without a prompt (are_prompts_paused). live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time, by_shop or by_customer. cancel_requested: the customer asked to cancel the paid order, and staff have not answered. awaits_agreement: fee and day are to be agreed on. By its order number (ORD-...), which can be guessed, without proof: only status, order_number and needs_digits. Null: no such order, or several.''An order by a text with its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents, part_paid_cents, and whether the customer pays without a prompt (are_prompts_paused). live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time, by_shop or by_customer. cancel_requested: the customer asked to cancel the paid order, and staff have not answered. By its order number (ORD-...), which can be guessed, without proof: only status, order_number and needs_digits. proof_code: what the customer says to the rider, with the access key only; while it is asked for, digits of the phone do not show the access key. Null: no such order, or several.';
+  'An order by a text with its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents, part_paid_cents, and whether the customer pays without a prompt (are_prompts_paused). live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time, by_shop or by_customer. cancel_requested: the customer asked to cancel the paid order, and staff have not answered. awaits_agreement: fee and day are to be agreed on. By its order number (ORD-...), which can be guessed, without proof: only status, order_number and needs_digits. proof_code: what the customer says to the rider, with the access key only; while it is asked for, digits of the phone do not show the access key. promised_at, promised_again_at, arrives_at: when it arrives, while it is open. steps: when it was paid, picked up and delivered. With proof also rider (who is on the way with it), rating and may_rate. Null: no such order, or several.';
 
 create or replace function private.order_facts(described public.orders, is_open boolean) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -3424,7 +3561,7 @@ begin
     'status', private.shown_status(described.status), 'payment_status', described.payment_status,
     'updated_at', described.updated_at
   );
-  if described.promised_at is not null and private.is_open_order(described.status) then
+  if described.promised_at is not null and private.is_open_order(described.status) and not described.is_collected then
     answer := answer || jsonb_strip_nulls(jsonb_build_object(
       'promised_at', described.promised_at, 'promised_again_at', described.promised_again_at,
       'arrives_at', case when private.is_on_the_way(described.status) then (
@@ -3504,7 +3641,7 @@ end
 $$;
 
 comment on function private.order_facts is
-  'Facts about an order''s state that web/lib/orders/order-meaning.ts reads. With proof (is_open) also reserved_until, expires_at, paid_cents, refunded_cents (the part of it that was sent back), surplus_cents (paid beyond the charge, to be refunded), part_refunded_cents (what went back in part), credit_cents (what is owed for another order), part_paid_cents, way_to_cancel (private.way_to_cancel) and cancel_answer (why staff declined to cancel it).';
+  'Facts about an order''s state that web/lib/orders/order-meaning.ts reads; while it is open also when it arrives (promised_at, promised_again_at, and once on the way arrives_at). With proof (is_open) also reserved_until, expires_at, paid_cents, refunded_cents (the part of it that was sent back), surplus_cents (paid beyond the charge, to be refunded), part_refunded_cents (what went back in part), credit_cents (what is owed for another order), part_paid_cents, way_to_cancel (private.way_to_cancel) and cancel_answer (why staff declined to cancel it).';
 
 -- Execution rights
 grant execute on function public.track_order, public.order_receipt, public.orders_by_access_key
@@ -4180,6 +4317,7 @@ begin
   update public.deliveries as d
   set delivery_notes = null
   where d.order_id = any (anonymise_orders.order_ids) and d.delivery_notes is not null;
+  update public.ratings as r set words = null where r.order_id = any (anonymise_orders.order_ids) and r.words is not null;
   update public.order_events as e
   set details = e.details - 'phone'
   where e.order_id = any (anonymise_orders.order_ids) and e.kind like 'payment\_%' and e.details ? 'phone';

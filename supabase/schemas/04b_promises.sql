@@ -72,13 +72,17 @@ begin
   -- At most an hour, so counting can stop at 12 steps.
   return least(60, settings.queue_minutes * ((
     select count(*) from (
-      select from public.deliveries as d where d.delivery_status in ('pending', 'assigned') limit 120
+      select from public.deliveries as d
+      -- One step in an index for each delivery: the planner would rather read all orders.
+      cross join lateral (select own.delivery_day from public.orders as own where own.id = d.order_id limit 1) as o
+      where d.delivery_status in ('pending', 'assigned') and coalesce(o.delivery_day <= private.nairobi_day(now()), true)
+      limit 120
     ) as waiting
   ) / 10)::integer);
 end
 $$;
 comment on function private.queue_minutes is
-  'Minutes that the load of the queue adds to a promise: store_settings.queue_minutes for every ten orders that have not left the shop, at most 60.';
+  'Minutes that the load of the queue adds to a promise: store_settings.queue_minutes for every ten orders that have not left the shop and are due today or sooner, at most 60.';
 
 create function private.promise_for(area_id uuid, at timestamptz) returns timestamptz
 language plpgsql stable set search_path = '' as $$
@@ -107,10 +111,8 @@ begin
     return private.promise_for(ordered.area_id, promise_of.at);
   end if;
   return (
-    select coalesce(
-      upper(private.open_times(s, day.starts) * tstzmultirange(tstzrange(day.starts, day.ends))),
-      day.ends
-    )
+    -- Not midnight, which is shown as the next day.
+    select least(upper(private.open_times(s, day.starts) * tstzmultirange(tstzrange(day.starts, day.ends))), day.ends - interval '1 minute')
     from public.store_settings as s,
       (select ordered.delivery_day::timestamp at time zone 'Africa/Nairobi' as starts,
         (ordered.delivery_day + 1)::timestamp at time zone 'Africa/Nairobi' as ends) as day
@@ -121,9 +123,12 @@ comment on function private.promise_of is 'The promise of an order that is paid 
 
 create function private.due_at(o public.orders, delivery_created_at timestamptz) returns timestamptz
 language sql immutable
-return coalesce(o.promised_at, coalesce(delivery_created_at, o.created_at) + make_interval(mins => private.shop_promise_minutes()));
+return coalesce(
+  o.promised_at, (o.delivery_day + 1)::timestamp at time zone 'Africa/Nairobi' - interval '1 minute',
+  coalesce(delivery_created_at, o.created_at) + make_interval(mins => private.shop_promise_minutes())
+);
 comment on function private.due_at is
-  'When an order is late: its promise, or an hour after its payment if it was paid before there were promises. dueAt in domain/delivery-promise.ts.';
+  'When an order is late: its promise, else the end of the agreed day, else an hour after its payment. dueAt in domain/delivery-promise.ts.';
 
 create function public.delivery_promise(area_id uuid default null) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -154,7 +159,7 @@ create table private.delivery_estimates (
   constraint "one estimate per area and hour" unique nulls not distinct (area_id, hour)
 );
 comment on table private.delivery_estimates is
-  'Minutes from payment to delivery in the last 30 days, per area and hour of the payment; hour null: of all hours. Only after twenty deliveries. Filled by private.learn_delivery_times.';
+  'Minutes from payment to delivery in the last 30 days, per area and hour of the payment; hour null: of all hours. Only after twenty deliveries. Filled by learn_delivery_times.';
 comment on column private.delivery_estimates.median_way_minutes is 'Median of the minutes from the shop to the door. Null: no pickup was noted.';
 alter table private.delivery_estimates enable row level security;
 
@@ -169,8 +174,8 @@ end
 $$;
 comment on function private.minutes_taken is 'Minutes between two moments within open times. Null: always open.';
 
-create function private.learn_delivery_times() returns void
-language plpgsql set search_path = '' as $$
+create function public.learn_delivery_times() returns void
+language plpgsql security definer set search_path = '' as $$
 declare
   -- By today's hours. Null: always open.
   open_times constant tstzmultirange := (
@@ -178,6 +183,8 @@ declare
     where s.opening_hours <> '[]' or s.days_off <> '[]'
   );
 begin
+  -- Two processes of the shop learn one after the other.
+  perform pg_advisory_xact_lock(hashtext('learn_delivery_times'));
   delete from private.delivery_estimates where true;
   insert into private.delivery_estimates (area_id, hour, deliveries, median_minutes, p90_minutes, median_way_minutes)
   select took.area_id, took.hour, count(*), percentile_disc(0.5) within group (order by took.minutes),
@@ -201,7 +208,8 @@ begin
   having count(*) >= 20;
 end
 $$;
-comment on function private.learn_delivery_times is 'Computes delivery_estimates from the deliveries of the last 30 days. Counts open minutes, as the promise does.';
+comment on function public.learn_delivery_times is
+  'For the shop itself, once an hour: computes delivery_estimates from the deliveries of the last 30 days. Counts open minutes, as the promise does.';
 
 create function public.delivery_estimates() returns table (
   area_id uuid, hour smallint, deliveries integer, median_minutes integer, p90_minutes integer
@@ -236,3 +244,4 @@ comment on function private.way_minutes is 'Learned minutes from the shop to the
 -- Execution rights
 grant execute on function public.delivery_promise to anon, authenticated, service_role;
 grant execute on function public.delivery_estimates to authenticated, service_role;
+grant execute on function public.learn_delivery_times to service_role;

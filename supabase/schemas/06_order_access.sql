@@ -26,7 +26,7 @@ begin
 end
 $$;
 comment on function public.track_order is
-  'An order by a text with its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents, part_paid_cents, and whether the customer pays without a prompt (are_prompts_paused). live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time, by_shop or by_customer. cancel_requested: the customer asked to cancel the paid order, and staff have not answered. awaits_agreement: fee and day are to be agreed on. By its order number (ORD-...), which can be guessed, without proof: only status, order_number and needs_digits. Null: no such order, or several.''An order by a text with its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents, part_paid_cents, and whether the customer pays without a prompt (are_prompts_paused). live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time, by_shop or by_customer. cancel_requested: the customer asked to cancel the paid order, and staff have not answered. By its order number (ORD-...), which can be guessed, without proof: only status, order_number and needs_digits. proof_code: what the customer says to the rider, with the access key only; while it is asked for, digits of the phone do not show the access key. Null: no such order, or several.';
+  'An order by a text with its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents, part_paid_cents, and whether the customer pays without a prompt (are_prompts_paused). live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time, by_shop or by_customer. cancel_requested: the customer asked to cancel the paid order, and staff have not answered. awaits_agreement: fee and day are to be agreed on. By its order number (ORD-...), which can be guessed, without proof: only status, order_number and needs_digits. proof_code: what the customer says to the rider, with the access key only; while it is asked for, digits of the phone do not show the access key. promised_at, promised_again_at, arrives_at: when it arrives, while it is open. steps: when it was paid, picked up and delivered. With proof also rider (who is on the way with it), rating and may_rate. Null: no such order, or several.';
 
 create function public.order_receipt(tracking_number text, access_key text default null, phone_last_four text default null)
 returns jsonb
@@ -50,7 +50,7 @@ begin
     return jsonb_build_object('tracking_number', receipt_of.tracking_number, 'is_masked', true);
   end if;
   return private.with_proof(private.describe_order(receipt_of, true), receipt_of, order_receipt.access_key)
-    - array['delivery_notes', 'proof_code'] || jsonb_build_object(
+    - array['delivery_notes', 'proof_code', 'rider', 'rating', 'may_rate'] || jsonb_build_object(
     'order_number', receipt_of.order_number,
     'order_items', coalesce((
       select jsonb_agg(
@@ -235,6 +235,7 @@ language plpgsql stable set search_path = '' as $$
 #variable_conflict use_column
 declare
   answer jsonb := private.order_facts(described, is_open) || jsonb_build_object('is_masked', not is_open);
+  delivery record;
 begin
   if not is_open and described.created_at < now() - interval '30 days' then
     return answer;
@@ -262,8 +263,23 @@ begin
   ) || case
     when described.discount_cents = 0 then '{}' else jsonb_build_object('discount_cents', described.discount_cents)
   end;
+  select * into delivery from public.deliveries as d where d.order_id = described.id;
+  answer := answer || jsonb_strip_nulls(jsonb_build_object('steps', nullif(jsonb_strip_nulls(jsonb_build_object(
+    'paid_at', case when private.is_to_deliver(described.payment_status, described.payment_method) then delivery.created_at end,
+    'picked_up_at', delivery.pickup_time, 'delivered_at', delivery.delivery_time
+  )), '{}')));
   if not is_open then
     return answer;
+  end if;
+  if described.status = 'delivered' then
+    answer := answer || jsonb_strip_nulls(jsonb_build_object(
+      'rating', (select private.describe_rating(r) from public.ratings as r where r.order_id = described.id),
+      'may_rate', private.may_rate(described)
+    ));
+  elsif private.is_on_the_way(described.status) and delivery.delivery_person is not null then
+    answer := answer || jsonb_build_object('rider', (
+      select private.describe_rider(d) from public.deliveries as d where d.order_id = described.id
+    ));
   end if;
   return answer || jsonb_build_object(
     'id', described.id,
@@ -276,7 +292,7 @@ begin
 end
 $$;
 comment on function private.describe_order is
-  'The order as its caller may see it: everything with proof, also the terms of its discount code (discount), its area (area_name) and the agreed day (delivery_day), never its point on the map; else status, items and total, with name and phone masked; after 30 days only the status.';
+  'The order as its caller may see it: everything with proof, also its rider while on the way, its rating, the terms of its discount code (discount), its area (area_name) and the agreed day (delivery_day), never its point on the map; else status, items and total, with name and phone masked, and the times of its steps; after 30 days only the status.';
 
 create function private.order_facts(described public.orders, is_open boolean) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -290,7 +306,7 @@ begin
     'status', private.shown_status(described.status), 'payment_status', described.payment_status,
     'updated_at', described.updated_at
   );
-  if described.promised_at is not null and private.is_open_order(described.status) then
+  if described.promised_at is not null and private.is_open_order(described.status) and not described.is_collected then
     answer := answer || jsonb_strip_nulls(jsonb_build_object(
       'promised_at', described.promised_at, 'promised_again_at', described.promised_again_at,
       'arrives_at', case when private.is_on_the_way(described.status) then (
@@ -369,7 +385,7 @@ begin
 end
 $$;
 comment on function private.order_facts is
-  'Facts about an order''s state that web/lib/orders/order-meaning.ts reads. With proof (is_open) also reserved_until, expires_at, paid_cents, refunded_cents (the part of it that was sent back), surplus_cents (paid beyond the charge, to be refunded), part_refunded_cents (what went back in part), credit_cents (what is owed for another order), part_paid_cents, way_to_cancel (private.way_to_cancel) and cancel_answer (why staff declined to cancel it).';
+  'Facts about an order''s state that web/lib/orders/order-meaning.ts reads; while it is open also when it arrives (promised_at, promised_again_at, and once on the way arrives_at). With proof (is_open) also reserved_until, expires_at, paid_cents, refunded_cents (the part of it that was sent back), surplus_cents (paid beyond the charge, to be refunded), part_refunded_cents (what went back in part), credit_cents (what is owed for another order), part_paid_cents, way_to_cancel (private.way_to_cancel) and cancel_answer (why staff declined to cancel it).';
 
 create function public.orders_by_access_key(access_keys text[]) returns jsonb
 language plpgsql volatile security definer set search_path = '' as $$

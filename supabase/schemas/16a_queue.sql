@@ -23,12 +23,12 @@ begin
     -- One step in an index for each open order: the planner would rather read all deliveries.
     cross join lateral (select * from public.deliveries as own where own.order_id = o.id limit 1) as d
     where private.is_open_order(o.status) and private.is_to_deliver(o.payment_status, o.payment_method)
-    order by d.created_at, d.id
+    order by private.due_at(o, d.created_at), d.id
     limit 500;
 end
 $$;
 comment on function public.work_queue is
-  'For staff: the deliveries of all orders that are paid, or paid in cash at the door, and are neither delivered nor cancelled, the earliest payment first, at most 500.';
+  'For staff: the deliveries of all orders that are paid, or paid in cash at the door, and are neither delivered nor cancelled, the earliest promise first (private.due_at), at most 500.';
 
 create function public.move_on(
   delivery_id uuid, expected_step text, step text,

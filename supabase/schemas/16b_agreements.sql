@@ -7,6 +7,7 @@ declare
   today constant date := private.nairobi_day(now());
   agreed public.orders;
   is_first boolean;
+  former_day date;
   new_total integer;
 begin
   perform private.expect_staff('orders');
@@ -18,6 +19,7 @@ begin
   -- The lock on the order's row serialises this with its payments and its expiry.
   select * into agreed from public.orders as o where o.id = agree_delivery.order_id for no key update;
   is_first := agreed.awaits_agreement;
+  former_day := agreed.delivery_day;
   new_total := agreed.total_amount - agreed.delivery_fee + agree_delivery.fee_cents;
   if agreed.id is null then
     perform private.refuse(404, 'order_not_found', 'This order does not exist');
@@ -39,7 +41,8 @@ begin
       awaits_agreement = false, updated_at = now()
   where o.id = agreed.id
   returning * into agreed;
-  if agreed.promised_at is not null then
+  -- Another day is another promise, also with cash at the door.
+  if agreed.promised_at is not null and agreed.delivery_day is distinct from former_day then
     update public.orders as o set promised_at = private.promise_of(agreed, now()), promised_again_at = null where o.id = agreed.id;
   end if;
   perform private.record_order_event(agreed.id, 'delivery_agreed', 'shop', jsonb_build_object(
@@ -55,7 +58,7 @@ begin
 end
 $$;
 comment on function public.agree_delivery is
-  'For staff: what they agreed on with the customer of an order outside the promise: its delivery fee in cents, and the day. The order can be paid from then on, waits a day for that, and its customer gets the link. Can be repeated until a payment has begun; the day also afterwards.';
+  'For staff: what they agreed on with the customer of an order outside the promise: its delivery fee in cents, and the day. The order can be paid from then on, waits a day for that, and its customer gets the link. Can be repeated until a payment has begun; the day also afterwards, which then replaces the promise.';
 
 -- Execution rights
 grant execute on function public.agree_delivery to authenticated, service_role;

@@ -38,14 +38,13 @@ begin
     'tracking_number', o.tracking_number,
     'access_key', (select k.access_key from private.order_keys as k where k.order_id = o.id limit 1),
     'customer_name', o.customer_name,
-    'delivery_fee', o.delivery_fee,
-    'discount_cents', o.discount_cents,
+    'delivery_fee', o.delivery_fee, 'discount_cents', o.discount_cents,
     'total_amount', o.total_amount,
     'items', array(
       select jsonb_build_object('name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
       from public.order_items as i where i.order_id = o.id order by i.position
     ),
-    'arrival', coalesce(o.promised_again_at, o.promised_at),
+    'arrival', case when not o.is_collected then coalesce(o.promised_again_at, o.promised_at) end,
     'pays_cash', o.payment_status = 'unpaid' and o.payment_method = 'cash',
     'failure', (select d.failure_reason from public.deliveries as d where d.order_id = o.id),
     'code', (select d.proof_code from public.deliveries as d where d.order_id = o.id and private.asks_for_code(d)),
@@ -553,7 +552,7 @@ language sql stable set search_path = '' as $$
     when 'delivery_failed' then private.is_in_shop(o.status) and exists (
       select from public.deliveries as d where d.order_id = o.id and d.delivery_status = 'failed'
     )
-    when 'order_delayed' then o.payment_status = 'paid' and private.is_open_order(o.status) and o.promised_again_at > now()
+    when 'order_delayed' then private.is_to_deliver(o.payment_status, o.payment_method) and private.is_open_order(o.status) and o.promised_again_at > now()
     when 'job_for_rider' then exists (
       select from public.deliveries as d where d.order_id = o.id and d.rider_id is not null and private.is_open_delivery(d.delivery_status)
     )

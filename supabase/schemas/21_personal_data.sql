@@ -136,6 +136,7 @@ begin
   update public.deliveries as d
   set delivery_notes = null
   where d.order_id = any (anonymise_orders.order_ids) and d.delivery_notes is not null;
+  update public.ratings as r set words = null where r.order_id = any (anonymise_orders.order_ids) and r.words is not null;
   update public.order_events as e
   set details = e.details - 'phone'
   where e.order_id = any (anonymise_orders.order_ids) and e.kind like 'payment\_%' and e.details ? 'phone';
@@ -372,6 +373,9 @@ begin
             'status', d.delivery_status, 'notes', d.delivery_notes, 'pickup_time', d.pickup_time, 'delivery_time', d.delivery_time
           )
           from public.deliveries as d where d.order_id = o.id
+        ),
+        'rating', (
+          select private.describe_rating(r) || jsonb_build_object('rated_at', r.created_at) from public.ratings as r where r.order_id = o.id
         ),
         'history', array(
           select jsonb_build_object('what', e.kind, 'by', e.actor, 'at', e.happened_at)

@@ -479,6 +479,12 @@ begin
     perform private.queue_messages_of_delivery(old, new);
     perform private.note_failed_delivery(old, new);
   end if;
+  -- Its page names the rider.
+  if private.is_with_rider(new.delivery_status)
+    and (old.delivery_person, old.delivery_phone) is distinct from (new.delivery_person, new.delivery_phone)
+  then
+    perform private.notify_order_followers(new.order_id);
+  end if;
   return null;
 end
 $$;

@@ -197,7 +197,7 @@ begin
     cross join lateral (select * from public.deliveries as own where own.order_id = o.id limit 1) as d
     where o.status in ('pending', 'processing', 'shipped', 'out_for_delivery')
       and o.promised_at < now() and o.promised_at > now() - interval '1 hour'
-      and o.promised_again_at is null and o.payment_status = 'paid' and not o.is_collected and o.delivery_day is null
+      and o.promised_again_at is null and private.is_to_deliver(o.payment_status, o.payment_method) and not o.is_collected and o.delivery_day is null
       -- A rider who left half an hour ago or less is about to arrive.
       and (private.is_before_pickup(d.delivery_status) or (private.is_open_delivery(d.delivery_status) and d.pickup_time < now() - interval '30 minutes'))
       and (select s.announces_delays from public.store_settings as s)
@@ -206,7 +206,7 @@ begin
 end
 $$;
 comment on function private.delays_to_announce is
-  'Paid orders that are late since at most an hour, whose customer was not informed of a new time. Not those that failed or left the shop within half an hour, that the customer collects, or whose day was agreed on.';
+  'Orders to deliver that are late since at most an hour, whose customer was not informed of a new time. Not those that failed or left the shop within half an hour, that the customer collects, or whose day was agreed on.';
 
 create function private.announce_delays() returns void
 language plpgsql set search_path = '' as $$
@@ -393,9 +393,6 @@ declare
 begin
   perform private.add_notice('late_order', late.order_id::text, late.order_id) from private.newly_late_orders() as late (order_id);
   perform private.announce_delays();
-  if private.count_hit('jobs', 'learn-delivery-times', interval '1 hour') = 1 then
-    perform private.learn_delivery_times();
-  end if;
   due := array(
     select q.id from private.push_queue as q
     where q.due_at <= now()

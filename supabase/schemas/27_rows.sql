@@ -41,6 +41,7 @@ insert into private.limits (name, allowed, within, per_paid_order) values
   ('cancellations_of_order', 6, '1 hour', 0),
   ('rider_pages', 1200, '10 minutes', 0),
   ('rider_presses', 300, '10 minutes', 0),
+  ('ratings', 60, '10 minutes', 0),
   ('payment_prompts', 100, '10 minutes', 2),
   ('payment_prompts_of_order', 10, '10 minutes', 0),
   ('payment_prompts_to_phone', 10, '10 minutes', 0),
@@ -72,7 +73,9 @@ Thank you for your order at {shop}.
 ]Delivery: {delivery_fee}
 Total: {total}[, {cash}]
 
-Pay or follow your order here:
+[It arrives by {arrival}.
+
+]Pay or follow your order here:
 {link}
 
 Your tracking number is {tracking}.
@@ -80,7 +83,7 @@ Your tracking number is {tracking}.
 {shop}
 {shop_phone}
 {shop_email}$text$),
-  ('order_paid', 'text', null, '{shop}: {paid} received for {order}[, M-PESA {receipt}]. Asante! Follow it: {link}'),
+  ('order_paid', 'text', null, '{shop}: {paid} paid[, M-PESA {receipt}]. {order}[ arrives by {arrival}]: {link}'),
   ('order_paid', 'mail', 'We received your payment for {order}', $text$Habari {name},
 
 We received {paid} for your order {order}. Asante![ The M-PESA receipt is {receipt}.]
@@ -90,7 +93,9 @@ We received {paid} for your order {order}. Asante![ The M-PESA receipt is {recei
 ]Delivery: {delivery_fee}
 Total: {total}
 
-Follow your order here:
+[It arrives by {arrival}.
+
+]Follow your order here:
 {link}
 
 Your receipt, to keep or to print:

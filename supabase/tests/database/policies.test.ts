@@ -582,6 +582,28 @@ const matrix: MatrixRow[] = [
     deletes: service,
   },
   {
+    table: 'ratings',
+    row: 'of an order',
+    where: `order_id = '${id(1)}'`,
+    set: 'stars = 4',
+    insert: `(order_id, stars) values ('${id(2)}', 5)`,
+    select: allRoles,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
+    table: 'ratings',
+    row: 'of an order delivered long ago',
+    where: `order_id = '${id(4)}'`,
+    set: 'stars = 4',
+    insert: `(order_id, stars) values ('${id(3)}', 5)`,
+    select: staff,
+    inserts: service,
+    updates: service,
+    deletes: service,
+  },
+  {
     table: 'riders',
     row: 'any',
     where: `id = '${id(1)}'`,
@@ -750,6 +772,7 @@ const procedures: Record<string, Person[]> = {
   revoke_rider_link: signedIn,
   practice_rider: service,
   rider_page: all,
+  rate_order: all,
   rider_press: all,
   finish_without_code: signedIn,
   find_products: signedIn,
@@ -845,6 +868,7 @@ const procedures: Record<string, Person[]> = {
   refund_approvers: signedIn,
   are_prompts_paused: all,
   delivery_promise: all,
+  learn_delivery_times: service,
   note_mpesa_settings: service,
   till_registration: service,
   subscribe_to_newsletter: all,
@@ -1037,6 +1061,7 @@ describe.each(testDatabases())('on %s', (kind) => {
           now() - interval '30 days', 'delivered'
         from generate_series(4, 5) as n;
       insert into public.order_items (id, order_id, product_name, quantity, unit_price) values ('${id(4)}', '${id(4)}', 'Drink', 1, 100);
+      insert into public.ratings (order_id, stars) values ('${id(1)}', 5), ('${id(4)}', 3);
       insert into public.payments (id, order_id, phone, charge_cents, status) values ('${id(5)}', '${id(4)}', '+254712345678', 200, 'failed');
       insert into public.change_notes (id, payment_id, kind, amount_cents) values ('${id(4)}', '${id(5)}', 'credit', 100);
       insert into public.deliveries (id, order_id, created_at) values ('${id(4)}', '${id(4)}', now() - interval '30 days');

@@ -368,11 +368,12 @@ describe.each(testDatabases())('on %s', (kind) => {
     const { rows } = await database.query<MessageTemplate & { kind: string }>(
       `select kind, default_subject as subject, default_body as body from public.message_templates where channel = 'text' and kind <> 'job_for_rider'`,
     );
-    expect(rows).toHaveLength(9);
+    expect(rows).toHaveLength(10);
     const payment = { charge_cents: 1_234_500, receipt: 'UKL3AB12CD', refund_receipt: 'UKM4EF56GH' };
     for (const template of rows) {
       for (const failure of Object.keys(deliveryFailures) as DeliveryFailureReason[]) {
-        const facts = { ...exampleFacts, total_amount: 1_234_500, payment, failure };
+        const arrival = new Date(Date.now() + 86_400_000).toISOString();
+        const facts = { ...exampleFacts, total_amount: 1_234_500, payment, failure, arrival };
         const { body } = writeMessage(template, 'text', facts, 'https://janijuice.co.ke');
         expect(textLength(body).positions, body).toBeLessThanOrEqual(160);
       }

@@ -3,11 +3,24 @@ import { testDatabases } from '@jani-juice/backend/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { dueAt } from '../../../domain/delivery-promise.ts';
 import { makeProduct, type PlacedOrder } from '../shop-database.ts';
-import { newPhone, setUpShop } from '../steps.ts';
+import { nairobiDay, newPhone, setUpShop } from '../steps.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
   const shop = setUpShop(kind);
-  const { database, asStaff, readRow, readRows, readValue, place, pay, receive, trackAsCustomer } = shop;
+  const {
+    database,
+    asStaff,
+    asVisitor,
+    queryAs,
+    readColumn,
+    readRow,
+    readRows,
+    readValue,
+    place,
+    pay,
+    receive,
+    trackAsCustomer,
+  } = shop;
   let product: string;
   beforeEach(async () => {
     await database.execute(`
@@ -62,6 +75,124 @@ describe.each(testDatabases())('on %s', (kind) => {
     const before = await readRow('select promised_at from public.orders where id = $1', [order.id]);
     await asStaff('receive_cash', { order_id: order.id, received_cents: order.total_amount });
     expect(await readRow('select promised_at from public.orders where id = $1', [order.id])).toEqual(before);
+  });
+
+  test('counts from the choice of cash by the customer, whom a delay is announced to as well', async () => {
+    await database.execute('update public.store_settings set offers_cash = true');
+    const order = await placeNew();
+    await asVisitor('choose_cash', { order_id: order.id, access_key: order.access_key });
+    expect(await promised(order)).toBe(60);
+    await database.query(`update public.orders set promised_at = now() - interval '1 minute' where id = $1`, [
+      order.id,
+    ]);
+    await database.execute('select private.announce_delays()');
+    expect(
+      await readColumn(
+        `select channel from public.outbox_messages where order_id = $1 and kind = 'order_delayed'`,
+        [order.id],
+      ),
+    ).toHaveLength(2);
+    await database.execute('update public.store_settings set offers_cash = false');
+  });
+
+  test('counts from the payment by credit', async () => {
+    const customer_phone = newPhone();
+    const earlier = await place(product, { customer_phone });
+    await asStaff('receive_cash', {
+      order_id: earlier.id,
+      received_cents: 2 * earlier.charge_cents,
+      difference: 'credit',
+    });
+    const order = await place(product, { customer_phone });
+    await asStaff('use_credit', { order_id: order.id });
+    expect(await promised(order)).toBe(60);
+  });
+
+  describe('of an agreed day', () => {
+    const agree = (order: PlacedOrder, delivery_day: string) =>
+      asStaff('agree_delivery', { order_id: order.id, fee_cents: 50_000, delivery_day });
+    const placeFar = async () =>
+      placeNew({
+        expected_total: 95_000,
+        area_id: await readValue(`select id from public.delivery_areas where name = 'Outside Nairobi'`),
+      });
+    const today = nairobiDay();
+    const inDays = (days: number) => nairobiDay(Date.now() + days * 86_400_000);
+    const promisedTime = ({ id }: PlacedOrder) =>
+      readValue(
+        `select to_char(promised_at at time zone 'Africa/Nairobi', 'YYYY-MM-DD HH24:MI') from public.orders where id = $1`,
+        [id],
+      );
+
+    test('ends with that day, before midnight, or when the shop closes on it', async () => {
+      const order = await placeFar();
+      await agree(order, inDays(2));
+      await pay({ ...order });
+      expect(await promisedTime(order)).toBe(`${inDays(2)} 23:59`);
+      await setHours(daily('08:00', '19:30'));
+      const other = await placeFar();
+      await agree(other, inDays(3));
+      await pay(other);
+      expect(await promisedTime(other)).toBe(`${inDays(3)} 19:30`);
+    });
+
+    test('moves with the day, also with cash at the door, and not with the same day once more', async () => {
+      const order = await placeFar();
+      await agree(order, inDays(2));
+      await asStaff('agree_cash', { order_id: order.id });
+      expect(await promisedTime(order)).toBe(`${inDays(2)} 23:59`);
+      await setHours(daily('08:00', '19:30'));
+      await agree(order, inDays(2));
+      expect(await promisedTime(order), 'the same day').toBe(`${inDays(2)} 23:59`);
+      await agree(order, inDays(4));
+      expect(await promisedTime(order)).toBe(`${inDays(4)} 19:30`);
+    });
+
+    test('is late after that day, also where nothing was promised', async () => {
+      const due = await readValue<Date>(
+        `select private.due_at(jsonb_populate_record(null::public.orders, $1::jsonb), now())`,
+        [JSON.stringify({ delivery_day: '2026-12-01' })],
+      );
+      expect(new Date(due as Date).toISOString()).toBe('2026-12-01T20:59:00.000Z');
+      expect(dueAt({ promised_at: null, delivery_day: '2026-12-01' }, '2026-11-28T10:00:00Z')).toBe(
+        '2026-12-01T20:59:00.000Z',
+      );
+    });
+
+    test('does not count in the queue before that day', async () => {
+      for (let n = 0; n < 10; n++) {
+        const order = await placeFar();
+        await agree(order, n < 9 ? today : inDays(1));
+        await pay(order);
+      }
+      const order = await placeNew();
+      await pay(order);
+      expect(await promised(order), 'nine of today').toBe(60);
+      const next = await placeNew();
+      await pay(next);
+      expect(await promised(next), 'ten of today').toBe(65);
+    });
+  });
+
+  test('sorts the queue of staff: the earliest promise first, not the earliest payment', async () => {
+    const [first, second, third] = [await placeNew(), await placeNew(), await placeNew()];
+    for (const order of [first, second, third]) await pay(order);
+    await database.query(`update public.orders set promised_at = now() + interval '1 day' where id = $1`, [
+      first.id,
+    ]);
+    await database.query('update public.orders set promised_at = null where id = $1', [second.id]);
+    await database.query(
+      `update public.orders set promised_at = now() + interval '5 minutes' where id = $1`,
+      [third.id],
+    );
+    const rows = (
+      await queryAs<{ order_id: string }>('staff', 'select order_id from public.work_queue()')
+    ).rows.map(({ order_id }) => order_id);
+    expect(rows.filter((id) => [first.id, second.id, third.id].includes(id))).toEqual([
+      third.id,
+      second.id,
+      first.id,
+    ]);
   });
 
   test('counts open minutes only: until closing, past midnight, and over days off', async () => {
@@ -197,7 +328,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('learns median and p90 of open minutes after twenty deliveries, and promises no less than p90', async () => {
     const area = await readValue<string>(`select id from public.delivery_areas where name = 'Runda'`);
-    const learn = () => database.execute('select private.learn_delivery_times()');
+    const learn = () => database.execute('select public.learn_delivery_times()');
     const learned = () =>
       readRow(
         'select deliveries, median_minutes, p90_minutes from private.delivery_estimates where area_id = $1 and hour is null',

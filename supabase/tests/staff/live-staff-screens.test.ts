@@ -26,6 +26,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         'outbox_messages',
         'payments',
         'products',
+        'ratings',
         'reconciliation_events',
         'refunds',
         'reply_templates',

@@ -278,7 +278,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ];
       const before = await counts();
       await database.query(
-        `update public.deliveries set created_at = now() - interval '61 minutes' where order_id = $1`,
+        `update public.orders set promised_at = now() - interval '1 minute' where id = $1`,
         [order.id],
       );
       expect(await counts()).toEqual(before.map((count) => count + 1));

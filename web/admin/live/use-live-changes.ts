@@ -18,6 +18,7 @@ const shownIn = {
   discount_codes: ['settings'],
   store_settings: ['settings', 'messages'],
   shop_texts: ['texts'],
+  ratings: ['orders'],
   refunds: ['orders', 'refunds', 'payment-tests', 'dashboard', 'payment-health', 'notices'],
   notices: ['notices'],
   outbox_messages: ['messages'],

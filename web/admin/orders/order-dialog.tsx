@@ -458,6 +458,14 @@ function Delivery({ order }: { order: WholeOrder }) {
                 {delivery.proven_by === 'code' ? "The customer's code" : 'None: finished by staff'}
               </Fact>
             ) : null}
+            {order.rating ? (
+              <Fact term="Rating">
+                <b>{order.rating.stars} of 5</b>
+                {order.rating.words ? (
+                  <span className="block whitespace-pre-line wrap-anywhere">{order.rating.words}</span>
+                ) : null}
+              </Fact>
+            ) : null}
             {delivery.collected_cents !== null && order.payment_status === 'unpaid' ? (
               <Fact term="Cash">
                 <b>The rider has {formatKes(delivery.collected_cents)}</b>

@@ -62,7 +62,7 @@ export const searchOrders = (
 
 /** The columns of an order in the list. */
 export const listedColumns =
-  'id, order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, payment_method, source, is_collected, promised_at, cancel_requested_at, cancel_declined_at, anonymised_at, delivery_notes, nth_order, order_items(quantity, product_name, product:products(brand)), payments(status), delivery:deliveries(id, created_at, updated_at, delivery_status, delivery_person, taken_by, ready_at)';
+  'id, order_number, tracking_number, customer_name, customer_email, customer_phone, shipping_address, city, created_at, total_amount, status, payment_status, payment_method, source, is_collected, promised_at, delivery_day, cancel_requested_at, cancel_declined_at, anonymised_at, delivery_notes, nth_order, order_items(quantity, product_name, product:products(brand)), payments(status), delivery:deliveries(id, created_at, updated_at, delivery_status, delivery_person, taken_by, ready_at), rating:ratings(stars)';
 
 /** @param sort newest first if empty */
 export function readOrders(tables: Staff['tables'], filters: OrderFilters, sort = '') {

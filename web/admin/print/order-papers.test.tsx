@@ -4,6 +4,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { changeOrder, placePaidOrder } from '../../../e2e/placed-orders.ts';
 import { asOwner } from '../../../e2e/staff-member.ts';
 import { openScreen, shop } from '../../testing/staff-screens.tsx';
+import { formatDate, formatDateTime } from '../ui/dates.ts';
 
 async function print(orderId: string, paper: string): Promise<HTMLElement> {
   vi.stubGlobal('print', vi.fn());
@@ -45,4 +46,22 @@ test('the receipt of an order that was paid and then cancelled says so', async (
   sheet.getByText('SLK7RECEIP');
   sheet.getByText("Cancelled after you paid. We'll refund you or give you a call.");
   expect(sheet.queryByText('Asante!')).toBeNull();
+});
+
+test('the packing slip says when the order is promised, and for which agreed day', async () => {
+  const { id } = await placePaidOrder(shop, 'Promised Slip', '0711030179');
+  await changeOrder(shop, id, { promised_at: '2026-11-28T19:14:00Z' });
+  const sheet = within(await print(id, 'Packing slip'));
+  expect(sheet.getByText('Arrives by').nextElementSibling?.textContent).toBe(
+    formatDateTime('2026-11-28T19:14:00Z'),
+  );
+});
+
+test('the packing slip of an agreed day names the day', async () => {
+  const { id } = await placePaidOrder(shop, 'Agreed Slip', '0711030180');
+  await changeOrder(shop, id, { delivery_day: '2026-12-01' });
+  const sheet = within(await print(id, 'Packing slip'));
+  expect(sheet.getByText('Arrives on').nextElementSibling?.textContent).toBe(
+    formatDate('2026-12-01T12:00:00+03:00'),
+  );
 });

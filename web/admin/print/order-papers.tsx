@@ -8,7 +8,7 @@ import { AssignedRider } from '../deliveries/assigned-rider.tsx';
 import type { WholeOrder } from '../orders/order-queries.ts';
 import { changeOf } from '../orders/payments/change-of.ts';
 import { moneyOf } from '../orders/refunds/refund-queries.ts';
-import { formatDateTime } from '../ui/dates.ts';
+import { formatDate, formatDateTime } from '../ui/dates.ts';
 import { describeMissingPayment, describeMoneyToCollect, describeTrouble } from './money-to-collect.ts';
 import { PrintSheet } from './print-sheet.tsx';
 
@@ -68,6 +68,7 @@ function PackingSlip({ order }: { order: WholeOrder }) {
         </Fact>
         <Fact term="To">{[order.shipping_address, order.city].filter(Boolean).join(', ')}</Fact>
         {order.delivery_notes ? <Fact term="Customer's notes">{order.delivery_notes}</Fact> : null}
+        <Promised order={order} />
         {delivery?.delivery_person ? (
           <Fact term="By">
             <AssignedRider delivery={delivery} />
@@ -100,6 +101,18 @@ function PackingSlip({ order }: { order: WholeOrder }) {
       </p>
     </article>
   );
+}
+
+/** A slip may be read on another day: with the date. Nothing where no time is promised. */
+function Promised({
+  order: { promised_at, promised_again_at, delivery_day, is_collected },
+}: {
+  order: WholeOrder;
+}) {
+  const due = promised_again_at ?? promised_at;
+  if (is_collected) return null;
+  if (delivery_day) return <Fact term="Arrives on">{formatDate(`${delivery_day}T12:00:00+03:00`)}</Fact>;
+  return due ? <Fact term="Arrives by">{formatDateTime(due)}</Fact> : null;
 }
 
 function Receipt({ order }: { order: WholeOrder }) {

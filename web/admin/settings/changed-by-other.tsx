@@ -1,7 +1,7 @@
 // Conflicting changes of the settings: the other member's values next to this one's.
 import type { Ref } from 'react';
 import { Button } from '../../ui/button.tsx';
-import { changedSettings, type SettingsForm, settingsLabels } from './settings-values.ts';
+import { changedSettings, describeField, type SettingsForm, settingsLabels } from './settings-values.ts';
 
 interface ChangedByOtherProps {
   ref: Ref<HTMLDivElement>;
@@ -29,8 +29,9 @@ export function ChangedByOther({ ref, before, mine, theirs, onKeepMine, onTakeTh
           const isOurs = ours.includes(field) && mine[field].trim() !== theirs[field].trim();
           return (
             <li key={field} className="text-sm break-words">
-              <strong>{settingsLabels[field]}</strong> is now “{theirs[field]}”, it was “{before[field]}”.
-              {isOurs ? <> Yours: “{mine[field]}”.</> : null}
+              <strong>{settingsLabels[field]}</strong> is now “{describeField(field, theirs[field])}”, it was
+              “{describeField(field, before[field])}”.
+              {isOurs ? <> Yours: “{describeField(field, mine[field])}”.</> : null}
             </li>
           );
         })}

@@ -5,6 +5,7 @@ import { Card } from '../../ui/card.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { LimitRaise } from '../payments-check/limit-raise.tsx';
 import { FeeHistory } from '../prices/fee-history.tsx';
+import { DaysOff, OpeningHours } from './hours-fields.tsx';
 import { RegisterUrls } from './register-urls.tsx';
 import type { SectionId, SettingsCard } from './settings-sections.ts';
 import { fieldInputs, labelOfField, type SettingsPlace, settingsSections } from './settings-sections.ts';
@@ -30,6 +31,12 @@ interface SectionCardsProps {
 const below: Record<string, ReactNode> = {
   Fee: <FeeHistory />,
   Refunds: <LimitRaise />,
+};
+
+/** Fields of several values. */
+const listFields: Partial<Record<SettingsField, typeof OpeningHours>> = {
+  opening_hours: OpeningHours,
+  days_off: DaysOff,
 };
 
 /** What follows the fields of a section. */
@@ -60,9 +67,9 @@ function Fields({ card, ...fields }: Omit<SectionCardsProps, 'section'> & { card
           <div
             key={name}
             className={
-              fields.found === name
+              (fields.found === name
                 ? 'rounded-md outline-3 outline-offset-8 outline-ember-300 outline-solid'
-                : ''
+                : '') + (listFields[name] ? ' min-w-0 md:col-span-2' : '')
             }
           >
             <Field name={name} {...fields} />
@@ -82,6 +89,19 @@ function Field({
 }: Omit<SectionCardsProps, 'section' | 'found'> & { name: SettingsField }) {
   const { alsoCalled: _, isOptional = false, label: __, hintWithoutNeeded, ...input } = fieldInputs[name];
   const label = labelOfField(name);
+  const ListField = listFields[name];
+  if (ListField) {
+    return (
+      <ListField
+        name={name}
+        label={label}
+        hint={input.hint}
+        value={form[name]}
+        problem={problems[name]}
+        onChange={(value) => onChange(name, value)}
+      />
+    );
+  }
   if (isFlag(name)) {
     const needed = neededFlags[name];
     const isMissing = needed !== undefined && form[needed] !== 'yes';

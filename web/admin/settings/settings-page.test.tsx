@@ -1,5 +1,5 @@
 // The settings in sections: index, search by keyboard, addresses, and one form for all of them.
-import { screen, waitFor, within } from '@testing-library/dom';
+import { fireEvent, screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
 import { asOwner } from '../../../e2e/staff-member.ts';
 import { interceptNext, type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
@@ -166,4 +166,46 @@ test('backups say that there are none, and the version that runs is shown with i
   const card = within(await screen.findByRole('region', { name: 'Version and updates' }));
   await card.findByText('Runs since');
   card.getByText('npm run update');
+});
+
+test('opening hours begin with the usual ones, have several times a day and past midnight, and are checked', async () => {
+  const { user } = await openScreen('/admin/settings?section=delivery');
+  const group = within(await screen.findByRole('group', { name: 'Opening hours' }));
+  await user.click(group.getByRole('radio', { name: 'Opening hours' }));
+  expect(group.getByLabelText<HTMLInputElement>('Sunday until').value).toBe('22:00');
+  await screen.findByText('Not saved yet: Opening hours');
+  fireEvent.change(group.getByLabelText('Friday until'), { target: { value: '02:00' } });
+  within(group.getByRole('listitem', { name: 'Friday' })).getByText('until Saturday');
+  await user.click(group.getByRole('button', { name: 'Remove Monday 08:00 to 22:00' }));
+  within(group.getByRole('listitem', { name: 'Monday' })).getByText('Closed');
+  await user.click(group.getByRole('button', { name: 'Add a time on Tuesday' }));
+  expect(group.getAllByLabelText('Tuesday from')).toHaveLength(2);
+  await user.click(screen.getByRole('button', { name: 'Save Settings' }));
+  await group.findByText('Tuesday: please enter both times');
+  await user.click(group.getByRole('button', { name: 'The same on every day' }));
+  expect(group.queryByText('Closed')).toBeNull();
+  await user.click(screen.getByRole('button', { name: 'Discard' }));
+  expect(group.getByRole<HTMLInputElement>('radio', { name: 'Always' }).checked).toBe(true);
+});
+
+test('a day off has a date and a reason', async () => {
+  const { user } = await openScreen('/admin/settings?section=delivery');
+  const group = within(await screen.findByRole('group', { name: 'Days off' }));
+  await user.click(group.getByRole('button', { name: 'Add a day off' }));
+  await user.click(screen.getByRole('button', { name: 'Save Settings' }));
+  await group.findByText('Please choose the date of each day off');
+  fireEvent.change(group.getByLabelText('Day off'), { target: { value: '2028-12-25' } });
+  await user.click(group.getByLabelText('Reason'));
+  await user.paste('Christmas');
+  await user.click(screen.getByRole('button', { name: 'Save Settings' }));
+  await waitFor(async () => {
+    const [row] = await readRows<{ days_off: unknown }>('store_settings?select=days_off');
+    expect(row?.days_off).toEqual([{ day: '2028-12-25', reason: 'Christmas' }]);
+  });
+  await user.click(group.getByRole('button', { name: 'Remove the day off 2028-12-25 Christmas' }));
+  await user.click(screen.getByRole('button', { name: 'Save Settings' }));
+  await waitFor(async () => {
+    const [row] = await readRows<{ days_off: unknown }>('store_settings?select=days_off');
+    expect(row?.days_off).toEqual([]);
+  });
 });

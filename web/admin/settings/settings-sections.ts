@@ -33,6 +33,28 @@ export const fieldInputs: Record<SettingsField, FieldInput> = {
     hint: '0 means free. It is added to every order placed from now on',
     alsoCalled: 'price shipping',
   },
+  opening_hours: {
+    hint: 'Orders are taken at any time. Those that come while you are closed are promised for after the next opening',
+    isOptional: true,
+    alsoCalled: 'business closing times weekday schedule',
+  },
+  days_off: {
+    hint: 'Nothing is delivered on these days, and what is ordered is promised for the next open day',
+    isOptional: true,
+    alsoCalled: 'holidays closed vacation',
+  },
+  queue_minutes: {
+    label: 'Minutes for every ten orders in the queue',
+    inputMode: 'numeric',
+    hint: 'Added to the time that customers are promised, up to an hour. 0 adds none',
+    alsoCalled: 'promise load busy',
+  },
+  announces_delays: {
+    label: 'Customers of late orders get a message with a new time',
+    hint: 'Once, by SMS and mail, as soon as the promised time has passed.',
+    isOptional: true,
+    alsoCalled: 'late delay notify',
+  },
   reservation_minutes: {
     label: 'Reservation (minutes)',
     inputMode: 'numeric',
@@ -167,9 +189,15 @@ export const settingsSections: Record<SectionId, Section> = {
   },
   delivery: {
     title: 'Delivery',
-    summary: 'Fee, areas and their times, riders, code at the door',
+    summary: 'Fee, opening hours, areas and their times, riders, code at the door',
     cards: [
       { title: 'Fee', fields: ['delivery_fee'] },
+      { title: 'Opening hours', fields: ['opening_hours', 'days_off'] },
+      {
+        title: 'Time of arrival',
+        description: 'Each area has its own minutes. What deliveries really took is shown beside them.',
+        fields: ['queue_minutes', 'announces_delays'],
+      },
       { title: 'Proof', fields: ['asks_delivery_code'] },
     ],
     places: [

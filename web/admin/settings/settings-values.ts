@@ -1,8 +1,20 @@
 // The staff's form of the store's settings: validation with its messages, and the values for the database.
+import type { DayOff, OpenSpan } from '../../../domain/delivery-promise.ts';
 import { isEmail } from '../../../domain/email.ts';
 import { normaliseAnyPhone } from '../../../domain/phone.ts';
 import { visibleLength } from '../../../domain/visible-text.ts';
+import type { Json } from '../../../supabase/types.ts';
 import { keysOf } from '../data/keys-of.ts';
+import {
+  checkDaysOff,
+  checkHours,
+  daysOffColumn,
+  daysOffText,
+  describeDaysOff,
+  describeHours,
+  hoursColumn,
+  hoursText,
+} from './hours-values.ts';
 
 /** Labels of the fields, in the order of the form. */
 export const settingsLabels = {
@@ -14,6 +26,10 @@ export const settingsLabels = {
   facebook_url: 'Facebook',
   tiktok_url: 'TikTok',
   delivery_fee: 'Delivery fee',
+  opening_hours: 'Opening hours',
+  days_off: 'Days off',
+  queue_minutes: 'Minutes of the queue',
+  announces_delays: 'Messages about delays',
   reservation_minutes: 'Reservation',
   payment_limit: 'M-PESA limit',
   unpaid_orders_per_phone: 'Unpaid orders',
@@ -41,6 +57,7 @@ const links = ['instagram_url', 'facebook_url', 'tiktok_url'] as const;
 const merchantNumbers = ['till_number', 'paybill_number'] as const;
 /** The range of each whole number, both ends included. */
 const wholeNumbers = {
+  queue_minutes: { least: 0, most: 60, words: 'whole minutes from 0 to 60' },
   reservation_minutes: { least: 1, most: 1440, words: 'whole minutes from 1 to 1440 (a day)' },
   unpaid_orders_per_phone: { least: 1, most: 100, words: 'a whole number from 1 to 100' },
   reserved_share_percent: { least: 1, most: 100, words: 'a whole percentage from 1 to 100' },
@@ -51,13 +68,33 @@ const wholeNumbers = {
   inquiries_months: { least: 1, most: 240, words: 'whole months from 1 to 240 (20 years)' },
 } as const;
 /** Either `yes` or `no` in the form. */
-const flags = ['requires_terms_tick', 'takes_cash', 'offers_cash', 'asks_delivery_code'] as const;
+const flags = [
+  'requires_terms_tick',
+  'takes_cash',
+  'offers_cash',
+  'asks_delivery_code',
+  'announces_delays',
+] as const;
 /** The flag without which another one is off. */
 export const neededFlags: Partial<Record<SettingsField, Flag>> = { offers_cash: 'takes_cash' };
 export const isFlag = (field: SettingsField): field is Flag => flags.some((flag) => flag === field);
 type Amount = (typeof amounts)[number];
 type Flag = (typeof flags)[number];
 type WholeNumber = keyof typeof wholeNumbers;
+
+interface ListField {
+  toText(column: unknown): string;
+  toColumn(text: string): OpenSpan[] | DayOff[];
+  check(text: string): string | null;
+  describe(text: string): string;
+}
+/** Lists, which the form holds as JSON. */
+const lists = {
+  opening_hours: { toText: hoursText, toColumn: hoursColumn, check: checkHours, describe: describeHours },
+  days_off: { toText: daysOffText, toColumn: daysOffColumn, check: checkDaysOff, describe: describeDaysOff },
+} as const satisfies Partial<Record<SettingsField, ListField>>;
+type List = keyof typeof lists;
+const isList = (field: string): field is List => Object.hasOwn(lists, field);
 
 /** The settings in the form, as typed. Amounts are in shillings. */
 export type SettingsForm = Record<SettingsField, string>;
@@ -68,7 +105,9 @@ export type SettingsValues = {
     ? number
     : Field extends Flag
       ? boolean
-      : string;
+      : Field extends List
+        ? Json
+        : string;
 };
 
 export type SettingsProblems = Partial<Record<SettingsField, string>>;
@@ -122,6 +161,10 @@ export function checkSettingsForm(form: SettingsForm): SettingsProblems {
     const number = readWhole(form[field]);
     if (number === null || number < least || number > most) problems[field] = `Please enter ${words}`;
   }
+  for (const field of keysOf(lists)) {
+    const problem = lists[field].check(form[field]);
+    if (problem !== null) problems[field] = problem;
+  }
   for (const field of merchantNumbers) {
     if (!/^(\d{4,10})?$/.test(readDigits(form[field]))) {
       problems[field] = 'Please enter the number in digits, such as 5123456, or leave it empty';
@@ -147,6 +190,7 @@ export function settingsValues(form: SettingsForm): SettingsValues {
     ...mapFields(amounts, (field) => read(readAmount(form[field]))),
     ...mapFields(flags, (field) => form[field] === 'yes'),
     ...mapFields(keysOf(wholeNumbers), (field) => read(readWhole(form[field]))),
+    ...mapFields(keysOf(lists), (field) => lists[field].toColumn(form[field]) as unknown as Json),
   };
 }
 
@@ -156,8 +200,17 @@ export function settingsFormOf(values: SettingsValues): SettingsForm {
     ...mapFields(settingsFields, (field) => String(values[field])),
     ...mapFields(amounts, (field) => inShillings(values[field])),
     ...mapFields(flags, (field) => (values[field] ? 'yes' : 'no')),
+    ...mapFields(keysOf(lists), (field) => lists[field].toText(values[field])),
   };
 }
+
+/** A field's text for members who compare two versions. */
+export const describeField = (field: SettingsField, text: string): string =>
+  isList(field) ? lists[field].describe(text) : text;
+
+/** A value that is no text, as the audit shows it. */
+export const describeColumn = (column: string, value: unknown): string =>
+  isList(column) ? lists[column].describe(lists[column].toText(value)) : JSON.stringify(value);
 
 const mapFields = <Field extends string, Value>(fields: readonly Field[], read: (field: Field) => Value) =>
   Object.fromEntries(fields.map((field) => [field, read(field)])) as Record<Field, Value>;

@@ -5,7 +5,7 @@ import type { StaffRole } from '../../../domain/staff-rights.ts';
 import { labelOfRole } from '../../../domain/staff-role-labels.ts';
 import type { AuditEventKind, Database, Json, OutboxMessageKind } from '../../../supabase/types.ts';
 import { describeDecision } from '../reconciliation/differences/difference-texts.ts';
-import { type SettingsField, settingsLabels } from '../settings/settings-values.ts';
+import { describeColumn, type SettingsField, settingsLabels } from '../settings/settings-values.ts';
 import { formatDateTime } from '../ui/dates.ts';
 
 export type AuditRow = Database['public']['CompositeTypes']['audit_row'] & { id: string; created_at: string };
@@ -110,7 +110,7 @@ function shown(field: string, value: Json | undefined): string {
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   if (field === 'role') return labelOfRole(value as StaffRole);
   if (typeof value === 'number') return inCents.has(field) ? formatKes(value) : String(value);
-  if (typeof value !== 'string') return JSON.stringify(value);
+  if (typeof value !== 'string') return describeColumn(field, value);
   return isTime.has(field) ? formatDateTime(value) : value;
 }
 

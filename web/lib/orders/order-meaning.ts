@@ -44,6 +44,8 @@ export interface OrderFacts {
   /** ISO date-times, both null without proof. Null when no stock is reserved. */
   reservedUntil: string | null;
   expiresAt: string | null;
+  /** ISO date-time: by when it arrives, while it is open. Null before it is paid, and where no time is promised. */
+  arrivesBy: string | null;
 }
 
 type OrderKind =
@@ -80,6 +82,8 @@ export interface OrderMeaning {
   holdsUnits: boolean;
   canOrderAgain: boolean;
   hasReceipt: boolean;
+  /** ISO date-time. */
+  arrivesBy: string | null;
 }
 
 /** @param now milliseconds since 1970 */
@@ -97,6 +101,7 @@ export function describeOrder(facts: OrderFacts, now: number): OrderMeaning {
     holdsUnits: canPay && facts.reservedUntil !== null && Date.parse(facts.reservedUntil) > now,
     canOrderAgain: isOver({ kind }),
     hasReceipt: facts.paymentStatus !== 'unpaid',
+    arrivesBy: facts.arrivesBy,
   };
 }
 
@@ -122,6 +127,7 @@ export const cancelledFacts: OrderFacts = {
   paysCredit: false,
   reservedUntil: null,
   expiresAt: null,
+  arrivesBy: null,
 };
 
 function kindOf({

@@ -25,6 +25,7 @@ const facts: OrderFacts = {
   paysCredit: false,
   reservedUntil: null,
   expiresAt: null,
+  arrivesBy: null,
 };
 const own = (orderId: string, change: Partial<OrderFacts> | null): OwnOrder => ({
   order: { orderId } as RememberedOrder,

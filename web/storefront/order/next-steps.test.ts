@@ -38,3 +38,8 @@ test('promises no time before it is agreed, and says what follows', () => {
     "We'll call or WhatsApp you to agree the fee and day.",
   );
 });
+
+test('says when it arrives, once that is known, except where the day is agreed', () => {
+  expect(nextSteps(null, 'Arrives by 22:14')).toBe("Arrives by 22:14. Next, you'll pay with M-PESA.");
+  expect(nextSteps(outside, 'Arrives by 22:14')).toBe(nextSteps(outside));
+});

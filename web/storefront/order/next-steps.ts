@@ -3,10 +3,14 @@ import { type DeliveryArea, describePromise, type GuessedArea } from '../../../d
 
 const payment = "Next, you'll pay with M-PESA.";
 
-/** @param area null while none is chosen or recognised */
-export function nextSteps(area: DeliveryArea | null): string {
+/**
+ * @param area null while none is chosen or recognised
+ * @param arrival such as `Arrives by 22:14`; null while it is not known
+ */
+export function nextSteps(area: DeliveryArea | null, arrival: string | null = null): string {
   if (area?.needs_agreement)
     return "We agree the delivery fee and day with you first. You'll pay after that.";
+  if (arrival !== null) return `${arrival}. ${payment}`;
   const promise = area ? describePromise(area) : '15-60 minutes';
   return `At your door in ${promise}${promise === '15-60 minutes' ? ' within Nairobi' : ''}. ${payment}`;
 }

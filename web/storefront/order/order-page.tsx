@@ -45,6 +45,7 @@ import {
   requestedDrinks,
 } from './place/place-order.ts';
 import { againField, placedOrderCookie, readSameOrder } from './place/same-order.ts';
+import { readArrival } from './promise.ts';
 import { fillField, type SimilarDrink, SimilarDrinks } from './similar-drinks.tsx';
 import { TermsLine, termsField } from './terms-line.tsx';
 
@@ -73,14 +74,16 @@ export async function loader({ context, params, url }: Route.LoaderArgs) {
     readShopSettings(store),
     readAreas(shop),
   ]);
-  const [similar, suggested, discount] = await Promise.all([
+  const [similar, suggested, discount, arrival] = await Promise.all([
     product?.stock_quantity ? [] : readSimilar(store, product),
     readSuggested(store, product),
     readCode(store, url.searchParams.get('code')),
+    readArrival(store.tables, null),
   ]);
   const pause = settings && readPause(settings, cacheUntil);
   const quantity = quantityIn(url);
-  const answer = { product, areas, similar, suggested, quantity, key: crypto.randomUUID(), pause, discount };
+  const key = crypto.randomUUID();
+  const answer = { product, areas, similar, suggested, quantity, key, pause, discount, arrival };
   // After a failed submission the action's data has the typed values.
   return product ? answer : data(answer, { status: 404 });
 }
@@ -155,15 +158,19 @@ export async function action({ request, context, params, url }: Route.ActionArgs
   const key = text('key');
   // With every change of the page: it may end at any time.
   const discount = await readCode(store, text(codeField));
-  const answer = async (lines: readonly OrderLine[], given: Partial<PageAnswer>) => ({
-    ...emptyAnswer,
-    form,
-    key,
-    discount,
-    term: text(searchedField),
-    ...(await refreshLines(store.tables, lines)),
-    ...given,
-  });
+  const answer = async (lines: readonly OrderLine[], given: Partial<PageAnswer>) => {
+    const areaId = areaIn(form, await readAreas(shop))?.area.id ?? null;
+    return {
+      ...emptyAnswer,
+      form,
+      key,
+      discount,
+      term: text(searchedField),
+      arrival: await readArrival(store.tables, areaId),
+      ...(await refreshLines(store.tables, lines)),
+      ...given,
+    };
+  };
   let posted = postedLines(sent);
   if (posted.length === 0) {
     // Sent by a page of an earlier version, whose one drink is that of its URL.
@@ -252,6 +259,8 @@ const emptyAnswer = {
   /** Ids of products that the shop has stopped selling. */
   gone: [] as string[],
   discount: noCode as TypedCode,
+  /** Of the area of the form. */
+  arrival: null as string | null,
   /** The text that was searched for, and its matches. */
   term: '',
   found: null as OrderedProduct[] | null,
@@ -312,6 +321,7 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
   const discount = actionData?.discount ?? loaderData.discount;
   const inArea = areaIn(form, areas);
   const area = inArea?.area ?? null;
+  const next = nextSteps(area, (actionData ?? loaderData).arrival);
   const deliveryFee = feeIn(area, settings.delivery_fee);
   const discountCents = discountOf(drinks, deliveryFee, discount.terms);
   const total = orderTotal(drinks, deliveryFee, discountCents);
@@ -340,7 +350,7 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
         <h1 id="order" className="text-4xl font-extrabold">
           Your order
         </h1>
-        <p className="text-ink-soft">{nextSteps(area)}</p>
+        <p className="text-ink-soft">{next}</p>
       </header>
       <Form method="post" className="grid grid-cols-1 gap-6 rounded-2xl bg-card p-5 shadow-lg md:p-8">
         <DefaultButton />
@@ -408,7 +418,7 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
                   : `Delivery${area ? ` in ${area.name}` : ''}: ${formatKsh(deliveryFee)}`
               }
             >
-              {nextSteps(area)} Please check the total. Nothing was ordered yet.
+              {next} Please check the total. Nothing was ordered yet.
             </Callout>
           </div>
         ) : null}

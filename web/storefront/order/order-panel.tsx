@@ -56,6 +56,7 @@ import {
   problemsOf,
   requestedDrinks,
 } from './place/place-order.ts';
+import { useArrival } from './promise.ts';
 import type { SimilarDrink } from './similar-drinks.tsx';
 import { TermsLine, termsField } from './terms-line.tsx';
 import { useLiveStock } from './use-live-stock.ts';
@@ -127,6 +128,7 @@ export function OrderPanel({
     ? { area: chosenArea, place: guessIn(form.location, chosenArea) }
     : guessArea(form.location, areas);
   const area = inArea?.area ?? null;
+  const next = nextSteps(area, useArrival(area?.id ?? null));
   const deliveryFee =
     quoted && quoted.areaId === area?.id ? quoted.deliveryFee : feeIn(area, settings.delivery_fee);
   const drinks = requestedDrinks(lines, quoted?.prices);
@@ -326,7 +328,7 @@ export function OrderPanel({
   }
   return (
     <>
-      <DialogHeading title="Your order" description={nextSteps(area)} isTerse />
+      <DialogHeading title="Your order" description={next} isTerse />
       <DialogBody>
         <form id={formId} ref={formElement} onSubmit={submit} noValidate className="grid grid-cols-1 gap-5">
           {unpaid ? (
@@ -417,7 +419,7 @@ export function OrderPanel({
             isFeeOpen={area?.needs_agreement === true}
             discount={{ code: discount.terms?.code, cents: discountCents }}
           />
-          <p className="text-sm text-ink-soft md:hidden">{nextSteps(area)}</p>
+          <p className="text-sm text-ink-soft md:hidden">{next}</p>
         </form>
       </DialogBody>
       <DialogFooter isSticky={current === null}>

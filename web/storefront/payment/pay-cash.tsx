@@ -10,7 +10,7 @@ import { useAction } from '../../ui/use-action.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { loadOrderStates } from '../own-orders/order-states.ts';
 import { chooseCash } from './choose-cash.ts';
-import { Amount, TrackingNumber } from './payment-parts.tsx';
+import { Amount, ArrivesBy, TrackingNumber } from './payment-parts.tsx';
 import type { PayableOrder } from './use-payment.ts';
 
 const actions = 'grid gap-2 md:grid-cols-[1fr_auto] low:grid-cols-[auto_1fr] md:low:grid-cols-[1fr_auto]';
@@ -93,11 +93,13 @@ export function AskForCash({ order, headingRef, onChosen, onBack }: AskForCashPr
 interface CashChosenProps {
   order: PayableOrder;
   headingRef: RefObject<HTMLHeadingElement | null>;
+  /** ISO date-time; null while it is not known. */
+  arrivesBy: string | null;
   onTrack(): void;
   onPayNow(): void;
 }
 
-export function CashChosen({ order, headingRef, onTrack, onPayNow }: CashChosenProps) {
+export function CashChosen({ order, headingRef, arrivesBy, onTrack, onPayNow }: CashChosenProps) {
   const amount = formatKsh(chargeCents(order.total));
   return (
     <>
@@ -111,6 +113,7 @@ export function CashChosen({ order, headingRef, onTrack, onPayNow }: CashChosenP
           <p className="rounded-lg bg-paper-deep px-5 py-4">
             <TextWithAmounts>{`Our rider brings your drinks and collects ${amount}. We message you when they are on their way.`}</TextWithAmounts>
           </p>
+          <ArrivesBy time={arrivesBy} />
           <TrackingNumber number={order.trackingNumber} />
         </div>
       </DialogBody>

@@ -75,6 +75,12 @@ export function PaymentPanel({
   const [isChanging, setChanging] = useState(false);
   const [cash, setCash] = useState<'asked' | 'chosen' | null>(null);
   const isCashChosen = (followed ?? ownMeaning)?.paysCash === true;
+  const arrivesBy = (followed ?? ownMeaning)?.arrivesBy ?? null;
+  // The payment fixes when it arrives.
+  const isCompleted = state.phase === 'completed';
+  useEffect(() => {
+    if (isCompleted) void loadOrderStates(config);
+  }, [config, isCompleted]);
   const headingRef = useHeadingFocus(
     final
       ? final.kind
@@ -104,7 +110,8 @@ export function PaymentPanel({
     void navigate(trackingPageOf(order), { replace, state: paidByHand ? { isPaidByHand: true } : null });
   }
 
-  if (final && final.tone === 'done') return <PaymentReceived {...common} onTrack={() => track()} />;
+  if (final && final.tone === 'done')
+    return <PaymentReceived {...common} arrivesBy={arrivesBy} onTrack={() => track()} />;
   if (final) {
     return (
       <OrderClosed
@@ -130,7 +137,9 @@ export function PaymentPanel({
     );
   }
   if (cash === 'chosen' && !isPromptOpen) {
-    return <CashChosen {...common} onTrack={() => track()} onPayNow={() => setCash(null)} />;
+    return (
+      <CashChosen {...common} arrivesBy={arrivesBy} onTrack={() => track()} onPayNow={() => setCash(null)} />
+    );
   }
   const payByHand = hasTill ? () => setByHand(true) : undefined;
   if (isByHand && (state.phase === 'idle' || state.phase === 'failed')) {

@@ -1,4 +1,5 @@
 // Parts shared by the states of the payment dialog.
+import { formatArrival } from '../../../domain/delivery-promise.ts';
 import { formatKsh } from '../../../domain/money.ts';
 import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
 import { orderedDrinks } from '../../lib/orders/remembered-orders.ts';
@@ -64,6 +65,16 @@ export function TrackingNumber({ number }: { number: string }) {
       </p>
       <CopyButton text={number} what="tracking number" />
     </div>
+  );
+}
+
+/** @param time ISO date-time; null while it is not known */
+export function ArrivesBy({ time }: { time: string | null }) {
+  const now = Date.now();
+  return (
+    <p role="status" className="text-lg font-bold empty:hidden">
+      {time !== null && Date.parse(time) > now ? `Arrives by ${formatArrival(time, now)}` : null}
+    </p>
   );
 }
 

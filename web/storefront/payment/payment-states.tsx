@@ -17,6 +17,7 @@ import { ContactShop, PayByTill } from './pay-by-till.tsx';
 import { isConnectionLost, type PaymentState, takesLong } from './payment-machine.ts';
 import {
   Amount,
+  ArrivesBy,
   networkHint,
   PracticeNote,
   promptedElsewhere,
@@ -318,8 +319,14 @@ export function OrderClosed({
   );
 }
 
+interface PaymentReceivedProps extends StateProps {
+  /** ISO date-time; null while it is not known. */
+  arrivesBy: string | null;
+  onTrack(): void;
+}
+
 /** Completed. */
-export function PaymentReceived({ order, headingRef, onTrack }: StateProps & { onTrack(): void }) {
+export function PaymentReceived({ order, headingRef, arrivesBy, onTrack }: PaymentReceivedProps) {
   return (
     <>
       <DialogHeading
@@ -358,6 +365,7 @@ export function PaymentReceived({ order, headingRef, onTrack }: StateProps & { o
               </span>
             ) : null}
           </p>
+          <ArrivesBy time={arrivesBy} />
           <TrackingNumber number={order.trackingNumber} />
         </div>
       </DialogBody>

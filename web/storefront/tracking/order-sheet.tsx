@@ -1,5 +1,5 @@
 // One order: state, payment, recipient, items and price.
-import { useEffect, useRef, useState } from 'react';
+import { lazy, Suspense, useEffect, useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { describeDiscount } from '../../../domain/discount.ts';
 import { formatKsh } from '../../../domain/money.ts';
@@ -7,13 +7,16 @@ import { formatPhone } from '../../../domain/phone.ts';
 import { formatDay, formatOrderDate } from '../../lib/orders/order-date.ts';
 import { describeOrder, type OrderMeaning, totalLines } from '../../lib/orders/order-meaning.ts';
 import { Badge } from '../../ui/badge.tsx';
+import { buttonStyle } from '../../ui/button.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { flavourSlug } from '../../ui/flavour.tsx';
+import { Icon } from '../../ui/icons.tsx';
 import { Price } from '../../ui/price.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
 import { ShareButton } from '../layout/share-button.tsx';
-import { useShop } from '../layout/use-shop.ts';
+import { chatLink, useShop } from '../layout/use-shop.ts';
 import { OrderAgainLink } from '../order/order-again-link.tsx';
+import { describeOrderArrival } from './arrival.ts';
 import { CancelOrder } from './cancel-form.tsx';
 import { describeOrderStatus } from './order-status.ts';
 import { PaymentState } from './payment-state.tsx';
@@ -28,6 +31,8 @@ interface OrderSheetProps {
   digitsProblem: string | null;
   /** Why the order was not cancelled just now. */
   cancelProblem: string | null;
+  /** Of a rating that was posted without scripts. */
+  ratingProblem: string | null;
   /** The server's time when it read the order, in ms, for hydration. */
   readAt: number;
 }
@@ -37,6 +42,7 @@ export function OrderSheet({
   accessKey,
   digitsProblem,
   cancelProblem,
+  ratingProblem,
   readAt,
 }: OrderSheetProps) {
   const order = useFollowedOrder(found, accessKey);
@@ -62,29 +68,56 @@ export function OrderSheet({
       className="max-w-md"
     />
   );
-  const meaning = describeOrder(order, useNow(readAt));
+  const now = useNow(readAt);
+  const meaning = describeOrder(order, now);
+  const arrival = describeOrderArrival(order, now);
   const amounts = totalLines({ ...order, total: details?.total ?? null });
+  const { paidAt, pickedUpAt, deliveredAt } = order.steps;
+  const isRatable = order.id !== null && order.accessKey !== null && (order.mayRate || order.rating !== null);
 
   return (
-    <article aria-labelledby="order" data-status={order.status} className="grid grid-cols-1 gap-6">
-      <section className="grid grid-cols-1 gap-8 rounded-2xl bg-card px-5 py-7 shadow-lg sm:px-8 md:py-9">
-        <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-3">
-          <div>
+    <article
+      aria-labelledby="order"
+      data-status={order.status}
+      className="grid grid-cols-1 gap-6 rounded-2xl bg-card px-5 py-6 shadow-lg sm:px-8 md:gap-7 md:py-8"
+    >
+      <div className="flex flex-wrap items-start justify-between gap-x-6 gap-y-3">
+        <div className="min-w-0">
+          {arrival ? (
+            <p className="mb-1 font-display text-3xl leading-tight font-extrabold tabular-nums md:text-4xl">
+              {arrival.title}
+            </p>
+          ) : null}
+          {arrival?.text ? <p className="mb-1">{arrival.text}</p> : null}
+          <div className={arrival ? 'flex flex-wrap items-baseline gap-x-1.5 text-ink-soft' : ''}>
             <p className="text-sm text-ink-soft">Order</p>
-            <h2 id="order" className="text-2xl tabular-nums">
+            <h2 id="order" className={`tabular-nums ${arrival ? 'text-sm font-semibold' : 'text-2xl'}`}>
               {order.trackingNumber}
             </h2>
           </div>
-          <p>
-            <span className="sr-only">Status: </span>
-            <Badge tone={status.colour}>{status.label}</Badge>
-          </p>
         </div>
-        <Progress status={order.status} />
-        {order.proofCode ? <CodeForRider code={order.proofCode} /> : null}
-        <StatusAnnouncer order={order} />
-        <Actions order={order} meaning={meaning} />
-      </section>
+        <p>
+          <span className="sr-only">Status: </span>
+          <Badge tone={status.colour}>{status.label}</Badge>
+        </p>
+      </div>
+      {order.rider && order.status === 'out_for_delivery' ? (
+        <Rider rider={order.rider} trackingNumber={order.trackingNumber} />
+      ) : null}
+      <Progress status={order.status} times={[details?.createdAt ?? null, paidAt, pickedUpAt, deliveredAt]} />
+      {order.proofCode ? <CodeForRider code={order.proofCode} /> : null}
+      {isRatable ? (
+        <Suspense fallback={null}>
+          <RatingForm
+            order={{ id: order.id ?? '', accessKey: order.accessKey ?? '' }}
+            rating={order.rating}
+            mayRate={order.mayRate}
+            problem={ratingProblem}
+          />
+        </Suspense>
+      ) : null}
+      <StatusAnnouncer order={order} />
+      <Actions order={order} meaning={meaning} />
 
       <PaymentState
         order={order}
@@ -101,7 +134,7 @@ export function OrderSheet({
       <CancelOrder order={order} accessKey={accessKey} problem={cancelProblem} resultRef={payment} />
 
       {details ? (
-        <div className="grid grid-cols-1 items-start gap-6 md:grid-cols-[1.35fr_1fr]">
+        <div className="grid grid-cols-1 items-start gap-x-10 gap-y-6 md:grid-cols-[1.35fr_1fr]">
           <div className="grid grid-cols-1 gap-6">
             <Section title="Order items">
               <ul className="grid grid-cols-1 gap-4">
@@ -149,7 +182,6 @@ export function OrderSheet({
                 )}
               </dl>
             </Section>
-
             <Section title="Order details">
               <Facts>
                 <Fact name="Tracking number">
@@ -202,6 +234,43 @@ export function OrderSheet({
         </Section>
       )}
     </article>
+  );
+}
+
+/** Loaded on demand: only delivered orders are rated. */
+const RatingForm = lazy(() => import('./rating-form.tsx').catch(() => ({ default: () => null })));
+
+function Rider({
+  rider: { firstName, plate, phone },
+  trackingNumber,
+}: {
+  rider: NonNullable<TrackedOrder['rider']>;
+  trackingNumber: string;
+}) {
+  return (
+    <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-3 rounded-lg bg-paper-deep px-5 py-3">
+      <p className="min-w-[min(10rem,100%)] flex-1 leading-tight">
+        <b className="block text-lg wrap-anywhere">{firstName} brings it</b>
+        {plate ? <span className="text-ink-soft wrap-anywhere">{plate}</span> : null}
+      </p>
+      {phone ? (
+        <div className="flex grow flex-wrap gap-2 *:grow sm:grow-0">
+          <a href={`tel:${phone}`} className={buttonStyle('leaf')}>
+            <Icon name="phone" className="size-4.5" />
+            Call<span className="sr-only"> {firstName}</span>
+          </a>
+          <a
+            href={chatLink(phone, `Habari ${firstName}! It's about order ${trackingNumber}.`)}
+            target="_blank"
+            rel="noreferrer"
+            className={buttonStyle('ember')}
+          >
+            <Icon name="chat" className="size-4.5" />
+            WhatsApp<span className="sr-only"> {firstName}</span>
+          </a>
+        </div>
+      ) : null}
+    </div>
   );
 }
 
@@ -267,6 +336,9 @@ function StatusAnnouncer({ order }: { order: TrackedOrder }) {
       before.isCancelRequested === order.isCancelRequested
         ? null
         : describeOrder(order, Date.now()).announcement,
+      before.promise.again === order.promise.again
+        ? null
+        : `New time: ${describeOrderArrival(order, Date.now())?.title}.`,
     ].filter(Boolean);
     if (sentences.length > 0) setAnnouncement(sentences.join(' '));
   }, [order]);
@@ -287,8 +359,8 @@ function Section({
   children: React.ReactNode;
 }) {
   return (
-    <section className="rounded-xl border border-line bg-card px-5 py-5 sm:px-6">
-      <h3 ref={headingRef} tabIndex={headingRef ? -1 : undefined} className="mb-4 text-xl outline-none!">
+    <section className="border-t border-line pt-5">
+      <h3 ref={headingRef} tabIndex={headingRef ? -1 : undefined} className="mb-3 text-xl outline-none!">
         {title}
       </h3>
       {children}
@@ -297,7 +369,11 @@ function Section({
 }
 
 function Facts({ children }: { children: React.ReactNode }) {
-  return <dl className="grid grid-cols-1 gap-3">{children}</dl>;
+  return (
+    <dl className="grid grid-cols-[repeat(auto-fit,minmax(min(9.5rem,100%),1fr))] gap-x-4 gap-y-3">
+      {children}
+    </dl>
+  );
 }
 
 function Fact({ name, children }: { name: string; children: React.ReactNode }) {

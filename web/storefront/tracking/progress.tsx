@@ -1,5 +1,6 @@
 // The four steps of an order and how many of them are completed.
 
+import { formatOrderTime } from '../../lib/orders/order-date.ts';
 import type { ShownStatus } from '../../lib/orders/order-meaning.ts';
 import { Icon } from '../../ui/icons.tsx';
 import { describeOrderStatus, trackingProgress, trackingSteps } from './order-status.ts';
@@ -7,7 +8,13 @@ import { describeOrderStatus, trackingProgress, trackingSteps } from './order-st
 // Side by side; stacked if large text leaves no space for four.
 const steps = 'relative grid grid-cols-4 @max-3xs:grid-cols-1 @max-3xs:gap-3 @max-3xs:px-4';
 
-export function Progress({ status }: { status: ShownStatus }) {
+interface ProgressProps {
+  status: ShownStatus;
+  /** When each step was reached, as ISO date-times; null where it is not known. */
+  times: readonly (string | null)[];
+}
+
+export function Progress({ status, times }: ProgressProps) {
   const { index, filled } = trackingProgress(status);
   return (
     <div className="@container relative max-sm:-mx-4">
@@ -26,6 +33,7 @@ export function Progress({ status }: { status: ShownStatus }) {
         {trackingSteps.map((step, position) => {
           const isComplete = position <= index;
           const isCurrent = position === index;
+          const time = isComplete ? times[position] : null;
           return (
             <li
               key={step}
@@ -42,8 +50,15 @@ export function Progress({ status }: { status: ShownStatus }) {
                   <span className="text-sm font-bold tabular-nums">{position + 1}</span>
                 )}
               </span>
-              {describeOrderStatus(step).label}
-              {isComplete ? <span className="sr-only">, done</span> : null}
+              <span>
+                {describeOrderStatus(step).label}
+                {isComplete ? <span className="sr-only">, done</span> : null}
+                {time ? (
+                  <time dateTime={time} className="block font-normal text-ink-soft tabular-nums">
+                    {formatOrderTime(time)}
+                  </time>
+                ) : null}
+              </span>
             </li>
           );
         })}

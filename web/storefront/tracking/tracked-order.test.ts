@@ -156,3 +156,45 @@ test('reads how an order can be cancelled, and what became of a request', () => 
     isCancelRequested: true,
   });
 });
+
+test('reads times of steps, the promise, the rider and the rating, and nothing from other values', () => {
+  const full = readTrackedOrder({
+    ...answer,
+    promised_at: '2026-11-21T10:00:00Z',
+    promised_again_at: '2026-11-21T10:20:00Z',
+    arrives_at: '2026-11-21T10:10:00Z',
+    steps: { paid_at: '2026-11-21T09:05:00Z' },
+    rider: { first_name: 'Brian', plate: 'KMEH 123A', phone: '+254711000001' },
+    rating: { stars: 4, words: null },
+    may_rate: true,
+  });
+  expect(full).toMatchObject({
+    arrivesBy: '2026-11-21T10:20:00Z',
+    promise: { first: '2026-11-21T10:00:00Z', again: '2026-11-21T10:20:00Z', atDoor: '2026-11-21T10:10:00Z' },
+    steps: { paidAt: '2026-11-21T09:05:00Z', pickedUpAt: null, deliveredAt: null },
+    rider: { firstName: 'Brian', plate: 'KMEH 123A', phone: '+254711000001' },
+    rating: { stars: 4, words: null },
+    mayRate: true,
+  });
+  for (const value of [null, 'text', 4, [], { stars: 'many', first_name: 3 }]) {
+    expect(readTrackedOrder({ ...answer, steps: value, rider: value, rating: value })).toMatchObject({
+      steps: { paidAt: null, pickedUpAt: null, deliveredAt: null },
+      rider: null,
+      rating: null,
+      mayRate: false,
+    });
+  }
+});
+
+test('takes promise and steps from a lookup without proof, and keeps what was revealed', () => {
+  const revealed = readTrackedOrder({
+    ...answer,
+    rating: { stars: 4, words: null },
+    may_rate: true,
+  }) as TrackedOrder;
+  const found = { ...masked, steps: { ...masked.steps, paidAt: '2026-11-21T09:05:00Z' } };
+  expect(withLookup(revealed, found)).toMatchObject({
+    steps: found.steps,
+    rating: { stars: 4, words: null },
+  });
+});

@@ -35,8 +35,45 @@ export interface TrackedOrder extends OrderFacts {
   arePromptsPaused: boolean;
   /** What the customer says to the rider; null where it is not asked for, and without the access key. */
   proofCode: string | null;
+  promise: TrackedPromise;
+  /** ISO date-times of the steps that are reached. */
+  steps: TrackedSteps;
+  /** Once the order is on its way; null while masked. */
+  rider: TrackedRider | null;
+  /** The customer's own; null while masked. */
+  rating: Rating | null;
+  /** Whether it can be given or changed now. */
+  mayRate: boolean;
   /** Null for an order older than 30 days while masked. */
   details: OrderDetails | null;
+}
+
+/** ISO date-times. */
+interface TrackedPromise {
+  first: string | null;
+  /** A later one that the customer was informed of. */
+  again: string | null;
+  /** Once the order is on its way, where it is known how long that takes. */
+  atDoor: string | null;
+}
+
+interface TrackedSteps {
+  paidAt: string | null;
+  pickedUpAt: string | null;
+  deliveredAt: string | null;
+}
+
+interface TrackedRider {
+  firstName: string;
+  /** Number plate, or the vehicle. */
+  plate: string;
+  /** In international form; null where none is known. */
+  phone: string | null;
+}
+
+export interface Rating {
+  stars: number;
+  words: string | null;
 }
 
 export interface OrderDetails {
@@ -125,6 +162,15 @@ export function readTrackedOrder(answer: unknown): TrackedOrder | null {
     accessKey: text(answer.access_key),
     arePromptsPaused: answer.are_prompts_paused === true,
     proofCode: text(answer.proof_code),
+    promise: {
+      first: text(answer.promised_at),
+      again: text(answer.promised_again_at),
+      atDoor: text(answer.arrives_at),
+    },
+    steps: readSteps(answer.steps),
+    rider: readRider(answer.rider),
+    rating: readRating(answer.rating),
+    mayRate: answer.may_rate === true,
     details: readDetails(answer),
   };
 }
@@ -155,8 +201,26 @@ export function readOrderFacts(answer: unknown): OrderFacts | null {
     paysCredit: answer.pays_credit === true,
     reservedUntil: text(answer.reserved_until),
     expiresAt: text(answer.expires_at),
+    arrivesBy: text(answer.promised_again_at) ?? text(answer.promised_at),
   };
 }
+
+function readSteps(answer: unknown): TrackedSteps {
+  const { paid_at, picked_up_at, delivered_at } = isRecord(answer) ? answer : {};
+  return { paidAt: text(paid_at), pickedUpAt: text(picked_up_at), deliveredAt: text(delivered_at) };
+}
+
+function readRider(answer: unknown): TrackedRider | null {
+  const firstName = isRecord(answer) ? text(answer.first_name) : null;
+  return isRecord(answer) && firstName
+    ? { firstName, plate: text(answer.plate) ?? '', phone: text(answer.phone) }
+    : null;
+}
+
+const readRating = (answer: unknown): Rating | null =>
+  isRecord(answer) && typeof answer.stars === 'number'
+    ? { stars: answer.stars, words: text(answer.words) }
+    : null;
 
 function readDetails(answer: Record<string, unknown>): OrderDetails | null {
   const { created_at: createdAt, total_amount: total } = answer;
@@ -199,6 +263,7 @@ export function withLookup(shown: TrackedOrder, found: TrackedOrder): TrackedOrd
   const isOlder = Date.parse(found.updatedAt) < Date.parse(shown.updatedAt);
   const { status, paymentStatus, updatedAt } = isOlder ? shown : found;
   const { paymentCheck, isRefunding, cancelledBecause, isCancelRequested, awaitsAgreement } = found;
+  const { arrivesBy, promise, steps } = found;
   return found.isMasked && !shown.isMasked
     ? {
         ...shown,
@@ -210,6 +275,9 @@ export function withLookup(shown: TrackedOrder, found: TrackedOrder): TrackedOrd
         cancelledBecause,
         isCancelRequested,
         awaitsAgreement,
+        arrivesBy,
+        promise,
+        steps,
       }
     : { ...found, status, paymentStatus, updatedAt };
 }

@@ -15,6 +15,7 @@ import type { Route } from './+types/tracking-page.ts';
 import { cancelOrder, failedToCancel } from './cancel-order.ts';
 import { OrderSheet } from './order-sheet.tsx';
 import { describeOrderStatus } from './order-status.ts';
+import { rateOrder } from './rate-order.ts';
 import { RevealForm } from './reveal-form.tsx';
 import { failedToFetch, lookUpOrder, type OrderLookup, type TrackedOrder } from './tracked-order.ts';
 import { TrackingCard, TrackingFrame } from './tracking-frame.tsx';
@@ -69,30 +70,45 @@ export async function clientLoader({ request, params, serverLoader }: Route.Clie
   }
 }
 
+const noProblem = {
+  opened: null as TrackedOrder | null,
+  problem: null as string | null,
+  cancelProblem: null as string | null,
+  ratingProblem: null as string | null,
+};
+
 /**
- * Reveals the order with the digits of its phone and adds its access key to the URL; or cancels the order, by its access key. Works
+ * Reveals the order with the digits of its phone and adds its access key to the URL; or, by its access key, cancels or rates it. Works
  * without JavaScript.
  */
 export async function action({ request, url, params, context }: Route.ActionArgs) {
   const form = await request.formData();
-  const phoneLastFour = String(form.get('digits') ?? '').trim();
+  const text = (name: string) => String(form.get(name) ?? '');
+  const phoneLastFour = text('digits').trim();
   const { tables } = context.get(shopContext).store;
   const trackingNumber = trackingNumberOf(url, params.trackingNumber);
   if (form.has('cancel')) {
-    const accessKey = String(form.get('key') ?? '');
-    const cancelProblem = await cancelOrder(tables, trackingNumber, accessKey, String(form.get('cancel')));
+    const accessKey = text('key');
+    const cancelProblem = await cancelOrder(tables, trackingNumber, accessKey, text('cancel'));
     if (cancelProblem === null) throw redirect(orderLink('', trackingNumber, accessKey));
-    return { opened: null, problem: null, cancelProblem };
+    return { ...noProblem, cancelProblem };
+  }
+  if (form.has('stars')) {
+    const accessKey = text('accessKey');
+    const rating = { stars: Number.parseInt(text('stars'), 10) || 0, words: text('words').trim() || null };
+    const ratingProblem = await rateOrder(tables, { id: text('orderId'), accessKey }, rating);
+    if (ratingProblem === null) throw redirect(orderLink('', trackingNumber, accessKey));
+    return { ...noProblem, ratingProblem };
   }
   const lookup = await lookUpOrder(tables, trackingNumber, { phoneLastFour });
   if (lookup.kind === 'found' && lookup.order.accessKey) {
     throw redirect(orderLink('', lookup.order.trackingNumber, lookup.order.accessKey));
   }
   // Digits do not give the key while the rider, who knows the phone, asks for a code.
-  if (lookup.kind === 'found' && !lookup.order.isMasked)
-    return { opened: lookup.order, problem: null, cancelProblem: null };
+  if (lookup.kind === 'found' && !lookup.order.isMasked) return { ...noProblem, opened: lookup.order };
   return {
     opened: null,
+    ratingProblem: null,
     problem:
       lookup.kind === 'failed'
         ? lookup.message
@@ -106,7 +122,7 @@ export async function clientAction({ serverAction }: Route.ClientActionArgs) {
     return await withTimeout(serverAction());
   } catch (error) {
     if (error instanceof Response) throw error;
-    return { opened: null, problem: failedToFetch.message, cancelProblem: failedToCancel };
+    return { ...noProblem, problem: failedToFetch.message, cancelProblem: failedToCancel };
   }
 }
 
@@ -168,6 +184,7 @@ export default function TrackingPage({ loaderData, actionData }: Route.Component
           readAt={readAt}
           digitsProblem={problem}
           cancelProblem={actionData?.cancelProblem ?? null}
+          ratingProblem={actionData?.ratingProblem ?? null}
         />
       ) : null}
     </TrackingFrame>

@@ -57,6 +57,7 @@ export function orderColumns({ status, steps }: RowControls): Column<ListedOrder
               {order.customer_name}
             </span>
             <NthOrder order={order} />
+            <RatingMark order={order} />
           </span>
           <span className="flex gap-1.5 text-xs leading-5 text-ink-soft">
             <PhoneLink order={order} className="underline" />
@@ -108,6 +109,14 @@ const NthOrder = ({ order: { nth_order } }: { order: ListedOrder }) =>
     </b>
   ) : null;
 
+/** What the customer gave, once it is delivered. */
+const RatingMark = ({ order: { rating } }: { order: ListedOrder }) =>
+  rating ? (
+    <span role="img" aria-label={`Rated ${rating.stars} of 5`} className="shrink-0 text-xs text-ink-soft">
+      ★{rating.stars}
+    </span>
+  ) : null;
+
 /** On phones: four short lines next to the controls; the rest of the row opens the order. */
 export function OrderRow({ order, status, steps }: RowControls & { order: ListedOrder }) {
   return (
@@ -120,6 +129,7 @@ export function OrderRow({ order, status, steps }: RowControls & { order: Listed
         <p className="flex items-baseline gap-1">
           <bdi className="max-w-3/5 shrink-0 truncate font-semibold">{order.customer_name}</bdi>
           <NthOrder order={order} />
+          <RatingMark order={order} />
           <span className="truncate text-ink-soft">· {areaOf(order)}</span>
         </p>
         <div className="min-w-0">

@@ -20,12 +20,15 @@ import { useMember } from '../../layout/use-member.tsx';
 import { Choices } from '../../ui/choices.tsx';
 import { changeArea, isTaken } from './area-queries.ts';
 import {
+  type AreaEstimate,
   type AreaForm,
   type AreaRow,
   checkArea,
   describeArea,
+  describeEstimate,
   formOf,
   isSameForm,
+  suggestedMinutes,
   toColumns,
   typedPromise,
 } from './area-values.ts';
@@ -37,16 +40,23 @@ interface AreaDialogProps {
   areas: AreaRow[] | undefined;
   /** In cents. */
   shopFee: number;
+  estimates: ReadonlyMap<string, AreaEstimate>;
 }
 
-export function AreaDialog({ areas, shopFee }: AreaDialogProps) {
+export function AreaDialog({ areas, shopFee, estimates }: AreaDialogProps) {
   const { id, shownId, close } = useDialogParameter('edit');
   const found = areas && (areas.find((each) => each.id === shownId) ?? null);
   const isNew = shownId === newArea;
   return (
     <DialogOrDrawer hasOwnEntry={false} open={id !== null} onClose={close}>
       {isNew || found ? (
-        <Editor key={shownId} current={isNew ? null : (found ?? null)} shopFee={shopFee} onClose={close} />
+        <Editor
+          key={shownId}
+          current={isNew ? null : (found ?? null)}
+          shopFee={shopFee}
+          estimate={(shownId && estimates.get(shownId)) || null}
+          onClose={close}
+        />
       ) : (
         <DialogLoadState title="Area" noun="area" row={found} onClose={close} />
       )}
@@ -58,10 +68,11 @@ interface EditorProps {
   /** Null for a new one. */
   current: AreaRow | null;
   shopFee: number;
+  estimate: AreaEstimate | null;
   onClose(): void;
 }
 
-function Editor({ current, shopFee, onClose }: EditorProps) {
+function Editor({ current, shopFee, estimate, onClose }: EditorProps) {
   const { tables } = useMember().staff;
   const id = useId();
   const form = useRef<HTMLFormElement>(null);
@@ -211,6 +222,22 @@ function Editor({ current, shopFee, onClose }: EditorProps) {
               />
             </div>
           )}
+          {estimate && typed.pricing !== 'agreed' ? (
+            <p className="flex flex-wrap items-center justify-between gap-x-4 gap-y-1 rounded-md bg-paper-deep px-4 py-2 text-sm">
+              <span className="min-w-48 flex-1">{describeEstimate(estimate)}</span>
+              {typed.to.trim() === String(suggestedMinutes(estimate)) ? null : (
+                <Button
+                  tone="quiet"
+                  onClick={() => {
+                    change({ to: String(suggestedMinutes(estimate)) });
+                    focus('to');
+                  }}
+                >
+                  Promise {suggestedMinutes(estimate)} minutes
+                </Button>
+              )}
+            </p>
+          ) : null}
           <TextArea
             label="Other names (optional)"
             rows={4}

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import type { Staff } from '../../../lib/staff.ts';
 import { changedRow, dataOf, TableProblem } from '../../data/table-answer.ts';
 import { useMember } from '../../layout/use-member.tsx';
-import type { AreaRow } from './area-values.ts';
+import { type AreaEstimate, type AreaRow, estimatesByArea } from './area-values.ts';
 
 /** All of them, also inactive ones, in their order. */
 export function useAreas() {
@@ -17,6 +17,18 @@ export function useAreas() {
       ),
   });
 }
+
+/** What deliveries took, by the id of the area. Empty where it cannot be read: it is only a suggestion. */
+export function useEstimates(): Map<string, AreaEstimate> {
+  const { tables } = useMember().staff;
+  const { data } = useQuery({
+    queryKey: ['settings', 'estimates'],
+    queryFn: async ({ signal }) =>
+      estimatesByArea(dataOf(await tables.rpc('delivery_estimates').abortSignal(signal))),
+  });
+  return data ?? none;
+}
+const none = new Map<string, AreaEstimate>();
 
 /**
  * Changes an area that is as the member saw it.

@@ -4,9 +4,12 @@ import {
   type AreaRow,
   checkArea,
   describeArea,
+  describeEstimate,
+  estimatesByArea,
   formOf,
   isSameForm,
   moved,
+  suggestedMinutes,
   toColumns,
   typedPromise,
 } from './area-values.ts';
@@ -101,4 +104,30 @@ test('moves an area within its list', () => {
   expect(moved(['a', 'b', 'c'], 2, 0)).toEqual(['c', 'a', 'b']);
   expect(moved(['a', 'b', 'c'], 1, 9)).toEqual(['a', 'c', 'b']);
   expect(moved(['a', 'b', 'c'], 0, -1)).toEqual(['a', 'b', 'c']);
+});
+
+test('describes what deliveries took, with the slowest hour where it is slower', () => {
+  const row = (hour: number | null, p90_minutes: number, area_id = 'karen') => ({
+    area_id,
+    hour: hour as number,
+    deliveries: 24,
+    median_minutes: 38,
+    p90_minutes,
+  });
+  const estimates = estimatesByArea([
+    row(18, 70),
+    row(null, 52),
+    row(9, 60),
+    row(null, 40, 'runda'),
+    row(8, 39, 'runda'),
+  ]);
+  const [karen, runda] = [estimates.get('karen'), estimates.get('runda')];
+  expect(karen && describeEstimate(karen)).toBe(
+    'Took 38 minutes, 9 of 10 up to 52 (24 deliveries in 30 days). Slowest from 18:00: 70',
+  );
+  expect(runda && describeEstimate(runda)).toBe(
+    'Took 38 minutes, 9 of 10 up to 40 (24 deliveries in 30 days)',
+  );
+  expect([karen && suggestedMinutes(karen), runda && suggestedMinutes(runda)]).toEqual([55, 40]);
+  expect(estimates.get('langata')).toBeUndefined();
 });

@@ -102,6 +102,44 @@ const feeOf = (own: number | null, shopFee: number): string =>
       ? 'Free'
       : formatKes(own);
 
+/** What deliveries to an area took in the last 30 days, in minutes from the payment. */
+export interface AreaEstimate {
+  deliveries: number;
+  median: number;
+  /** Within which nine of ten arrived. */
+  p90: number;
+  /** The hour of the day with the longest one, of those with enough deliveries. */
+  slowest: { hour: number; p90: number } | null;
+}
+
+type EstimateRow = Database['public']['Functions']['delivery_estimates']['Returns'][number];
+
+/** The estimates by the id of their area; none for areas with fewer than twenty deliveries. */
+export function estimatesByArea(rows: readonly EstimateRow[]): Map<string, AreaEstimate> {
+  const estimates = new Map<string, AreaEstimate>();
+  for (const { area_id, hour, deliveries, median_minutes, p90_minutes } of rows) {
+    if (hour === null) {
+      estimates.set(area_id, { deliveries, median: median_minutes, p90: p90_minutes, slowest: null });
+    }
+  }
+  for (const { area_id, hour, p90_minutes } of rows) {
+    const found = estimates.get(area_id);
+    if (found && hour !== null && p90_minutes > (found.slowest?.p90 ?? found.p90)) {
+      found.slowest = { hour, p90: p90_minutes };
+    }
+  }
+  return estimates;
+}
+
+/** Such as `Took 38 minutes, 9 of 10 up to 55 (24 deliveries in 30 days). Slowest from 18:00: 70`. */
+export const describeEstimate = ({ deliveries, median, p90, slowest }: AreaEstimate): string =>
+  `Took ${median} minutes, 9 of 10 up to ${p90} (${deliveries} deliveries in 30 days)${
+    slowest === null ? '' : `. Slowest from ${String(slowest.hour).padStart(2, '0')}:00: ${slowest.p90}`
+  }`;
+
+/** The minutes to promise by what deliveries took, in steps of five. */
+export const suggestedMinutes = ({ p90 }: AreaEstimate): number => Math.ceil(p90 / 5) * 5;
+
 /** The list with one area at another place. */
 export function moved<Row>(rows: readonly Row[], from: number, to: number): Row[] {
   const next = [...rows];

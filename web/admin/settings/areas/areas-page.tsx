@@ -13,8 +13,8 @@ import { ScreenLoadState } from '../../ui/load-states.tsx';
 import { useSettings } from '../settings-queries.ts';
 import type { Route } from './+types/areas-page.ts';
 import { AreaDialog, newArea } from './area-editor.tsx';
-import { changeArea, useAreas } from './area-queries.ts';
-import { type AreaRow, describeArea, moved } from './area-values.ts';
+import { changeArea, useAreas, useEstimates } from './area-queries.ts';
+import { type AreaEstimate, type AreaRow, describeArea, describeEstimate, moved } from './area-values.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Delivery areas');
 
@@ -22,6 +22,7 @@ export default function AreasPage() {
   const { tables } = useMember().staff;
   const areas = useAreas();
   const settings = useSettings();
+  const estimates = useEstimates();
   const open = useDialogOpener('edit');
   /** The order while it is dragged or saved; null: as it is stored. */
   const [order, setOrder] = useState<readonly string[] | null>(null);
@@ -115,6 +116,7 @@ export default function AreasPage() {
             key={row.id}
             row={row}
             shopFee={shopFee}
+            estimate={estimates.get(row.id) ?? null}
             isFirst={index === 0}
             isLast={index === rows.length - 1}
             onMove={(step) => move(row, index + step)}
@@ -125,7 +127,7 @@ export default function AreasPage() {
       <p aria-live="polite" className="sr-only">
         {announcement}
       </p>
-      <AreaDialog areas={stored} shopFee={shopFee} />
+      <AreaDialog areas={stored} shopFee={shopFee} estimates={estimates} />
     </div>
   );
 }
@@ -133,13 +135,15 @@ export default function AreasPage() {
 interface AreaProps {
   row: AreaRow;
   shopFee: number;
+  /** Null: fewer than twenty deliveries in 30 days. */
+  estimate: AreaEstimate | null;
   isFirst: boolean;
   isLast: boolean;
   onMove(step: 1 | -1): void;
   onDrag(event: PointerEvent<HTMLElement>): void;
 }
 
-function Area({ row, shopFee, isFirst, isLast, onMove, onDrag }: AreaProps) {
+function Area({ row, shopFee, estimate, isFirst, isLast, onMove, onDrag }: AreaProps) {
   const { tables } = useMember().staff;
   const open = useDialogOpener('edit');
   const toggle = useSave({
@@ -180,6 +184,13 @@ function Area({ row, shopFee, isFirst, isLast, onMove, onDrag }: AreaProps) {
           )}
         </p>
         <p className="text-sm text-ink-soft tabular-nums">{describeArea(row, shopFee)}</p>
+        {estimate ? (
+          <p
+            className={`text-sm tabular-nums ${isSlower(row, estimate) ? 'font-semibold' : 'text-ink-soft'}`}
+          >
+            {describeEstimate(estimate)}
+          </p>
+        ) : null}
       </div>
       <div className="flex items-center gap-1 max-md:ml-11 max-md:grow">
         <MoveButton label={`Move ${row.name} up`} isUp isDisabled={isFirst} onClick={() => onMove(-1)} />
@@ -206,6 +217,10 @@ function Area({ row, shopFee, isFirst, isLast, onMove, onDrag }: AreaProps) {
     </li>
   );
 }
+
+/** Whether nine of ten deliveries take longer than promised. */
+const isSlower = (row: AreaRow, { p90 }: AreaEstimate): boolean =>
+  !row.needs_agreement && p90 > row.promise_to_minutes;
 
 interface MoveButtonProps {
   label: string;
