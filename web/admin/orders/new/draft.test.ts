@@ -56,6 +56,8 @@ test('a known customer fills in what is empty, and nothing that was typed', () =
     building: 'Yaya',
     unit: '4',
     notes: 'Ring twice',
+    areaId: '',
+    mapPoint: '',
   });
   expect(filled.filledFor).toBe('+254712345678');
 });
