@@ -37,7 +37,8 @@ function findCoveredTexts(): string[] {
     const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
     for (let node = texts.nextNode(); node; node = texts.nextNode()) {
       const [text, parent] = [node.textContent?.trim(), node.parentElement];
-      if (!parent || !text || parent.closest('.sr-only, option')) continue;
+      // What is in a closed part has a place, and is not shown.
+      if (!parent || !text || parent.closest('.sr-only, option') || !parent.checkVisibility()) continue;
       const range = document.createRange();
       range.selectNodeContents(node);
       found.push({ text, parent, boxes: [...range.getClientRects()] });
@@ -60,6 +61,7 @@ function findCoveredTexts(): string[] {
         // A bar that stays in view passes over texts.
         if (['sticky', 'fixed'].includes(getComputedStyle(part).position)) return false;
       }
+      if (!control.checkVisibility()) return false;
       const box = control.getBoundingClientRect();
       // A link over the whole row is meant to cover its texts.
       return isVisible(box) && box.width * box.height < 0.7 * rowBox.width * rowBox.height;

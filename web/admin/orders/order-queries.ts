@@ -72,7 +72,7 @@ export function readOrders(tables: Staff['tables'], filters: OrderFilters, sort 
       // Only the columns that decide whether an order needs review.
       .eq('payments.status', 'review')
       .order('position', { referencedTable: 'order_items' });
-    return inOrder(rows, sort, 'delivery').abortSignal(page.signal);
+    return inOrder(rows, sort, 'delivery', 'rating').abortSignal(page.signal);
   }) satisfies ReadPage<{ id: string; created_at: string }>;
 }
 type Answer = Awaited<ReturnType<ReturnType<typeof readOrders>>>;

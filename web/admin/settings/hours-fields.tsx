@@ -29,6 +29,9 @@ interface HoursFieldProps {
 /** What a shop that chooses opening hours begins with. */
 const usual = writeSpans(weekdays.map(([day]) => ({ day, from: '08:00', to: '22:00' })));
 
+/** On a phone without the browser's clock, which takes the place of the time. */
+const timeStyle = `${inputStyle} px-2.5! tabular-nums max-sm:[&::-webkit-calendar-picker-indicator]:hidden`;
+
 export function OpeningHours({ name, label, hint, value, problem, onChange }: HoursFieldProps) {
   const spans = readSpans(value);
   const field = useRef<HTMLFieldSetElement>(null);
@@ -79,14 +82,17 @@ export function OpeningHours({ name, label, hint, value, problem, onChange }: Ho
                   <p className="py-2.5 text-sm font-semibold">{dayName}</p>
                   <div className="grid gap-1.5 max-sm:col-span-full max-sm:row-start-2">
                     {own.map((span, index) => (
-                      <div key={index} className="flex flex-wrap items-center gap-x-2 gap-y-1">
+                      <div
+                        key={index}
+                        className="grid grid-cols-[minmax(0,8.75rem)_auto_minmax(0,8.75rem)_auto] items-center justify-start gap-x-2 gap-y-1"
+                      >
                         <input
                           type="time"
                           required
                           aria-label={`${dayName} from`}
                           value={span.from}
                           onChange={({ target }) => replace(span, { from: target.value })}
-                          className={`${inputStyle} w-32! tabular-nums`}
+                          className={timeStyle}
                         />
                         <span aria-hidden="true">–</span>
                         <input
@@ -95,7 +101,7 @@ export function OpeningHours({ name, label, hint, value, problem, onChange }: Ho
                           aria-label={`${dayName} until`}
                           value={span.to}
                           onChange={({ target }) => replace(span, { to: target.value })}
-                          className={`${inputStyle} w-32! tabular-nums`}
+                          className={timeStyle}
                         />
                         <button
                           type="button"
@@ -106,7 +112,7 @@ export function OpeningHours({ name, label, hint, value, problem, onChange }: Ho
                           <Icon name="close" className="size-4.5" />
                         </button>
                         {endsNextDay(span) ? (
-                          <span className="text-sm text-ink-soft">until {nextDayOf(span)}</span>
+                          <span className="col-span-full text-sm text-ink-soft">until {nextDayOf(span)}</span>
                         ) : null}
                       </div>
                     ))}

@@ -197,11 +197,12 @@ test('a day off has a date and a reason', async () => {
   fireEvent.change(group.getByLabelText('Day off'), { target: { value: '2028-12-25' } });
   await user.click(group.getByLabelText('Reason'));
   await user.paste('Christmas');
-  await user.click(screen.getByRole('button', { name: 'Save Settings' }));
+  await user.click(await screen.findByRole('button', { name: 'Save Settings' }));
   await waitFor(async () => {
     const [row] = await readRows<{ days_off: unknown }>('store_settings?select=days_off');
     expect(row?.days_off).toEqual([{ day: '2028-12-25', reason: 'Christmas' }]);
   });
+  await screen.findByRole('button', { name: 'Save Settings' });
   await user.click(group.getByRole('button', { name: 'Remove the day off 2028-12-25 Christmas' }));
   await user.click(screen.getByRole('button', { name: 'Save Settings' }));
   await waitFor(async () => {
