@@ -30,7 +30,7 @@ interface HoursFieldProps {
 const usual = writeSpans(weekdays.map(([day]) => ({ day, from: '08:00', to: '22:00' })));
 
 /** On a phone without the browser's clock, which takes the place of the time. */
-const timeStyle = `${inputStyle} px-2.5! tabular-nums max-sm:[&::-webkit-calendar-picker-indicator]:hidden`;
+const timeStyle = `${inputStyle} px-2.5! tabular-nums max-sm:px-1.5! max-sm:[&::-webkit-calendar-picker-indicator]:hidden`;
 
 export function OpeningHours({ name, label, hint, value, problem, onChange }: HoursFieldProps) {
   const spans = readSpans(value);
