@@ -96,23 +96,12 @@ export function deliveryNeedsConsent({ order }: DeliveryState, to: DeliveryStatu
 }
 
 /** Why a status cannot be chosen for an order, in two or three words; null if it can. */
-export const orderStatusBlock = (
-  {
-    status,
-    payment_status,
-    is_collected = false,
-    cancel_requested_at = null,
-    cancel_declined_at = null,
-  }: OrderState,
-  to: OrderStatus,
-): string | null =>
-  payment_status === 'refunded' && isHandover(status, to)
+export const orderStatusBlock = (order: OrderState, to: OrderStatus): string | null =>
+  order.payment_status === 'refunded' && isHandover(order.status, to)
     ? 'Money sent back'
-    : is_collected && orderRank[to] === orderRank.shipped
+    : order.is_collected && orderRank[to] === orderRank.shipped
       ? 'Collected'
-      : to !== status &&
-          to !== 'cancelled' &&
-          hasCancelRequest({ status, payment_status, cancel_requested_at, cancel_declined_at })
+      : to !== order.status && to !== 'cancelled' && hasCancelRequest(order)
         ? 'Asked to cancel'
         : null;
 

@@ -1,9 +1,8 @@
 // The button that moves a paid order to its next step: in a row of a list, on a card, and in the order itself.
 import { Link } from 'react-router';
 import { hasCancelRequest, workStep } from '../../../domain/delivery-status.ts';
-import { Button, buttonStyle } from '../../ui/button.tsx';
+import { Button } from '../../ui/button.tsx';
 import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
-import { fromThisPage } from '../dialogs/use-dialog-url-close.ts';
 import { useNextRider } from './use-next-rider.ts';
 import { nextButton, type Queued, useNextStep } from './use-next-step.ts';
 
@@ -35,16 +34,8 @@ export function NextStepButton({ delivery, steps, isLarge = false, isBusy = fals
   // No step moves it on before staff have answered.
   if (hasCancelRequest(delivery.order)) {
     return (
-      <Link
-        to={`/admin/today/${delivery.order.id}`}
-        state={fromThisPage}
-        preventScrollReset
-        aria-haspopup="dialog"
-        className={`${buttonStyle('danger')} min-w-0 grow ${isLarge ? `basis-20 ${large}` : inRow}`}
-      >
-        <span className="relative truncate">
-          Asked to cancel<span className="sr-only">: answer {delivery.order.order_number}</span>
-        </span>
+      <Link to={`/admin/today/${delivery.order.id}`} className="tap text-xs font-bold text-danger underline">
+        Asked to cancel<span className="sr-only"> {delivery.order.order_number}</span>
       </Link>
     );
   }
