@@ -70,23 +70,30 @@ export function CancelAnswer({ order }: CancelAnswerProps) {
   return (
     <>
       <Button
+        tone="quiet"
+        isBusy={grant.isPending}
+        onClick={() => setDeclining(true)}
+        className="shrink-0 px-4! max-sm:px-3!"
+      >
+        Don't cancel<span className="sr-only"> {order.order_number}</span>
+      </Button>
+      <Button
         tone="danger"
         isBusy={grant.isPending || isChecking}
         onClick={({ detail }) => {
           // The second press of a double one would press what comes next.
           if (detail < 2) grant.mutate();
         }}
-        className="min-w-0 grow px-3!"
+        className="min-w-0 grow basis-20 px-3!"
       >
-        {!isSentBack
-          ? 'Cancel it, refund by hand'
-          : payment_method === 'credit'
-            ? `Cancel, ${amount} is credit again`
-            : `Cancel and send back ${amount}`}
-        <span className="sr-only"> of {order.order_number}</span>
-      </Button>
-      <Button tone="quiet" isBusy={grant.isPending} onClick={() => setDeclining(true)} className="px-4!">
-        Don't cancel<span className="sr-only"> {order.order_number}</span>
+        <span className="relative line-clamp-2 leading-tight">
+          {!isSentBack
+            ? 'Cancel it, refund by hand'
+            : payment_method === 'credit'
+              ? `Cancel, ${amount} is credit again`
+              : `Cancel and send back ${amount}`}
+          <span className="sr-only"> of {order.order_number}</span>
+        </span>
       </Button>
     </>
   );

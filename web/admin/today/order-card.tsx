@@ -19,7 +19,7 @@ import { areaOf, drinkAndBrand } from '../orders/place.ts';
 import { labelOfFailure } from '../status/staff-labels.ts';
 import { useNow } from '../ui/age.tsx';
 import { callTo } from '../ui/contact-link.tsx';
-import { formatTime } from '../ui/dates.ts';
+import { formatClock } from '../ui/dates.ts';
 import { Due } from '../ui/due.tsx';
 import { useNameOf } from '../ui/staff-name.tsx';
 import { usePart } from '../ui/use-part.ts';
@@ -60,7 +60,8 @@ export function OrderCard({
   // Staying in counter mode while the order is open.
   const { search } = useLocation();
   const due = dueAt(order, delivery.created_at);
-  const isLate = minutesLeft(due, useNow()) < 0;
+  const now = useNow();
+  const isLate = minutesLeft(due, now) < 0;
   const isAsked = hasCancelRequest(order);
   const urgent = isLate || isAsked || step === 'failed';
   return (
@@ -111,7 +112,7 @@ export function OrderCard({
       ) : null}
       {isAsked ? (
         <p className="text-sm font-semibold text-danger counter:text-lg">
-          The customer asked to cancel, {formatTime(order.cancel_requested_at ?? '')}
+          The customer asked to cancel, {formatClock(order.cancel_requested_at ?? '', now)}
         </p>
       ) : null}
       {step === 'failed' ? (
