@@ -611,7 +611,7 @@ export type Database = {
       audit_row: { id: string; created_at: string; area: string; kind: string; actor_id: string; actor_email: string; subject: string; before: Json; after: Json; };
       daraja_token_lease: { state: string; token: string; fresh_for_ms: number; lease: string; };
       delivery_failures: { reason: string; failures: number; };
-      delivery_line: { name: string; delivered: number; on_time: number; median_minutes: number; p90_minutes: number; failures: number; };
+      delivery_line: { name: string; delivered: number; on_time: number; median_minutes: number; p90_minutes: number; failures: number; ratings: number; average_stars: number; };
       delivery_report: { total: Database['public']['CompositeTypes']['delivery_line']; areas: Database['public']['CompositeTypes']['delivery_line'][]; hours: Database['public']['CompositeTypes']['delivery_line'][]; riders: Database['public']['CompositeTypes']['delivery_line'][]; reasons: Database['public']['CompositeTypes']['delivery_failures'][]; };
       erased_counts: { orders: number; payments_for_others: number; inquiries: number; newsletter: number; };
       erasure: { identifier: string; erased: Database['public']['CompositeTypes']['erased_counts']; postponed: Database['public']['CompositeTypes']['postponed_order'][]; };

@@ -3450,7 +3450,8 @@ comment on column public.orders.cancel_reason is
   'Why an order is cancelled: its time for payment ended, its money was sent back before it left the shop, the shop decided so, or the customer did, or asked for it. Null for other statuses, and where nobody said why.';
 
 create type public.delivery_line as (
-  name text, delivered bigint, on_time bigint, median_minutes integer, p90_minutes integer, failures bigint
+  name text, delivered bigint, on_time bigint, median_minutes integer, p90_minutes integer, failures bigint, ratings bigint,
+  average_stars numeric
 );
 create type public.delivery_failures as (reason text, failures bigint);
 create type public.delivery_report as (
@@ -3458,7 +3459,7 @@ create type public.delivery_report as (
   reasons public.delivery_failures[]
 );
 comment on type public.delivery_report is
-  'Deliveries of orders that were paid, or whose customers chose cash at the door, in a span of days in Nairobi; not of orders that are collected, nor of those that wait. on_time: of the delivered ones, by the first promise (private.due_at). Minutes: from the payment, within opening hours as in the promise; without orders whose day was agreed on. hours: of the payment. failures: how often goods came back.';
+  'Deliveries of orders that were paid, or whose customers chose cash at the door, in a span of days in Nairobi; not of orders that are collected, nor of those that wait. on_time: of the delivered ones, by the first promise (private.due_at). Minutes: from the payment, within opening hours as in the promise; without orders whose day was agreed on. hours: of the payment. failures: how often goods came back. average_stars: of the ratings, with one decimal; null without any.';
 
 insert into private.limits (name, allowed, within, per_paid_order) values
   ('cancellations', 60, '10 minutes', 1),
@@ -4350,7 +4351,8 @@ begin
         case when coalesce(a.promise_to_minutes, private.shop_promise_minutes()) < 1440 then open_times end, d.created_at, d.delivery_time
       ) end as minutes,
       coalesce(o.area_name, private.area_of(o.shipping_address, o.city)) as area,
-      extract(hour from d.created_at at time zone 'Africa/Nairobi')::integer as hour
+      extract(hour from d.created_at at time zone 'Africa/Nairobi')::integer as hour,
+      (select given.stars from public.ratings as given where given.order_id = d.order_id) as stars
     -- By the index of the newest deliveries; the rest by keys, with any statistics.
     from (select * from public.deliveries as d where d.created_at >= span_start and d.created_at < span_end offset 0) as d
     cross join lateral (select * from public.orders as o where o.id = d.order_id offset 0) as o
@@ -4373,7 +4375,7 @@ begin
         when 3 then r.area_line when 5 then lpad(r.hour::text, 2, '0') || ':00' when 6 then mode() within group (order by r.rider) else ''
       end,
       count(*) filter (where r.is_delivered), count(*) filter (where r.is_on_time),
-      percentile_disc(0.5) within group (order by r.minutes), percentile_disc(0.9) within group (order by r.minutes), coalesce(sum(r.failures), 0)
+      percentile_disc(0.5) within group (order by r.minutes), percentile_disc(0.9) within group (order by r.minutes), coalesce(sum(r.failures), 0), count(r.stars), round(avg(r.stars), 1)
     )::public.delivery_line as line
     from named as r
     group by grouping sets ((r.area_line), (r.hour), (lower(r.rider)), ())

@@ -1,7 +1,8 @@
 -- How deliveries went in a span of days: on time, how long they took, and why they failed (docs/decisions/delivery-figures.md).
 
 create type public.delivery_line as (
-  name text, delivered bigint, on_time bigint, median_minutes integer, p90_minutes integer, failures bigint
+  name text, delivered bigint, on_time bigint, median_minutes integer, p90_minutes integer, failures bigint, ratings bigint,
+  average_stars numeric
 );
 create type public.delivery_failures as (reason text, failures bigint);
 create type public.delivery_report as (
@@ -9,7 +10,7 @@ create type public.delivery_report as (
   reasons public.delivery_failures[]
 );
 comment on type public.delivery_report is
-  'Deliveries of orders that were paid, or whose customers chose cash at the door, in a span of days in Nairobi; not of orders that are collected, nor of those that wait. on_time: of the delivered ones, by the first promise (private.due_at). Minutes: from the payment, within opening hours as in the promise; without orders whose day was agreed on. hours: of the payment. failures: how often goods came back.';
+  'Deliveries of orders that were paid, or whose customers chose cash at the door, in a span of days in Nairobi; not of orders that are collected, nor of those that wait. on_time: of the delivered ones, by the first promise (private.due_at). Minutes: from the payment, within opening hours as in the promise; without orders whose day was agreed on. hours: of the payment. failures: how often goods came back. average_stars: of the ratings, with one decimal; null without any.';
 
 create function public.delivery_report(since date, until date) returns public.delivery_report
 language plpgsql stable security definer set search_path = '' as $$
@@ -31,7 +32,8 @@ begin
         case when coalesce(a.promise_to_minutes, private.shop_promise_minutes()) < 1440 then open_times end, d.created_at, d.delivery_time
       ) end as minutes,
       coalesce(o.area_name, private.area_of(o.shipping_address, o.city)) as area,
-      extract(hour from d.created_at at time zone 'Africa/Nairobi')::integer as hour
+      extract(hour from d.created_at at time zone 'Africa/Nairobi')::integer as hour,
+      (select given.stars from public.ratings as given where given.order_id = d.order_id) as stars
     -- By the index of the newest deliveries; the rest by keys, with any statistics.
     from (select * from public.deliveries as d where d.created_at >= span_start and d.created_at < span_end offset 0) as d
     cross join lateral (select * from public.orders as o where o.id = d.order_id offset 0) as o
@@ -54,7 +56,7 @@ begin
         when 3 then r.area_line when 5 then lpad(r.hour::text, 2, '0') || ':00' when 6 then mode() within group (order by r.rider) else ''
       end,
       count(*) filter (where r.is_delivered), count(*) filter (where r.is_on_time),
-      percentile_disc(0.5) within group (order by r.minutes), percentile_disc(0.9) within group (order by r.minutes), coalesce(sum(r.failures), 0)
+      percentile_disc(0.5) within group (order by r.minutes), percentile_disc(0.9) within group (order by r.minutes), coalesce(sum(r.failures), 0), count(r.stars), round(avg(r.stars), 1)
     )::public.delivery_line as line
     from named as r
     group by grouping sets ((r.area_line), (r.hour), (lower(r.rider)), ())

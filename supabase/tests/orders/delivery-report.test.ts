@@ -11,6 +11,8 @@ interface Line {
   median_minutes: number | null;
   p90_minutes: number | null;
   failures: number;
+  ratings: number;
+  average_stars: number | null;
 }
 interface Report {
   total: Line;
@@ -114,6 +116,12 @@ describe.each(testDatabases())('on %s', (kind) => {
         [order.id, ride.at],
       );
     }
+    await database.query(
+      `insert into public.ratings (order_id, stars)
+       select o.id, 2 + (row_number() over (order by d.created_at))::integer % 4
+       from public.orders as o join public.deliveries as d on d.order_id = o.id
+       where d.delivery_status = 'delivered' and d.delivery_person <> 'Brian'`,
+    );
     // Not a delivery.
     const collected = await callAs<PlacedOrder>('staff', 'place_order', {
       idempotency_key: '5a000000-0000-4000-8000-00000000c011',
@@ -148,8 +156,10 @@ describe.each(testDatabases())('on %s', (kind) => {
                filter (where d.delivery_status = 'delivered') as median_minutes,
              percentile_disc(0.9) within group (order by extract(epoch from d.delivery_time - d.created_at)::integer / 60)
                filter (where d.delivery_status = 'delivered') as p90_minutes,
-             coalesce(sum(d.failures), 0) as failures
+             coalesce(sum(d.failures), 0) as failures, count(g.stars) as ratings,
+             round(avg(g.stars), 1) as average_stars
            from public.deliveries as d join public.orders as o on o.id = d.order_id
+           left join public.ratings as g on g.order_id = o.id
            where (d.created_at at time zone 'Africa/Nairobi')::date between $1::date and $2::date and not o.is_collected
              and (d.delivery_status = 'delivered' or d.failures > 0)
            group by ${order === '' ? '()' : '1'} ${order}

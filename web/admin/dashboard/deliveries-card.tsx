@@ -19,6 +19,7 @@ export function DeliveriesCard() {
     ['Half within', minutes(total?.median_minutes)],
     ['9 of 10 within', minutes(total?.p90_minutes)],
     ['Came back', (total?.failures ?? 0).toLocaleString('en-KE')],
+    ['Stars', total && total.ratings > 0 ? `${total.average_stars} of 5` : '–'],
   ];
   return (
     <section
@@ -40,7 +41,7 @@ export function DeliveriesCard() {
       {total && total.delivered === 0 && total.failures === 0 ? (
         <p className="text-sm text-ink-soft">None of them has arrived yet.</p>
       ) : (
-        <dl className="grid grid-cols-2 gap-x-6 gap-y-2 sm:grid-cols-4">
+        <dl className="grid grid-cols-2 gap-x-6 gap-y-2 sm:grid-cols-5">
           {figures.map(([label, figure]) => (
             <div key={label} className="@container grid gap-0.5">
               <dt className="text-sm font-semibold text-ink-soft">{label}</dt>

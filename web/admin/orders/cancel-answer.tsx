@@ -86,12 +86,12 @@ export function CancelAnswer({ order }: CancelAnswerProps) {
         }}
         className="min-w-0 grow basis-20 px-3!"
       >
-        <span className="relative line-clamp-2 leading-tight">
+        <span className="relative leading-tight">
           {!isSentBack
-            ? 'Cancel it, refund by hand'
+            ? 'Cancel, refund by hand'
             : payment_method === 'credit'
               ? `Cancel, ${amount} is credit again`
-              : `Cancel and send back ${amount}`}
+              : `Cancel, refund ${amount}`}
           <span className="sr-only"> of {order.order_number}</span>
         </span>
       </Button>

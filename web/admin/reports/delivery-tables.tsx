@@ -12,6 +12,8 @@ const figures: readonly ReportColumn<DeliveryLine>[] = [
   { title: 'Half within (min)', figure: ({ median_minutes }) => median_minutes },
   { title: '9 of 10 within (min)', figure: ({ p90_minutes }) => p90_minutes },
   { title: 'Came back', count: ({ failures }) => failures },
+  { title: 'Ratings', count: ({ ratings }) => ratings },
+  { title: 'Stars', figure: ({ average_stars }) => average_stars },
 ];
 
 const tables = [

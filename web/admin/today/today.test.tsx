@@ -286,7 +286,7 @@ test('an order whose customer asks to cancel waits for the answer, and one butto
   await asked.findByText(/^The customer asked to cancel, \d/);
   expect(asked.queryByRole('button', { name: `Prepare ${order.order_number}` })).toBeNull();
   await opened.press(
-    await asked.findByRole('button', { name: new RegExp(`^Cancel .* of ${order.order_number}$`) }),
+    await asked.findByRole('button', { name: new RegExp(`^Cancel.* of ${order.order_number}$`) }),
   );
   await (await messages()).findByText(/^The order is cancelled/);
   expect(await readOrder(shop, order.id)).toMatchObject({
