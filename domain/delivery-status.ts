@@ -59,13 +59,12 @@ export function workStep(
 /** Whether the customer asked to cancel a paid order, and staff have not answered. `private.has_cancel_request` in the database. */
 export const hasCancelRequest = (
   order: Pick<PayableOrder, 'status' | 'payment_status'> & {
-    /** Undefined where they are not known. */
-    cancel_requested_at?: string | null;
-    cancel_declined_at?: string | null;
+    cancel_requested_at: string | null;
+    cancel_declined_at: string | null;
   },
 ): boolean =>
-  Boolean(order.cancel_requested_at) &&
-  !order.cancel_declined_at &&
+  order.cancel_requested_at !== null &&
+  order.cancel_declined_at === null &&
   order.payment_status === 'paid' &&
   isOpenOrder(order.status);
 

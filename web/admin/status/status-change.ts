@@ -1,7 +1,5 @@
 // Rules of a status change before it is saved: unavailable statuses, confirmations, and consent.
-
 import { deliveryFailures } from '../../../domain/delivery-failure.ts';
-import { hasCancelRequest } from '../../../domain/delivery-status.ts';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
 import type {
   DeliveryFailureReason,
@@ -24,9 +22,6 @@ export interface OrderState {
   payments?: readonly { status: PaymentStatus }[];
   /** The customer takes it along at the shop. */
   is_collected?: boolean;
-  /** Undefined where it is not known. */
-  cancel_requested_at?: string | null;
-  cancel_declined_at?: string | null;
   /** Null without a delivery. Undefined where it is not known. */
   delivery?: { id: string; delivery_person: string | null } | null;
 }
@@ -96,14 +91,15 @@ export function deliveryNeedsConsent({ order }: DeliveryState, to: DeliveryStatu
 }
 
 /** Why a status cannot be chosen for an order, in two or three words; null if it can. */
-export const orderStatusBlock = (order: OrderState, to: OrderStatus): string | null =>
-  order.payment_status === 'refunded' && isHandover(order.status, to)
+export const orderStatusBlock = (
+  { status, payment_status, is_collected = false }: OrderState,
+  to: OrderStatus,
+): string | null =>
+  payment_status === 'refunded' && isHandover(status, to)
     ? 'Money sent back'
-    : order.is_collected && orderRank[to] === orderRank.shipped
+    : is_collected && orderRank[to] === orderRank.shipped
       ? 'Collected'
-      : to !== order.status && to !== 'cancelled' && hasCancelRequest(order)
-        ? 'Asked to cancel'
-        : null;
+      : null;
 
 /** The same for a delivery. */
 export function deliveryStatusBlock({ order }: DeliveryState, to: DeliveryStatus): string | null {

@@ -1,5 +1,4 @@
 // The button that moves a paid order to its next step: in a row of a list, on a card, and in the order itself.
-import { Link } from 'react-router';
 import { hasCancelRequest, workStep } from '../../../domain/delivery-status.ts';
 import { Button } from '../../ui/button.tsx';
 import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
@@ -30,15 +29,8 @@ const inRow = 'min-h-10! px-1.5! text-xs! whitespace-nowrap shadow-none! rows:mi
 export function NextStepButton({ delivery, steps, isLarge = false, isBusy = false }: NextStepButtonProps) {
   const { rider, chooseRider, set, saving, assign } = steps;
   const step = workStep(delivery.order, delivery);
-  if (!step) return null;
-  // No step moves it on before staff have answered.
-  if (hasCancelRequest(delivery.order)) {
-    return (
-      <Link to={`/admin/today/${delivery.order.id}`} className="tap text-xs font-bold text-danger underline">
-        Asked to cancel<span className="sr-only"> {delivery.order.order_number}</span>
-      </Link>
-    );
-  }
+  // Without a step until staff have answered a request to cancel: in the opened order, and on its card.
+  if (!step || hasCancelRequest(delivery.order)) return null;
   const [next, name] = nextButton(step, delivery.order);
   const needsRider = next === 'on_the_way';
   const carrier = needsRider ? (delivery.delivery_person ?? rider?.name) : undefined;
