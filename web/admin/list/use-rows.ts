@@ -11,20 +11,16 @@ interface Sortable<Query> {
 }
 
 /**
- * Asks for a page in its order. By other columns than the date the search has sorted it, and single embedded rows must not change that:
- * with a limit of its own the planner looks them up for each row, instead of joining the tables in an order that it chooses.
+ * Asks for a page in its order. By other columns than the date the search has sorted it, and a single embedded row must not change that:
+ * with a limit of its own the planner looks it up for each row, instead of joining the tables in an order that it chooses.
  * @param sort a column's key, with '-' before it for the opposite direction; '' for newest first
- * @param embedded the tables of which each row embeds one
+ * @param embedded what each row embeds one of
  */
-export function inOrder<Query extends Sortable<Query>>(
-  rows: Query,
-  sort: string,
-  ...embedded: string[]
-): Query {
+export function inOrder<Query extends Sortable<Query>>(rows: Query, sort: string, embedded: string): Query {
   const ascending = sort === 'date';
   return ascending || sort === '' || sort === '-date'
     ? rows.order('created_at', { ascending }).order('id', { ascending })
-    : embedded.reduce((sorted, referencedTable) => sorted.limit(1, { referencedTable }), rows);
+    : rows.limit(1, { referencedTable: embedded });
 }
 
 /** Cursor of a page: the row before it. */

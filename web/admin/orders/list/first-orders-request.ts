@@ -17,6 +17,7 @@ export function firstOrdersRequest(): { path: string; body: string } {
     select: listedColumns.replaceAll(' ', ''),
     'payments.status': 'eq.review',
     'order_items.order': 'position.asc',
+    'rating.limit': '1',
     order: 'created_at.desc,id.desc',
   });
   return {
