@@ -32,7 +32,8 @@ interface PromisedOrder {
 export function dueAt({ promised_at, delivery_day }: PromisedOrder, paidAt: string): string {
   if (promised_at !== null) return promised_at;
   const due = delivery_day
-    ? Date.parse(`${delivery_day}T23:59:00+03:00`)
+    ? // 23:59 in Nairobi.
+      Date.parse(`${delivery_day}T20:59Z`)
     : Date.parse(paidAt) + shopPromiseMinutes * 60_000;
   return new Date(due).toISOString();
 }
@@ -56,5 +57,5 @@ export function formatArrival(when: string, now: number): string {
   const time = written.slice(17, 22);
   if (days === 0) return time;
   if (days === 1) return `${time} tomorrow`;
-  return `${time} on ${written.slice(0, 3)} ${Number(written.slice(5, 7))} ${written.slice(8, 11)}`;
+  return `${time} on ${written.slice(0, 3)} ${+written.slice(5, 7)} ${written.slice(8, 11)}`;
 }

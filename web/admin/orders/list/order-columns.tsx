@@ -57,7 +57,6 @@ export function orderColumns({ status, steps }: RowControls): Column<ListedOrder
               {order.customer_name}
             </span>
             <NthOrder order={order} />
-            <RatingMark order={order} />
           </span>
           <span className="flex gap-1.5 text-xs leading-5 text-ink-soft">
             <PhoneLink order={order} className="underline" />
@@ -100,18 +99,15 @@ export function orderColumns({ status, steps }: RowControls): Column<ListedOrder
   ];
 }
 
-/** Of a repeat customer. */
-const NthOrder = ({ order: { nth_order } }: { order: ListedOrder }) =>
-  nth_order > 1 ? (
+/** Of a repeat customer, and the rating of a delivery. */
+const NthOrder = ({ order: { nth_order, rating } }: { order: ListedOrder }) =>
+  nth_order > 1 || rating ? (
     <b className="shrink-0 text-xs text-ink-soft">
       {ordinal(nth_order)}
       <span className="sr-only"> order</span>
+      {rating ? ` ★${rating.stars}` : ''}
     </b>
   ) : null;
-
-/** What the customer gave, once it is delivered. */
-const RatingMark = ({ order: { rating } }: { order: ListedOrder }) =>
-  rating ? <b className="shrink-0 text-xs text-ink-soft">★{rating.stars}/5</b> : null;
 
 /** On phones: four short lines next to the controls; the rest of the row opens the order. */
 export function OrderRow({ order, status, steps }: RowControls & { order: ListedOrder }) {
@@ -125,7 +121,6 @@ export function OrderRow({ order, status, steps }: RowControls & { order: Listed
         <p className="flex items-baseline gap-1">
           <bdi className="max-w-3/5 shrink-0 truncate font-semibold">{order.customer_name}</bdi>
           <NthOrder order={order} />
-          <RatingMark order={order} />
           <span className="truncate text-ink-soft">· {areaOf(order)}</span>
         </p>
         <div className="min-w-0">
