@@ -18,6 +18,7 @@ test.each([
   ['paid_order', order, 'New paid order', drinks, '/admin/today/o1'],
   ['late_order', order, 'Order is late', drinks, '/admin/today/o1'],
   ['cancel_request', order, 'A customer asks to cancel', drinks, '/admin/today/o1'],
+  ['order_to_agree', order, 'Agree on fee and day', drinks, '/admin/today/o1'],
   ['failed_delivery', order, 'Delivery failed', `Phone not answered · ${drinks}`, '/admin/today/o1'],
   [
     'failed_delivery',

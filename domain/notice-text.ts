@@ -10,6 +10,7 @@ export const noticeKinds = {
   late_order: 'Orders that become late',
   failed_delivery: 'Failed deliveries',
   cancel_request: 'Requests to cancel',
+  order_to_agree: 'Orders to agree on',
   refund_to_approve: 'Refunds to approve',
   inquiry: 'Inquiries',
 } as const satisfies Record<NoticeKind, string>;
@@ -46,6 +47,7 @@ const titles: Record<NoticeKind, string> = {
   late_order: 'Order is late',
   failed_delivery: 'Delivery failed',
   cancel_request: 'A customer asks to cancel',
+  order_to_agree: 'Agree on fee and day',
   refund_to_approve: 'A refund waits for your approval',
   inquiry: 'New inquiry',
 };

@@ -31,7 +31,7 @@ export type MessageToCheckResolution = 'entered' | 'not_a_payment' | 'read_later
 /** Values of `mpesa_transactions.resolution`. */
 export type MpesaTransactionResolution = 'given' | 'not_an_order' | 'refund' | 'accepted';
 /** Values of `notices.kind`. */
-export type NoticeKind = 'paid_order' | 'late_order' | 'failed_delivery' | 'cancel_request' | 'refund_to_approve' | 'inquiry';
+export type NoticeKind = 'paid_order' | 'late_order' | 'failed_delivery' | 'cancel_request' | 'order_to_agree' | 'refund_to_approve' | 'inquiry';
 /** Values of `order_events.actor`. */
 export type OrderEventActor = 'staff' | 'customer' | 'mpesa' | 'shop' | 'rider';
 /** Values of `order_events.kind`. */
@@ -448,7 +448,7 @@ export type Database = {
       count_payments_since: { Args: { since?: string | null; }; Returns: { count: number; newest: string; }[] };
       count_product_orders: { Args: { product_id: string; }; Returns: { orders: number; unpaid: number; }[] };
       count_recovery_codes: { Args: Record<PropertyKey, never>; Returns: number };
-      count_work: { Args: Record<PropertyKey, never>; Returns: { to_prepare: number; ready: number; on_the_way: number; failed: number; late: number; unpaid: number; refunds_due: number; to_assign: number; late_deliveries: number; cash_not_received: number; }[] };
+      count_work: { Args: Record<PropertyKey, never>; Returns: { to_prepare: number; ready: number; on_the_way: number; failed: number; late: number; unpaid: number; refunds_due: number; to_assign: number; late_deliveries: number; cash_not_received: number; to_cancel: number; to_agree: number; }[] };
       credit_for_order: { Args: { order_id: string; }; Returns: Database['public']['CompositeTypes']['owed_credit'][] };
       customer_by_phone: { Args: { phone: string; }; Returns: Database['public']['CompositeTypes']['known_customer'] };
       customer_page: { Args: { phone: string; }; Returns: Database['public']['CompositeTypes']['shown_customer'] };

@@ -149,6 +149,7 @@ create index orders_unpaid on public.orders (created_at desc, id desc) where pay
 -- Of few orders, so that the others do not write it.
 create index orders_by_discount_code on public.orders (discount_code, customer_phone) where discount_code is not null;
 create index orders_to_agree on public.orders (created_at desc, id desc) where awaits_agreement and status <> 'cancelled';
+create index orders_to_cancel on public.orders (cancel_requested_at) where cancel_requested_at is not null and status <> 'cancelled';
 create index orders_by_promise on public.orders (promised_at)
   where status in ('pending', 'processing', 'shipped', 'out_for_delivery') and promised_at is not null;
 create index orders_refunded on public.orders (created_at desc, id desc) where payment_status = 'refunded';

@@ -230,16 +230,21 @@ comment on function public.delivery_estimates is
 create function private.way_minutes(area_id uuid) returns integer
 language plpgsql stable set search_path = '' as $$
 begin
-  return (
-    select e.median_way_minutes from private.delivery_estimates as e
-    where e.area_id = way_minutes.area_id and e.median_way_minutes is not null
-      and (e.hour is null or e.hour = extract(hour from now() at time zone 'Africa/Nairobi'))
-    order by e.hour nulls last
-    limit 1
+  return coalesce(
+    (
+      select e.median_way_minutes from private.delivery_estimates as e
+      where e.area_id = way_minutes.area_id and e.median_way_minutes is not null
+        and (e.hour is null or e.hour = extract(hour from now() at time zone 'Africa/Nairobi'))
+      order by e.hour nulls last
+      limit 1
+    ),
+    (select a.promise_from_minutes from public.delivery_areas as a where a.id = way_minutes.area_id and a.promise_to_minutes < 1440),
+    -- As the shop's promise, "15 to 60 minutes".
+    case when way_minutes.area_id is null then 15 end
   );
 end
 $$;
-comment on function private.way_minutes is 'Learned minutes from the shop to the door in an area at this hour. Null: fewer than twenty deliveries.';
+comment on function private.way_minutes is 'Minutes from the shop to the door in an area at this hour: learned, else the earliest arrival that the area, or without one the shop, promises. Null for promises of days.';
 
 -- Execution rights
 grant execute on function public.delivery_promise to anon, authenticated, service_role;

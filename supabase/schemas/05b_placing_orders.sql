@@ -390,6 +390,9 @@ begin
   if holds_units then
     perform private.hold_units(new_order.id, networks, held_until, false);
   end if;
+  if new_order.awaits_agreement then
+    perform private.add_notice('order_to_agree', new_order.id::text, new_order.id, (select auth.uid()));
+  end if;
   return private.placed_order(new_order, access_key);
 exception when sqlstate 'PT000' then
   get stacked diagnostics refusal_details = pg_exception_detail, refusal_hint = pg_exception_hint;

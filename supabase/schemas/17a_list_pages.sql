@@ -365,7 +365,7 @@ comment on function public.count_deliveries is
 
 create function public.count_work() returns table (
   to_prepare integer, ready integer, on_the_way integer, failed integer, late integer, unpaid integer, refunds_due integer, to_assign integer,
-  late_deliveries integer, cash_not_received integer
+  late_deliveries integer, cash_not_received integer, to_cancel integer, to_agree integer
 )
 language plpgsql stable security definer set search_path = '' as $$
 begin
@@ -380,7 +380,12 @@ begin
     private.count_in_list(('orders', null, null, 'refund_due', null, null, null, null)),
     private.count_in_list(('deliveries', null, 'pending', null, null, null, null, null)),
     private.count_in_list(('deliveries', null, null, null, null, null, null, 'late')),
-    private.count_in_list(('orders', null, 'delivered', 'cash', null, null, null, null));
+    private.count_in_list(('orders', null, 'delivered', 'cash', null, null, null, null)),
+    (
+      select count(*) from public.orders as o
+      where o.cancel_requested_at is not null and o.status <> 'cancelled' and private.has_cancel_request(o)
+    )::integer,
+    (select count(*) from public.orders as o where o.awaits_agreement and o.status <> 'cancelled')::integer;
 end
 $$;
 comment on function public.count_work is

@@ -8,10 +8,10 @@ create table public.notices (
   caused_by uuid references auth.users (id) on delete set null,
   created_at timestamptz not null default now(),
   constraint "an event has one notice" unique (kind, event_key),
-  constraint "a kind of notice is known" check (kind in ('paid_order', 'late_order', 'failed_delivery', 'cancel_request', 'refund_to_approve', 'inquiry'))
+  constraint "a kind of notice is known" check (kind in ('paid_order', 'late_order', 'failed_delivery', 'cancel_request', 'order_to_agree', 'refund_to_approve', 'inquiry'))
 );
 comment on table public.notices is
-  'Events that wait for staff: a new paid order, a late order, a failed delivery, a request to cancel, a refund to approve, an inquiry. Deleted after a week.';
+  'Events that wait for staff: a new paid order, a late order, a failed delivery, a request to cancel, an order to agree on, a refund to approve, an inquiry. Deleted after a week.';
 comment on column public.notices.event_key is
   'What makes the event unique within its kind: the id of the order, refund or inquiry; of failed deliveries with the number of failures, of requests to cancel with their time.';
 comment on column public.notices.caused_by is 'The member who caused the event and needs no notice of it. Null: a customer, or the shop itself.';
@@ -88,11 +88,14 @@ alter publication supabase_realtime add table public.notices;
 
 create function private.notice_kinds() returns text[]
 language sql immutable
-return array['paid_order', 'late_order', 'failed_delivery', 'cancel_request', 'refund_to_approve', 'inquiry'];
+return array['paid_order', 'late_order', 'failed_delivery', 'cancel_request', 'order_to_agree', 'refund_to_approve', 'inquiry'];
 
 create function private.notice_area(kind text) returns text
 language sql immutable
-return case kind when 'inquiry' then 'inquiries' when 'refund_to_approve' then 'approvals' when 'cancel_request' then 'refunds' else 'deliveries' end;
+return case kind
+  when 'inquiry' then 'inquiries' when 'refund_to_approve' then 'approvals' when 'cancel_request' then 'refunds' when 'order_to_agree' then 'orders'
+  else 'deliveries'
+end;
 comment on function private.notice_area is 'The area that a role must have to get a notice (private.areas_of).';
 
 create function private.notice_lifetime(kind text) returns interval
@@ -116,8 +119,8 @@ language plpgsql set search_path = '' as $$
 declare
   added public.notices;
 begin
-  -- Anyone can write inquiries. The others are counted in the menu.
-  if add_notice.kind = 'inquiry' and private.count_hit('notices', 'inquiry', interval '1 hour') > 20 then
+  -- Anyone can write inquiries, and place unpaid orders. The others are counted in the panel.
+  if add_notice.kind in ('inquiry', 'order_to_agree') and private.count_hit('notices', add_notice.kind, interval '1 hour') > 20 then
     return;
   end if;
   insert into public.notices (kind, event_key, order_id, caused_by)
@@ -248,6 +251,8 @@ begin
     return exists (select from public.inquiries as i where i.id = notice.event_key::uuid and not i.is_read);
   elsif notice.kind = 'cancel_request' then
     return exists (select from public.orders as o where o.id = notice.order_id and private.has_cancel_request(o));
+  elsif notice.kind = 'order_to_agree' then
+    return exists (select from public.orders as o where o.id = notice.order_id and o.awaits_agreement and private.is_open_order(o.status));
   end if;
   select private.work_step(o, d) into step
   from public.orders as o
@@ -261,7 +266,7 @@ begin
 end
 $$;
 comment on function private.is_notice_waiting is
-  'Whether nobody has dealt with it: nobody has taken the paid order, the late one is not delivered, the failed one is not sent again, the request to cancel is not answered, the refund is not decided, the inquiry is unread.';
+  'Whether nobody has dealt with it: nobody has taken the paid order, the late one is not delivered, the failed one is not sent again, the request to cancel is not answered, fee and day are not agreed on, the refund is not decided, the inquiry is unread.';
 
 create function private.notice_facts(notice public.notices) returns jsonb
 language sql stable set search_path = '' as $$

@@ -237,6 +237,8 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   describe('a paid order', () => {
     test('stays as it is until staff answer, and no step moves it on', async () => {
+      const toCancel = async () => (await asStaff<{ to_cancel: number }>('count_work')).to_cancel;
+      const before = await toCancel();
       const order = await paidOrder();
       expect(await trackAsCustomer(order)).toMatchObject({ way_to_cancel: 'by_request' });
       expect(await cancel(order, 'paid')).toMatchObject({ status: 'processing', cancel_requested: true });
@@ -246,6 +248,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         stock: 9,
         refunds: [],
       });
+      expect(await toCancel()).toBe(before + 1);
       // Everyone with the tracking number sees it, and staff get a notice.
       expect(await track(order)).toMatchObject({ cancel_requested: true });
       expect(

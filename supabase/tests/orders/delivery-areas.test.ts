@@ -227,6 +227,8 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   describe('an order outside Nairobi', () => {
     test('waits three days without a fee, and holds its units no longer than others', async () => {
+      const toAgree = async () => (await asStaff<{ to_agree: number }>('count_work')).to_agree;
+      const before = await toAgree();
       const order = await placeIn('Outside Nairobi', 50_000);
       expect(order).toMatchObject({ awaits_agreement: true, delivery_fee: 0, total_amount: 50_000 });
       expect(
@@ -236,6 +238,7 @@ describe.each(testDatabases())('on %s', (kind) => {
           [order.id],
         ),
       ).toBe(true);
+      expect(await toAgree()).toBe(before + 1);
       expect(await trackAsCustomer(order)).toMatchObject({ awaits_agreement: true });
       expect(await track(order)).toMatchObject({ awaits_agreement: true });
     });

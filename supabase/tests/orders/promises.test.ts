@@ -358,4 +358,36 @@ describe.each(testDatabases())('on %s', (kind) => {
       '2026-11-28 13:08',
     ]);
   });
+
+  test('on the way, it is about as far as the area promises at the earliest, until its way is learned', async () => {
+    const order = await placeNew({ area_id: await karen() });
+    await pay(order);
+    expect(await trackAsCustomer(order)).not.toHaveProperty('arrives_at');
+    await asStaff('move_on', {
+      delivery_id: await readValue('select id from public.deliveries where order_id = $1', [order.id]),
+      expected_step: 'prepare',
+      step: 'on_the_way',
+      delivery_person: 'Brian',
+      delivery_phone: newPhone(),
+      delivery_vehicle: 'Bike',
+    });
+    const minutesOnTheWay = async () => {
+      const { arrives_at } = (await trackAsCustomer(order)) as { arrives_at?: string };
+      if (arrives_at === undefined) return null;
+      return readValue<number>(
+        `select (extract(epoch from $2::timestamptz - d.pickup_time) / 60)::integer from public.deliveries as d where d.order_id = $1`,
+        [order.id, arrives_at],
+      );
+    };
+    expect(await minutesOnTheWay()).toBe(15);
+    await database.query(
+      `insert into private.delivery_estimates (area_id, hour, deliveries, median_minutes, p90_minutes, median_way_minutes)
+       values ($1, null, 20, 40, 55, 12)`,
+      [await karen()],
+    );
+    expect(await minutesOnTheWay()).toBe(12);
+    await database.execute('delete from private.delivery_estimates');
+    await database.execute(`update public.delivery_areas set promise_to_minutes = 1440 where name = 'Karen'`);
+    expect(await minutesOnTheWay(), 'a promise of days').toBeNull();
+  });
 });

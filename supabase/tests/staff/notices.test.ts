@@ -11,7 +11,7 @@ import {
   personIds,
   secondStepPassed,
 } from '../shop-database.ts';
-import { failed, setUpShop } from '../steps.ts';
+import { failed, nairobiDay, newPhone, setUpShop } from '../steps.ts';
 
 interface Waiting {
   kind: string;
@@ -33,6 +33,7 @@ const allKinds = [
   'late_order',
   'failed_delivery',
   'cancel_request',
+  'order_to_agree',
   'refund_to_approve',
   'inquiry',
 ];
@@ -233,6 +234,27 @@ describe.each(testDatabases())('on %s', (kind) => {
     for (let index = 0; index < 25; index += 1) await write(`Visitor ${index}`);
     expect((await waitingFor()).length).toBeLessThanOrEqual(20);
     expect((await waitingFor()).length).toBeGreaterThan(10);
+  });
+
+  test('an order outside the promise waits until fee and day are agreed on; a flood of them is not announced', async () => {
+    const outside = await readValue<string>(
+      `select id from public.delivery_areas where name = 'Outside Nairobi'`,
+    );
+    const placeOutside = () =>
+      place(product, { area_id: outside, customer_phone: newPhone(), expected_total: 95_000 });
+    const order = await placeOutside();
+    expect(await waitingFor()).toMatchObject([{ kind: 'order_to_agree', order_id: order.id }]);
+    await asStaff('agree_delivery', { order_id: order.id, fee_cents: 50_000, delivery_day: nairobiDay() });
+    expect(await kindsFor()).toEqual([]);
+    const cancelled = await placeOutside();
+    await setStatus(cancelled, 'cancelled');
+    expect(await kindsFor()).toEqual([]);
+    await place(product, { customer_phone: newPhone() });
+    expect(await kindsFor(), 'with a promise').toEqual([]);
+    await database.execute(`delete from private.rate_limits`);
+    for (let n = 0; n < 25; n++) await placeOutside();
+    expect((await kindsFor()).length).toBeLessThanOrEqual(20);
+    expect((await kindsFor()).length).toBeGreaterThan(10);
   });
 
   test('only staff read what waits, and the public key', async () => {

@@ -508,6 +508,8 @@ describe.each(testDatabases())('on %s', (kind) => {
         to_assign: 2,
         late_deliveries: 2,
         cash_not_received: 0,
+        to_cancel: 0,
+        to_agree: 0,
       },
     ]);
   });

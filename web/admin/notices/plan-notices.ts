@@ -8,6 +8,7 @@ export type Sound = 'new' | 'trouble';
 const sounds: Record<NoticeKind, Sound> = {
   paid_order: 'new',
   inquiry: 'new',
+  order_to_agree: 'new',
   refund_to_approve: 'new',
   late_order: 'trouble',
   failed_delivery: 'trouble',

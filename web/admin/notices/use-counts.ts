@@ -9,11 +9,18 @@ import { useDeviceSettings } from './device-settings.ts';
 export const titleWithCount = (title: string, count: number): string =>
   `${count > 0 ? `(${count}) ` : ''}${title.replace(/^\(\d+\) /, '')}`;
 
-/** Counts paid orders to prepare, failed deliveries, and what else needs a decision or an answer. */
+/** Counts paid orders to prepare (also those asked to be cancelled), failed deliveries, orders to agree on, and what else needs a decision or an answer. */
 export function useCounts({ refunds, money, inquiries }: Waiting, isActive: boolean): void {
   const work = useWork(isActive);
   const reviews = useOrdersNeedingReview(isActive)?.count ?? 0;
-  const count = (work?.to_prepare ?? 0) + (work?.failed ?? 0) + reviews + refunds + money + inquiries;
+  const count =
+    (work?.to_prepare ?? 0) +
+    (work?.failed ?? 0) +
+    (work?.to_agree ?? 0) +
+    reviews +
+    refunds +
+    money +
+    inquiries;
   const { countsInTitle, countsOnIcon } = useDeviceSettings();
 
   const inTitle = isActive && countsInTitle ? count : 0;

@@ -23,6 +23,7 @@ export const isThere = ({ count }: Matter): boolean => count > 0;
 export function queueMatters(work: Work | null | undefined): Matter[] {
   const to = '/admin/today';
   return [
+    { count: work?.to_cancel ?? 0, one: 'customer asks to cancel', many: 'customers ask to cancel', to },
     { count: work?.to_prepare ?? 0, one: 'order to prepare', many: 'orders to prepare', to },
     { count: work?.ready ?? 0, one: 'order is ready', many: 'orders are ready', to },
     { count: work?.failed ?? 0, one: 'delivery failed', many: 'deliveries failed', to },
