@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { describeJob } from './rider-job.ts';
+import { describeJob, joinJobs } from './rider-job.ts';
 
 const order = {
   order_number: 'ORD-1042',
@@ -7,6 +7,8 @@ const order = {
   customer_phone: '+254712345678',
   shipping_address: 'Westlands, Building: Delta',
   city: 'Nairobi',
+  area_name: 'Westlands',
+  map_point: null,
   delivery_notes: 'Allergic to hibiscus',
   order_items: [{ quantity: 2, product_name: 'Mango' }],
 };
@@ -29,4 +31,23 @@ test('says that an order is paid, and leaves out notes that are not there', () =
   const text = describeJob({ ...order, delivery_notes: null }, null, null);
   expect(text).toContain('\nPAID\n');
   expect(text).not.toContain('Note');
+});
+
+test('names an area that the address does not, and links the point of the customer', () => {
+  const text = describeJob(
+    { ...order, area_name: 'Mombasa Road', map_point: '-1.29207,36.82195' },
+    null,
+    null,
+  );
+  expect(text).toContain('\nArea: Mombasa Road\n');
+  expect(text).toContain('query=-1.29207%2C36.82195');
+});
+
+test('joins jobs to as few messages as fit into a link', () => {
+  expect(joinJobs([])).toEqual([]);
+  expect(joinJobs(['one', 'two'])).toEqual([{ text: 'one\n\ntwo', jobs: 2 }]);
+  const jobs = Array.from({ length: 20 }, (_, index) => `${index} ${'x'.repeat(398)}`);
+  const messages = joinJobs(jobs);
+  expect(messages.map(({ jobs: count }) => count)).toEqual([7, 7, 6]);
+  expect(messages.map(({ text }) => text).join('\n\n')).toBe(jobs.join('\n\n'));
 });

@@ -1,4 +1,4 @@
-// The words of a job, for a chat with its rider.
+// The words of jobs, for a chat with their rider.
 import { formatKsh } from './money.ts';
 import { formatPhone } from './phone.ts';
 
@@ -8,6 +8,9 @@ interface Job {
   customer_phone: string;
   shipping_address: string;
   city: string;
+  area_name: string | null;
+  /** Latitude and longitude of the customer's device; null: unknown. */
+  map_point: string | null;
   delivery_notes: string | null;
   order_items: readonly { quantity: number; product_name: string }[];
 }
@@ -21,9 +24,29 @@ export function describeJob(order: Job, cashCents: number | null, instructions: 
   return [
     `${order.order_number} for ${order.customer_name}, ${formatPhone(order.customer_phone)}`,
     place,
+    ...(order.area_name && !place.includes(order.area_name) ? [`Area: ${order.area_name}`] : []),
     ...order.order_items.map(({ quantity, product_name }) => `${quantity} x ${product_name}`),
     ...[order.delivery_notes, instructions].flatMap((text) => (text ? [`Note: ${text}`] : [])),
     cashCents === null ? 'PAID' : `Collect ${formatKsh(cashCents)} in cash`,
-    `https://www.google.com/maps/search/?api=1&query=${encodeURIComponent(`${place}, Kenya`)}`,
+    `https://www.google.com/maps/search/?api=1&query=${encodeURIComponent(order.map_point ?? `${place}, Kenya`)}`,
   ].join('\n');
+}
+
+/** Longest text of one message in characters: its link must fit into an address. */
+const mostCharacters = 3000;
+
+/**
+ * Joins jobs to as few messages as possible.
+ * @returns texts with their number of jobs
+ */
+export function joinJobs(jobs: readonly string[]): { text: string; jobs: number }[] {
+  const messages: { text: string; jobs: number }[] = [];
+  for (const job of jobs) {
+    const last = messages.at(-1);
+    if (last && last.text.length + job.length < mostCharacters) {
+      last.text += `\n\n${job}`;
+      last.jobs += 1;
+    } else messages.push({ text: job, jobs: 1 });
+  }
+  return messages;
 }

@@ -104,7 +104,7 @@ async function readRoutes(): Promise<RouteObject[]> {
 }
 /** Parts that screens load on demand: translating them for a test takes longer than a test waits for an element. */
 const partsOnDemand =
-  /\/(?:after-first-screen|bulk-bar|not-for-role|bulk-rider|cancel-answer|decisions|list-options|notices-dialog|order-filters|order-dialog|recovery-code-form|refunds-needing-action|session-ended|status-confirmation|status-menu|undo-bar-content)\.tsx?$/;
+  /\/(?:after-first-screen|offer-jobs|bulk-bar|not-for-role|bulk-rider|cancel-answer|decisions|list-options|notices-dialog|order-filters|order-dialog|recovery-code-form|refunds-needing-action|session-ended|status-confirmation|status-menu|undo-bar-content)\.tsx?$/;
 async function readAll(): Promise<RouteObject[]> {
   const parts = Object.entries(modules).filter(([path]) => partsOnDemand.test(path));
   const [staffRoutes] = await Promise.all([readRoutes(), ...parts.map(([, read]) => read())]);

@@ -27,7 +27,8 @@ import {
   type DeliveryFormProblems,
   deliveryFormLimits,
 } from './delivery-form.ts';
-import { type ListedDelivery, lastDeliveryChange, useDelivery } from './delivery-queries.ts';
+import { type ListedDelivery, useDelivery } from './delivery-queries.ts';
+import { lastDeliveryChange } from './last-delivery-change.ts';
 import { MapLink } from './map-link.tsx';
 import { RiderChoice } from './rider-choice.tsx';
 import type { Rider } from './rider-queries.ts';

@@ -155,7 +155,6 @@ function Actions({ delivery, steps }: { delivery: ListedDelivery; steps: NextSte
   const { id, order, delivery_person } = delivery;
   const isCancelled = order.status === 'cancelled';
   const step = workStep(order, delivery);
-  const chat = jobChat(order, delivery);
   const actions = (): RowAction[] => [
     { label: 'View the order', to: `/admin/orders/${order.id}` },
     ...(delivery_person && !isCancelled ? [{ label: 'Edit assignment', run: () => steps.assign(id) }] : []),
@@ -169,7 +168,6 @@ function Actions({ delivery, steps }: { delivery: ListedDelivery; steps: NextSte
     ...(delivery.delivery_phone
       ? [{ label: `Call ${delivery_person ?? 'the rider'}`, href: callTo(delivery.delivery_phone) }]
       : []),
-    ...(chat && !isCancelled ? [{ label: 'WhatsApp the job to the rider', href: chat }] : []),
     ...contactActions(order),
   ];
   return (
@@ -231,11 +229,28 @@ function Rider({ delivery }: { delivery: ListedDelivery }) {
     return (
       <span className="text-ink-soft">{delivery.order.is_collected ? 'Collected' : 'Not assigned'}</span>
     );
+  const chat = workStep(delivery.order, delivery) && jobChat(delivery.order, delivery);
   return (
     <>
-      <bdi className="truncate table:block" title={delivery_person}>
-        {delivery_person}
-      </bdi>
+      <span className="flex min-w-0 items-center gap-1.5">
+        <bdi className="truncate" title={delivery_person}>
+          {delivery_person}
+        </bdi>
+        {chat ? (
+          <a
+            href={chat}
+            target="_blank"
+            rel="noreferrer"
+            title={`WhatsApp the job to ${delivery_person}`}
+            className="tap shrink-0 text-leaf-700"
+          >
+            <Icon name="chat" className="size-4" />
+            <span className="sr-only">
+              WhatsApp {delivery.order.order_number} to {delivery_person}
+            </span>
+          </a>
+        ) : null}
+      </span>
       <span className="flex gap-2 text-xs leading-5 rows:min-w-0 rows:text-sm max-sm:hidden">
         {delivery_phone ? (
           <a href={callTo(delivery_phone)} className="whitespace-nowrap underline rows:-my-1 rows:py-1">
@@ -329,6 +344,7 @@ export const exportColumns: CsvColumn<ListedDelivery>[] = [
   { title: 'Customer phone', value: ({ order }) => phoneCell(order.customer_phone) },
   { title: 'Address', value: ({ order }) => order.shipping_address },
   { title: 'City', value: ({ order }) => order.city },
+  { title: 'Area', value: ({ order }) => order.area_name },
   {
     title: 'Items',
     value: ({ order }) =>
@@ -359,6 +375,7 @@ export const printColumns: CsvColumn<ListedDelivery>[] = [
     title: 'Address',
     value: ({ order }) => [order.shipping_address, otherCity(order)].filter(Boolean).join(', '),
   },
+  { title: 'Area', value: ({ order }) => order.area_name },
   { title: 'Items', value: ({ order }) => drinksOf(order.order_items) },
   { title: "Customer's notes", value: ({ order }) => order.delivery_notes },
   { title: 'Delivery person', value: ({ delivery_person }) => delivery_person },

@@ -1,14 +1,13 @@
 // Queries of the deliveries screen and their keys.
 
 import { useQuery } from '@tanstack/react-query';
-import type { DeliveryStatus, OrderEventKind } from '../../../supabase/types.ts';
+import type { DeliveryStatus } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { dataOf, rowOrNull } from '../data/table-answer.ts';
 import { isUuid } from '../dialogs/uuid.ts';
 import { useMember } from '../layout/use-member.tsx';
 import type { Days } from '../list/days.ts';
 import { inOrder, type ReadPage, useRows } from '../list/use-rows.ts';
-import { knownNameOf } from '../ui/known-names.ts';
 
 /** '' or null without a filter. */
 export interface DeliveryFilters extends Days {
@@ -27,10 +26,10 @@ const parametersOf = ({ search, status, rider, due, from_day, until_day }: Deliv
   until_day,
 });
 
-const listed =
-  '*, order:orders(id, order_number, customer_name, customer_phone, shipping_address, map_point, city, delivery_notes, total_amount, status, payment_status, payment_method, is_collected, promised_at, delivery_day, cancel_requested_at, cancel_declined_at, anonymised_at, nth_order, order_items(quantity, product_name, product:products(brand)))';
+export const listed =
+  '*, order:orders(id, order_number, customer_name, customer_phone, shipping_address, map_point, city, area_name, delivery_notes, total_amount, status, payment_status, payment_method, is_collected, promised_at, delivery_day, cancel_requested_at, cancel_declined_at, anonymised_at, nth_order, order_items(quantity, product_name, product:products(brand)))';
 
-const ofItems = { referencedTable: 'order.order_items' };
+export const ofItems = { referencedTable: 'order.order_items' };
 
 /** @param sort newest first if empty */
 export function readDeliveries(tables: Staff['tables'], filters: DeliveryFilters, sort = '') {
@@ -109,28 +108,4 @@ export function useDelivery(id: string) {
     // A dialog opens with current data: outdated data would look like another member's change.
     gcTime: 0,
   });
-}
-
-/**
- * Describes the last change of an order's delivery, without a full stop; null if unknown.
- */
-export async function lastDeliveryChange(
-  tables: Staff['tables'],
-  orderId: string,
-  kinds: readonly OrderEventKind[] = ['delivery_status_changed', 'delivery_assigned'],
-): Promise<{ actor: string; details: { to?: DeliveryStatus; person?: string }; at: string } | null> {
-  const { data } = await tables
-    .from('order_events')
-    .select('actor_email, details, happened_at')
-    .eq('order_id', orderId)
-    .in('kind', kinds)
-    .order('id', { ascending: false })
-    .limit(1);
-  const last = data?.[0];
-  if (!last) return null;
-  return {
-    actor: knownNameOf(last.actor_email ?? 'The shop'),
-    details: last.details as { to?: DeliveryStatus; person?: string },
-    at: last.happened_at,
-  };
 }

@@ -10,13 +10,24 @@ type Order = Parameters<typeof describeJob>[0] & {
   anonymised_at: string | null;
 };
 
+/** The words; null without the customer's data. */
+export function jobText(order: Order, { delivery_notes }: { delivery_notes: string | null }): string | null {
+  if (order.anonymised_at) return null;
+  const cash = order.payment_status === 'unpaid' ? chargeCents(order.total_amount) : null;
+  return describeJob(order, cash, delivery_notes);
+}
+
+/** The link; null without a number that has WhatsApp. */
+export function chatWithRider(delivery_phone: string | null | undefined, text: string): string | null {
+  const phone = normalisePhone(delivery_phone ?? '');
+  return phone && chatTo(phone, text);
+}
+
 /** The link; null without a rider whose number has WhatsApp, or without the customer's data. */
 export function jobChat(
   order: Order,
   delivery: { delivery_phone: string | null; delivery_notes: string | null },
 ): string | null {
-  const phone = normalisePhone(delivery.delivery_phone ?? '');
-  if (!phone || order.anonymised_at) return null;
-  const cash = order.payment_status === 'unpaid' ? chargeCents(order.total_amount) : null;
-  return chatTo(phone, describeJob(order, cash, delivery.delivery_notes));
+  const text = jobText(order, delivery);
+  return text && chatWithRider(delivery.delivery_phone, text);
 }

@@ -48,6 +48,10 @@ export function useAssignment(onSaved: () => void) {
       seen_updated_at: seen.delivery_person === null ? null : seen.updated_at,
     });
 
+  const success = (seen: ListedDelivery) =>
+    seen.delivery_person === null
+      ? 'Delivery assigned successfully'
+      : 'Delivery assignment updated successfully';
   return useSave({
     async write({ form, seen }: { form: DeliveryForm; seen: ListedDelivery }) {
       let answer = await assign(form, seen);
@@ -61,13 +65,16 @@ export function useAssignment(onSaved: () => void) {
       }
       dataOf(answer);
     },
-    success: (_, { seen }) =>
-      seen.delivery_person === null
-        ? 'Delivery assigned successfully'
-        : 'Delivery assignment updated successfully',
+    success: (_, { seen }) => success(seen),
     failure: 'Failed to assign delivery',
     refresh: ['deliveries', 'orders'],
-    onSuccess: onSaved,
+    onSuccess(_, { seen }) {
+      onSaved();
+      import('./offer-jobs.tsx')
+        .then(({ offerJobs }) => offerJobs(tables, [seen.order_id], success(seen)))
+        // The job can still be sent from the menu of the delivery.
+        .catch((error: unknown) => console.warn('The job could not be offered', error));
+    },
     isShownElsewhere: (error) => error instanceof AssignmentConflict,
   });
 }

@@ -5,7 +5,8 @@ import { statusLabel } from '../status/status-badge.tsx';
 import { deliveryNeedsConsent } from '../status/status-change.ts';
 import { formatDateTime } from '../ui/dates.ts';
 import { useStatusChange } from '../undo/use-status-change.ts';
-import { type ListedDelivery, lastDeliveryChange } from './delivery-queries.ts';
+import type { ListedDelivery } from './delivery-queries.ts';
+import { lastDeliveryChange } from './last-delivery-change.ts';
 
 /** Whether a row is newer than the one that was seen. Events of earlier changes may arrive late. */
 export const isNewer = (row: RowChange['row'], seenUpdatedAt: string): boolean =>

@@ -67,6 +67,7 @@ function PackingSlip({ order }: { order: WholeOrder }) {
           )}
         </Fact>
         <Fact term="To">{[order.shipping_address, order.city].filter(Boolean).join(', ')}</Fact>
+        {order.area_name ? <Fact term="Area">{order.area_name}</Fact> : null}
         {order.delivery_notes ? <Fact term="Customer's notes">{order.delivery_notes}</Fact> : null}
         <Promised order={order} />
         {delivery?.delivery_person ? (

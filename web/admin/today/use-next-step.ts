@@ -1,7 +1,8 @@
 // Moves an order of the queue to another step, with an offer to undo it.
 import { nextStep, type WorkStep, workStep } from '../../../domain/delivery-status.ts';
 import type { OrderEventKind } from '../../../supabase/types.ts';
-import { type ListedDelivery, lastDeliveryChange } from '../deliveries/delivery-queries.ts';
+import type { ListedDelivery } from '../deliveries/delivery-queries.ts';
+import { lastDeliveryChange } from '../deliveries/last-delivery-change.ts';
 import type { Carrier } from '../deliveries/rider-queries.ts';
 import { isNewer } from '../deliveries/use-delivery-status.ts';
 import { useStatusChange } from '../undo/use-status-change.ts';

@@ -76,12 +76,19 @@ export function BulkBar<Row extends { id: string }>({
         text: `${first.row.order.order_number}: ${why}`,
       });
     } else selection.clear();
-    if (what && changed.length > 0) {
-      showToast({
-        title: 'Success',
-        text: `${changed.length} ${changed.length === 1 ? 'order' : 'orders'} ${what}`,
-      });
-    }
+    if (!what || changed.length === 0) return;
+    const text = `${changed.length} ${changed.length === 1 ? 'order' : 'orders'} ${what}`;
+    showToast({ title: 'Success', text, topic: 'saved' });
+    import('../../deliveries/offer-jobs.tsx')
+      .then(({ offerJobs }) =>
+        offerJobs(
+          tables,
+          changed.map(({ order }) => order.id),
+          text,
+        ),
+      )
+      // They can still be sent one by one.
+      .catch((error: unknown) => console.warn('The jobs could not be offered', error));
   }
   const move = (chosen: readonly Queued[], step: Step, rider?: Carrier) =>
     change(chosen, (row) => steps.setOne(row, step, rider));

@@ -53,6 +53,7 @@ export const exportColumns: CsvColumn<ExportedOrder>[] = [
   { title: 'Phone', value: ({ customer_phone }) => phoneCell(customer_phone) },
   { title: 'Address', value: ({ shipping_address }) => shipping_address },
   { title: 'City', value: ({ city }) => city },
+  { title: 'Area', value: ({ area_name }) => area_name },
   { title: 'Notes', value: ({ delivery_notes }) => delivery_notes },
   { title: 'Came by', value: ({ source }) => labelOf(sourceLabels, source) },
   { title: 'Placed (Nairobi time)', value: ({ created_at }) => formatForFile(created_at) },

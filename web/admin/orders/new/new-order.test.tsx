@@ -1,6 +1,6 @@
 // A member of staff enters an order: it is placed once, and what is wrong stands beside its cause.
 import { screen, waitFor, within } from '@testing-library/dom';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { placeOrder, placePaidOrder } from '../../../../e2e/placed-orders.ts';
 import { asOwner } from '../../../../e2e/staff-member.ts';
 import {
@@ -346,6 +346,46 @@ test('an order with a discount code costs less, and its details say so', async (
   await order.findByText(`Discount (${code})`);
   expect(await ordersOf(number)).toMatchObject([{ total_amount: 36_100 }]);
 });
+
+test.each(['phone', 'desktop'] as const)(
+  'the area of an order is found by its address, chosen, and agreed on first outside Nairobi, on a %s',
+  async (on) => {
+    const number = newNumber();
+    const melon = await makeDrink(`Melon ${on} area`);
+    const areaName = `Far ${on} ${crypto.randomUUID().slice(0, 6)}`;
+    await asOwner(shop, '/rest/v1/delivery_areas', 'POST', { name: areaName, fee_cents: 45_000 });
+    onTestFinished(async () => {
+      await asOwner(shop, `/rest/v1/delivery_areas?name=eq.${encodeURIComponent(areaName)}`, 'PATCH', {
+        is_active: false,
+      }).catch(() => {});
+    });
+    const opened = await openScreen('/admin/orders/new', { on });
+    await type(opened, /^Phone/, number);
+    await type(opened, /^Name/, 'Area Caller');
+    await add(opened, melon.name);
+    const area = within(await screen.findByRole('group', { name: 'Area' }));
+    await type(opened, /^Delivery location/, 'Sarit Centre');
+    await area.findByText('Westlands');
+    area.getByText(/by your address$/);
+    await opened.press(area.getByRole('button', { name: 'Change the area' }));
+    await opened.user.click(await area.findByRole('searchbox', { name: 'Search areas' }));
+    await opened.user.paste(areaName);
+    await opened.press(await area.findByRole('button', { name: new RegExp(`^${areaName}`) }));
+    await screen.findByText(/delivery KES 450/);
+    await screen.findByText('KES 850');
+    await opened.press(area.getByRole('button', { name: 'Change the area' }));
+    await opened.press(await area.findByRole('button', { name: 'Outside Nairobi' }));
+    await screen.findByText(/delivery to be agreed/);
+    await press(opened, 'Place order');
+    const order = await dialog();
+    await order.findByText('Agree on fee and day with the customer');
+    expect(
+      await readRows(
+        `orders?customer_phone=eq.${encodeURIComponent(international(number))}&select=area_name,total_amount,awaits_agreement`,
+      ),
+    ).toEqual([{ area_name: 'Outside Nairobi', total_amount: 40_000, awaits_agreement: true }]);
+  },
+);
 
 /** Ends an unpaid order as its time does. */
 async function endTimeOf({ id }: { id: string }): Promise<void> {

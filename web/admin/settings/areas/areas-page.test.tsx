@@ -1,6 +1,7 @@
 // Staff create, edit, sort and switch off areas of delivery.
 import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, onTestFinished, test } from 'vitest';
+import { changeOrder, placeOrder } from '../../../../e2e/placed-orders.ts';
 import { asOwner } from '../../../../e2e/staff-member.ts';
 import { type OpenScreen, openScreen, readRows, shop } from '../../../testing/staff-screens.tsx';
 
@@ -123,4 +124,31 @@ test('an area moves by its button and by the arrow keys, and keeps the focus', a
     throw new Error('not yet');
   });
   expect(document.activeElement).toBe(handle);
+});
+
+test('beside an area stands what its last twenty deliveries took, and its promise takes that over', async () => {
+  const name = await makeArea({ promise_to_minutes: 30 });
+  const id = (await stored(name))?.id;
+  const earlier = new Date(Date.now() - 52 * 60_000).toISOString();
+  for (let index = 0; index < 20; index++) {
+    const order = await placeOrder(shop, 'Learned from', `07110302${String(index).padStart(2, '0')}`, {
+      area_id: id,
+    });
+    await changeOrder(shop, order.id, { payment_status: 'paid', status: 'processing', reserved_until: null });
+    await asOwner(shop, '/rest/v1/deliveries', 'POST', { order_id: order.id, created_at: earlier });
+    await asOwner(shop, `/rest/v1/deliveries?order_id=eq.${order.id}`, 'PATCH', {
+      delivery_person: 'Joseph Otieno',
+      delivery_phone: '0722 123 456',
+      delivery_vehicle: 'KMFA 123B',
+      delivery_status: 'delivered',
+    });
+  }
+  await asOwner(shop, '/rest/v1/rpc/learn_delivery_times', 'POST', {});
+  const opened = await openScreen('/admin/settings/areas', { on: 'desktop' });
+  await (await rowOf(name)).findByText(/^Took 5\d minutes, 9 of 10 up to \d+ \(20 deliveries in 30 days\)/);
+  await opened.press((await rowOf(name)).getByRole('button', { name: `Edit: ${name}` }));
+  const dialog = within(await screen.findByRole('dialog', { name }));
+  await opened.press(await dialog.findByRole('button', { name: /^Promise \d+ minutes$/ }));
+  await opened.press(dialog.getByRole('button', { name: 'Save' }));
+  await waitFor(async () => expect((await stored(name))?.promise_to_minutes).toBeGreaterThan(50));
 });
