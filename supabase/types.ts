@@ -9,7 +9,7 @@ export type AuditEventKind = 'member_invited' | 'member_changed' | 'member_remov
 /** Values of `backups.outcome`. */
 export type BackupOutcome = 'verified' | 'readable' | 'failed' | 'impossible';
 /** Values of `change_notes.kind`. */
-export type ChangeNoteKind = 'credit' | 'to_return' | 'returned' | 'used' | 'use_taken_back';
+export type ChangeNoteKind = 'credit' | 'to_return' | 'returned' | 'used' | 'use_taken_back' | 'not_owed';
 /** Values of `change_notes.way`. */
 export type ChangeNoteWay = 'mpesa' | 'cash';
 /** Values of `deliveries.delivery_status`. */
@@ -69,7 +69,7 @@ export type PersonalDataRequestKind = 'export' | 'erasure';
 /** Values of `products.home_section`. */
 export type ProductHomeSection = 'top_picks' | 'drinks_on_offer';
 /** Values of `reconciliation_events.kind`. */
-export type ReconciliationEventKind = 'given' | 'not_an_order' | 'refund' | 'accepted' | 'reopened' | 'taken_back' | 'delivered' | 'change_credit' | 'change_to_return' | 'change_returned' | 'change_used' | 'change_use_taken_back';
+export type ReconciliationEventKind = 'given' | 'not_an_order' | 'refund' | 'accepted' | 'reopened' | 'taken_back' | 'delivered' | 'change_credit' | 'change_to_return' | 'change_returned' | 'change_used' | 'change_use_taken_back' | 'change_not_owed';
 /** Values of `refunds.method`. */
 export type RefundMethod = 'reversal' | 'by_hand' | 'cash' | 'credit';
 /** Values of `refunds.status`. */
@@ -291,7 +291,7 @@ export type Database = {
         ];
       };
       payments: {
-        Row: { charge_cents: number; checkout_request_id: string | null; completed_at: string | null; confirmed_by: string | null; created_at: string; ended_by: PaymentEndedBy | null; id: string; merchant_request_id: string | null; method: PaymentMethod; needs_refund: boolean; next_query_at: string | null; note: string | null; order_id: string | null; phone: string; presumption: PaymentPresumption | null; purpose: string; query_count: number; receipt: string | null; received_from: string | null; refund_receipt: string | null; refunded_at: string | null; requested_by: string | null; requested_by_email: string | null; result_code: string | null; result_description: string | null; review_cause: PaymentReviewCause | null; status: PaymentStatus; updated_at: string; };
+        Row: { charge_cents: number; checkout_request_id: string | null; completed_at: string | null; confirmed_by: string | null; created_at: string; ended_by: PaymentEndedBy | null; id: string; merchant_request_id: string | null; method: PaymentMethod; needs_refund: boolean; next_query_at: string | null; note: string | null; order_id: string | null; phone: string; presumption: PaymentPresumption | null; purpose: string; query_count: number; receipt: string | null; received_from: string | null; refund_receipt: string | null; refunded_at: string | null; requested_by: string | null; requested_by_email: string | null; result_code: string | null; result_description: string | null; review_cause: PaymentReviewCause | null; status: PaymentStatus; updated_at: string; counted_cents: number; has_refunded_source: boolean; is_unconfirmed: boolean; };
         Insert: { charge_cents: number; checkout_request_id?: string | null; completed_at?: string | null; confirmed_by?: string | null; created_at?: string; ended_by?: PaymentEndedBy | null; id?: string; merchant_request_id?: string | null; method?: PaymentMethod; needs_refund?: boolean; next_query_at?: string | null; note?: string | null; order_id?: string | null; phone: string; presumption?: PaymentPresumption | null; purpose?: string; query_count?: number; receipt?: string | null; received_from?: string | null; refund_receipt?: string | null; refunded_at?: string | null; requested_by?: string | null; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; review_cause?: PaymentReviewCause | null; status?: PaymentStatus; updated_at?: string; };
         Update: { charge_cents?: number; checkout_request_id?: string | null; completed_at?: string | null; confirmed_by?: string | null; created_at?: string; ended_by?: PaymentEndedBy | null; id?: string; merchant_request_id?: string | null; method?: PaymentMethod; needs_refund?: boolean; next_query_at?: string | null; note?: string | null; order_id?: string | null; phone?: string; presumption?: PaymentPresumption | null; purpose?: string; query_count?: number; receipt?: string | null; received_from?: string | null; refund_receipt?: string | null; refunded_at?: string | null; requested_by?: string | null; requested_by_email?: string | null; result_code?: string | null; result_description?: string | null; review_cause?: PaymentReviewCause | null; status?: PaymentStatus; updated_at?: string; };
         Relationships: [
@@ -622,7 +622,7 @@ export type Database = {
       leased_message: { id: string; lease: string; kind: OutboxMessageKind; channel: OutboxMessageChannel; recipient: string; subject: string; body: string; facts: Json; is_verbatim: boolean; };
       listed_customer: { id: string; created_at: string; phone: string; name: string; orders: number; spent_cents: number; credit_cents: number; is_blocked: boolean; };
       money_entry: { id: string; happened_at: string; kind: string; order_id: string; order_number: string; tracking_number: string; customer_name: string; customer_phone: string; receipt: string; received_cents: number; refunded_cents: number; kept_cents: number; delivery_fee: number; items: string; member_email: string; received_from: string; note: string; };
-      owed_credit: { payment_id: string; order_id: string; order_number: string; owed_cents: number; noted_at: string; };
+      owed_credit: { payment_id: string; order_id: string; order_number: string; owed_cents: number; noted_at: string; unconfirmed_receipt: string; };
       past_item: { product_id: string; product_name: string; quantity: number; unit_price: number; };
       past_order: { id: string; order_number: string; created_at: string; status: string; payment_status: string; total_amount: number; items: Database['public']['CompositeTypes']['past_item'][]; };
       pay_link: { tracking_number: string; access_key: string; };

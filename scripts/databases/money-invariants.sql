@@ -304,16 +304,31 @@ join public.refunds as r on r.payment_id = p.id and r.status not in ('failed', '
 group by p.id
 having count(*) > 1 or sum(r.refund_cents) > p.charge_cents or p.status <> 'completed' or bool_or(r.receipt <> p.receipt);
 
--- what was refunded, went back in part, is owed and paid other orders never exceeds what came
+-- what was refunded, went back in part, is owed and paid other orders never exceeds what came; what left before M-PESA reported less than
+-- staff had typed never exceeds that
 select p.id::text as subject, format('%s returned, %s owed, %s used', change.returned_cents, change.owed_cents, change.used_cents) as found
 from public.payments as p
 cross join lateral private.change_of(p.id) as change
-left join public.mpesa_transactions as t on t.receipt = p.receipt
-where change.returned_cents + change.owed_cents + change.used_cents > greatest(p.charge_cents, t.received_cents)
-  or change.used_cents < 0
+cross join lateral (
+  select greatest(p.charge_cents, private.came_cents(p), max((m.body::jsonb ->> 'received_cents')::integer)) as most_cents
+  from public.payment_messages as m where m.payment_id = p.id and m.source = 'till' and m.body <> '{}'
+) as booked
+where change.used_cents < 0
+  or (change.owed_cents > 0 and change.returned_cents + change.owed_cents + change.used_cents > private.came_cents(p) and p.refunded_at is null)
+  or change.returned_cents + change.owed_cents + change.used_cents > booked.most_cents
   or change.returned_cents + change.used_cents + (
     select coalesce(sum(r.refund_cents), 0) from public.refunds as r where r.payment_id = p.id and r.status not in ('failed', 'withdrawn')
-  ) > greatest(p.charge_cents, t.received_cents);
+  ) > booked.most_cents;
+
+-- every shilling of a payment counts once: for its order, as owed, as change that went back, or for another order
+select p.id::text as subject, format('%s counted of %s: %s owed, %s used', public.counted_cents(p), p.charge_cents, change.owed_cents, change.used_cents) as found
+from public.payments as p
+cross join lateral private.change_of(p.id) as change
+cross join lateral (
+  select coalesce(sum(c.amount_cents), 0) as cents from public.change_notes as c
+  where c.payment_id = p.id and c.kind = 'returned' and not c.is_part_refund
+) as change_back
+where public.counted_cents(p) + least(change.owed_cents + change.used_cents + change_back.cents, p.charge_cents) <> p.charge_cents;
 
 -- no money is owed, used or given back of a payment that did not come
 select p.id::text as subject, format('%s: %s owed, %s returned, %s used', p.status, change.owed_cents, change.returned_cents, change.used_cents) as found

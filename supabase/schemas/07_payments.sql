@@ -40,7 +40,7 @@ create table public.payments (
   constraint "a payment method is known" check (method in ('prompt', 'till', 'cash', 'credit')),
   constraint "cash and credit have no receipt, and a staff member noted them"
     check (method not in ('cash', 'credit') or (receipt is null and phone = '' and purpose = 'order' and confirmed_by is not null and status in ('completed', 'failed'))),
-  constraint "only cash is received from somebody" check (method = 'cash' or received_from is null),
+  constraint "only cash is received from a person" check (method = 'cash' or received_from is null),
   constraint "a presumption is known" check (presumption in ('attempt', 'receipt')),
   constraint "a payment is for an order or a test" check (
     case purpose

@@ -59,6 +59,7 @@ begin
   perform from public.orders as o
   where o.id = (select p.order_id from public.payments as p where p.id = settle_payment.payment_id)
   for no key update;
+  perform private.lock_credit_of_receipt(private.normalised_receipt(settle_payment.receipt));
   -- A query names no receipt; a message that contradicted itself may have named it.
   if report.result = 'succeeded' and report.receipt is null then
     reported_receipt := private.receipt_of_contradiction(settle_payment.payment_id);
@@ -385,11 +386,15 @@ begin
       merchant_request_id = coalesce(p.merchant_request_id, report.merchant_request_id),
       checkout_request_id = coalesce(p.checkout_request_id, report.checkout_request_id), updated_at = now()
   where p.id = attempt.id;
-  if receipt_owner.charge_cents <> attempt.charge_cents and not receipt_owner.needs_refund
-    and exists (select from public.orders as o where o.id = attempt.order_id and o.payment_status = 'needs_review')
-  then
+  if receipt_owner.charge_cents <> attempt.charge_cents and not receipt_owner.needs_refund then
     -- The order needed review only for the amount that staff typed.
-    perform private.mark_order_paid(attempt.order_id);
+    if receipt_owner.charge_cents > attempt.charge_cents then
+      perform private.limit_owed(attempt.id, 'M-PESA reported less than was entered', leaves_charge => true);
+      perform private.put_order_under_review(o.id) from public.orders as o
+      where o.id = attempt.order_id and private.counted_for_order(o.id) < o.charge_cents;
+    end if;
+    perform private.mark_order_paid(o.id) from public.orders as o
+    where o.id = attempt.order_id and o.payment_status = 'needs_review' and private.counted_for_order(o.id) >= o.charge_cents;
   end if;
   perform private.match_receipts(attempt.order_id);
 end
@@ -498,7 +503,7 @@ declare
 begin
   if exists (
     select from public.payments as p
-    where p.order_id = reviewed.id and p.status = 'completed' and not p.needs_refund and p.charge_cents = reviewed.charge_cents
+    where p.order_id = reviewed.id and p.status = 'completed' and not p.needs_refund and public.counted_cents(p) = reviewed.charge_cents
   ) then
     return 'paid_twice';
   elsif attempt.charge_cents = reviewed.charge_cents then
@@ -513,7 +518,7 @@ begin
     return 'paid_twice';
   end if;
   -- Partial payments assigned by staff pay the order once they add up to its charge.
-  select attempt.charge_cents + coalesce(sum(p.charge_cents) filter (where not private.is_being_refunded(p.id)), 0),
+  select attempt.charge_cents + coalesce(sum(public.counted_cents(p)) filter (where not private.is_being_refunded(p.id)), 0),
     coalesce(bool_or(private.is_being_refunded(p.id)), false)
   into received_cents, is_refunding
   from public.payments as p

@@ -414,26 +414,33 @@ language plpgsql set search_path = '' as $$
 declare
   of_order public.orders;
   pays_exactly boolean;
+  -- The payment with the reported amount.
+  money public.payments;
+  is_being_refunded constant boolean := private.is_being_refunded(known.id);
 begin
-  if known.method <> 'till' or known.charge_cents = reported.received_cents or private.is_being_refunded(known.id) then
+  if known.method <> 'till' or known.charge_cents = reported.received_cents then
+    return;
+  end if;
+  perform private.limit_owed(known.id, 'M-PESA reported less than was entered', leaves_charge => true)
+  where known.charge_cents > reported.received_cents;
+  if is_being_refunded then
     return;
   end if;
   select * into of_order from public.orders as o where o.id = known.order_id;
   if private.is_whole_shillings(reported.received_cents) and (known.needs_refund or of_order.payment_status = 'needs_review') then
     -- Nothing was decided by the typed amount.
     update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
-    if not known.needs_refund and reported.received_cents = of_order.charge_cents then
+    if not known.needs_refund and private.counted_for_order(of_order.id) = of_order.charge_cents then
       perform private.mark_order_paid(of_order.id);
     end if;
     return;
   end if;
   -- Staff accepted another amount, and the charge came.
+  money := known;
+  money.charge_cents := reported.received_cents;
   pays_exactly := of_order.payment_status = 'paid' and not known.needs_refund
-    and not exists (select from public.change_notes as c where c.payment_id = known.id)
-    and of_order.charge_cents = reported.received_cents + (
-      select coalesce(sum(other.charge_cents), 0) from public.payments as other
-      where other.order_id = of_order.id and other.id <> known.id and other.status = 'completed' and not other.needs_refund
-    );
+    and of_order.charge_cents = public.counted_cents(money)
+      + coalesce(private.counted_for_order(of_order.id, except_payment => known.id), 0);
   if pays_exactly then
     update public.payments as p set charge_cents = reported.received_cents, updated_at = now() where p.id = known.id;
   elsif reported.received_cents < known.charge_cents and not known.needs_refund then
@@ -444,7 +451,7 @@ begin
 end
 $$;
 comment on function private.apply_reported_amount is
-  'Replaces the amount that staff typed for a receipt by the one that M-PESA reports, and updates the order. The caller has locked the order.';
+  'Replaces the amount that staff typed for a receipt by the one that M-PESA reports, and updates the order: what did not come is not owed, and what paid another order does not count for its own. The caller has locked the order, and the credit of the receipt.';
 
 create function public.receive_mpesa_transaction(
   source text, receipt text, received_cents integer, reference text default '', transacted_at timestamptz default null,
@@ -491,6 +498,7 @@ begin
     begin
       -- Leaving this block releases the lock, so that no transaction waits for a second order while it holds the first.
       perform from public.orders as o where o.id = for_order for no key update;
+      perform private.lock_credit_of_receipt(code);
       perform pg_advisory_xact_lock(hashtext('settle ' || code));
       if private.order_of_transaction(code, reference) is distinct from for_order then
         raise exception using errcode = 'JJ001';

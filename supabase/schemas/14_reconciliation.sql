@@ -12,7 +12,7 @@ create table public.reconciliation_events (
   happened_at timestamptz not null default clock_timestamp(),
   constraint "a decision is known" check (kind in (
     'given', 'not_an_order', 'refund', 'accepted', 'reopened', 'taken_back', 'delivered',
-    'change_credit', 'change_to_return', 'change_returned', 'change_used', 'change_use_taken_back'
+    'change_credit', 'change_to_return', 'change_returned', 'change_used', 'change_use_taken_back', 'change_not_owed'
   )),
   constraint "a decision is about something" check (num_nonnulls(receipt, payment_id) >= 1)
 );
@@ -36,7 +36,7 @@ create type public.reconciliation_row as (
   order_status text, order_booked_cents bigint, order_waiting_cents bigint, owed_cents bigint, returned_cents bigint, confirmed_by uuid
 );
 comment on type public.reconciliation_row is
-  'A payment in the books of the shop and of M-PESA, joined by receipt. kind: matched; missing_here (no payment has M-PESA''s receipt); missing_there (a statement covers the payment but lacks it); not_compared (no statement covers it yet); typed (staff typed a receipt that M-PESA should have reported); double; wrong_amount. order_booked_cents: what counts for its order; order_waiting_cents: unassigned money under the order''s number.';
+  'A payment in the books of the shop and of M-PESA, joined by receipt. kind: matched; missing_here (no payment has M-PESA''s receipt); missing_there (a statement covers the payment but lacks it); not_compared (no statement covers it yet); typed (staff typed a receipt that M-PESA should have reported); double; wrong_amount. order_booked_cents: what counts for its order (counted_cents); order_waiting_cents: unassigned money under the order''s number.';
 
 create function private.reconciliation_rows(since timestamptz, until timestamptz) returns setof public.reconciliation_row
 language plpgsql stable set search_path = '' as $$
@@ -87,7 +87,8 @@ begin
         -- Paid twice. Earlier versions read this word.
         when p.needs_refund then 'double'
         -- Parts that add up to the charge are right.
-        when (e.t).received_cents <> p.charge_cents or money.booked_cents <> o.charge_cents then 'wrong_amount'
+        when (e.t).received_cents <> p.charge_cents or money.booked_cents <> o.charge_cents
+          or (o.payment_status = 'needs_review' and money.counted_cents <> o.charge_cents) then 'wrong_amount'
         when (e.t).receipt is not null then 'matched'
         -- A payment that joins a later attempt was completed before that was made.
         when (
@@ -97,17 +98,21 @@ begin
         when p.method = 'till' and p.confirmed_by is not null and private.should_be_reported(o.id) then 'typed'
         else 'not_compared'
       end as kind,
-      money.booked_cents, money.waiting_cents, change.owed_cents, change.returned_cents
+      money.counted_cents, money.waiting_cents, change.owed_cents, change.returned_cents, change.used_cents
     from entries as e
     -- Lookups by key for each entry, with any statistics: an offset keeps the planner from joining whole tables.
     left join lateral (select * from public.payments as p where p.id = e.payment_id offset 0) as p on true
     left join lateral (select * from public.orders as o where o.id = coalesce(p.order_id, (e.t).order_id) offset 0) as o on true
     left join lateral (
       select
-        (select sum(own.charge_cents) from (select * from public.payments as own where own.order_id = o.id offset 0) as own
-         where own.status = 'completed' and not own.needs_refund) as booked_cents,
+        booked.*,
         (select sum(part.received_cents) from (select * from public.mpesa_transactions as part where part.order_id = o.id offset 0) as part
          where part.payment_id is null and part.resolution is null) as waiting_cents
+      from (
+        select sum((own.payment).charge_cents) as booked_cents, sum(public.counted_cents(own.payment)) as counted_cents
+        from (select p as payment from public.payments as p where p.order_id = o.id offset 0) as own
+        where (own.payment).status = 'completed' and not (own.payment).needs_refund
+      ) as booked
     ) as money on o.id is not null
     left join lateral private.change_of(p.id) as change on p.status = 'completed'
     left join lateral (
@@ -126,7 +131,7 @@ begin
     case
       when c.kind in ('matched', 'not_compared') or not private.is_dropped_refund(c.refund_status)
         or c.resolution in ('accepted', 'not_an_order') then false
-      when c.kind = 'double' then (c.p).refunded_at is null
+      when c.kind = 'double' then (c.p).refunded_at is null and (c.p).charge_cents > c.returned_cents + c.used_cents
       when c.kind = 'wrong_amount' and ((c.t).receipt is null or (c.t).payment_id is not null) and (c.p).status = 'completed'
         then (c.t).received_cents <> (c.p).charge_cents or (c.o).payment_status = 'needs_review'
       else true
@@ -140,7 +145,7 @@ begin
     (c.o).id, (c.o).order_number, (c.o).tracking_number, (c.o).customer_name, (c.o).charge_cents, (c.o).payment_status,
     (c.t).reference, (c.t).payer_name, (c.t).payer_phone, (c.t).reported_by_confirmation_at, (c.t).reported_by_statement_at,
     c.resolution,
-    (c.o).status, c.booked_cents, c.waiting_cents, c.owed_cents, c.returned_cents, (c.p).confirmed_by
+    (c.o).status, c.counted_cents, c.waiting_cents, c.owed_cents, c.returned_cents, (c.p).confirmed_by
   from compared as c;
 end
 $$;

@@ -223,18 +223,17 @@ begin
   select p.id into exact from public.payments as p
   where p.order_id = settled.id and p.status = 'completed' and p.refunded_at is null and not private.is_being_refunded(p.id, p.receipt)
     and not private.is_kept_apart(p)
-    and (p.charge_cents = settled.charge_cents or not exists (
+    and (public.counted_cents(p) = settled.charge_cents or not exists (
       select from public.payments as own where own.order_id = settled.id and own.status = 'completed' and not own.needs_refund
     ))
-  order by p.charge_cents = settled.charge_cents desc, not p.needs_refund desc, p.completed_at, p.id
+  order by public.counted_cents(p) = settled.charge_cents desc, not p.needs_refund desc, p.completed_at, p.id
   limit 1;
   if exact is not null then
     update public.payments as p set needs_refund = false, updated_at = now() where p.id = exact and p.needs_refund;
     update public.payments as p set needs_refund = true, updated_at = now()
     where p.order_id = settled.id and p.id <> exact and p.status = 'completed' and not p.needs_refund;
   end if;
-  select sum(p.charge_cents) into received
-  from public.payments as p where p.order_id = settled.id and p.status = 'completed' and not p.needs_refund;
+  received := private.counted_for_order(settled.id);
   if received is null then
     perform private.reopen_unpaid_order(settled.id);
   elsif received <> settled.charge_cents and settled.payment_status = 'paid' then
@@ -355,6 +354,7 @@ declare
   largest public.payments;
   received bigint;
   surplus bigint;
+  has_something_left boolean;
 begin
   if resolve_review.decision not in ('deliver', 'deliver_with_credit', 'deliver_and_return', 'cancel_and_refund') then
     perform private.refuse(400, 'decision_unknown', 'The order is delivered as paid, with credit, with change to send back, or refunded');
@@ -366,7 +366,8 @@ begin
     perform public.resolve_difference('give', resolve_review.receipt, null, resolve_review.order_id, reason);
   end if;
   select * into decided from public.orders as o where o.id = resolve_review.order_id;
-  select sum(p.charge_cents) into received from public.payments as p
+  select sum(public.counted_cents(p)), bool_or(private.left_to_refund(p) >= 100) into received, has_something_left
+  from public.payments as p
   where p.order_id = decided.id and p.status = 'completed' and not p.needs_refund and p.refunded_at is null
     and not private.is_being_refunded(p.id, p.receipt);
   select p.* into largest from public.payments as p
@@ -385,6 +386,16 @@ begin
     perform private.refuse(400, 'decision_unknown', 'The order is delivered as paid, with credit, with change to send back, or refunded');
   end if;
 
+  if resolve_review.decision = 'cancel_and_refund' and not has_something_left then
+    -- All of it paid other orders, or went back already.
+    update public.payments as p set needs_refund = true, updated_at = now()
+    where p.order_id = decided.id and p.status = 'completed' and not p.needs_refund;
+    perform private.settle_order_again(decided.id);
+    update public.orders as o set status = 'cancelled', updated_at = now() where o.id = decided.id and o.status <> 'cancelled';
+    insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
+    values (largest.receipt, largest.id, decided.id, 'accepted', reason, member, private.email_of(member));
+    return resolve_review.decision;
+  end if;
   if resolve_review.decision = 'cancel_and_refund' then
     -- Each refund records its own event.
     perform public.request_refund(coalesce(reason, 'Another amount than the charge'), p.id)
@@ -407,7 +418,7 @@ begin
 end
 $$;
 comment on function public.resolve_review is
-  'For staff: decides in one step about an order that needs review and the money that came for it (seen_cents: its sum as seen). deliver: a shortfall is forgiven. deliver_with_credit, deliver_and_return: the surplus is owed as credit, or to be sent back. cancel_and_refund: all of it goes back, by the rules of refunds. receipt: unassigned money that is assigned to the order first.';
+  'For staff: decides in one step about an order that needs review and the money that came for it (seen_cents: what counts of it, as seen). deliver: a shortfall is forgiven. deliver_with_credit, deliver_and_return: the surplus is owed as credit, or to be sent back. cancel_and_refund: all of it goes back, by the rules of refunds; if nothing is left of it, the order is only cancelled. receipt: unassigned money that is assigned to the order first.';
 
 -- Receipts that staff type
 

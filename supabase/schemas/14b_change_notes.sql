@@ -14,7 +14,7 @@ create table public.change_notes (
   way text,
   is_part_refund boolean not null default false,
   used_for uuid,
-  constraint "a kind of change is known" check (kind in ('credit', 'to_return', 'returned', 'used', 'use_taken_back')),
+  constraint "a kind of change is known" check (kind in ('credit', 'to_return', 'returned', 'used', 'use_taken_back', 'not_owed')),
   constraint "change goes back by M-PESA or in cash" check (way in ('mpesa', 'cash')),
   constraint "only returned change has a way" check (way is null or kind = 'returned'),
   constraint "change sent by M-PESA has a receipt, cash has none" check ((way = 'mpesa') = (receipt is not null)),
@@ -25,7 +25,7 @@ create table public.change_notes (
   constraint "a receipt returns change once" unique (receipt)
 );
 comment on table public.change_notes is
-  'Change of a payment (docs/decisions/kept-for-customers.md). credit, to_return: owed to the customer. returned: sent back outside the shop. used: it paid another order (used_for); use_taken_back: it did not after all. Append-only.';
+  'Change of a payment (docs/decisions/kept-for-customers.md). credit, to_return: owed to the customer. returned: sent back outside the shop. used: it paid another order (used_for); use_taken_back: it did not after all. not_owed: less is owed, because M-PESA reported less than staff typed, or because it counts for its own order again. Append-only.';
 comment on column public.change_notes.way is 'How returned change went back: by M-PESA, with its receipt, or in cash. Null: for other kinds, and where earlier versions noted it.';
 comment on column public.change_notes.is_part_refund is 'Part of the price went back, for example for a missing drink: not what was owed as change.';
 comment on column public.change_notes.used_for is
@@ -60,6 +60,88 @@ $$;
 comment on function private.left_to_refund is
   'What is left of a payment in cents: without what went back in part, and without credit of it that paid other orders.';
 
+create function public.counted_cents(paid public.payments) returns integer
+language sql stable set search_path = '' as $$
+  select greatest(paid.charge_cents - greatest(sums.balance, 0) - sums.used - sums.returned, 0)::integer
+  from (
+    select
+      coalesce(sum(case
+        when c.kind in ('credit', 'to_return', 'use_taken_back') then c.amount_cents
+        when not c.is_part_refund then -c.amount_cents
+      end), 0) as balance,
+      coalesce(sum(case c.kind when 'used' then c.amount_cents when 'use_taken_back' then -c.amount_cents end), 0) as used,
+      coalesce(sum(c.amount_cents) filter (where c.kind = 'returned' and not c.is_part_refund), 0) as returned
+    from public.change_notes as c
+    where c.payment_id = paid.id
+  ) as sums;
+$$;
+comment on function public.counted_cents is
+  'What a payment counts for its own order, in cents: without what is owed of it, went back as change, or paid other orders. A part refund lowers the price, not what came for it.';
+
+create function private.counted_for_order(order_id uuid, except_payment uuid default null) returns bigint
+language sql stable set search_path = '' as $$
+  select sum(public.counted_cents(p)) from public.payments as p
+  where p.order_id = counted_for_order.order_id and p.status = 'completed' and not p.needs_refund
+    and p.id is distinct from counted_for_order.except_payment;
+$$;
+comment on function private.counted_for_order is
+  'What counts for an order of all its payments (counted_cents), or of all but one. Null: it has none.';
+
+create function private.came_cents(paid public.payments) returns integer
+language sql stable set search_path = '' as $$
+  select coalesce((
+    select case
+      when t.reported_by_confirmation_at is not null or t.reported_by_statement_at is not null then t.received_cents
+      else greatest(paid.charge_cents, t.received_cents)
+    end
+    from public.mpesa_transactions as t where t.receipt = paid.receipt
+  ), paid.charge_cents);
+$$;
+comment on function private.came_cents is
+  'What came with a payment, in cents: what a confirmation or the statement reported for its receipt, else what is booked. An order that has left the shop keeps the amount that staff typed.';
+
+create function private.limit_owed(payment_id uuid, note text, leaves_charge boolean default false) returns void
+language plpgsql set search_path = '' as $$
+declare
+  paid public.payments;
+  change record;
+  part_refunds bigint;
+  of_order bigint := 0;
+  excess bigint;
+begin
+  select * into strict paid from public.payments as p where p.id = limit_owed.payment_id;
+  select * into change from private.change_of(paid.id);
+  if change.owed_cents = 0 or paid.refunded_at is not null then
+    return;
+  end if;
+  select coalesce(sum(c.amount_cents), 0) into part_refunds
+  from public.change_notes as c where c.payment_id = paid.id and c.is_part_refund;
+  if limit_owed.leaves_charge and not paid.needs_refund then
+    select o.charge_cents - coalesce(private.counted_for_order(o.id, except_payment => paid.id), 0) into of_order
+    from public.orders as o where o.id = paid.order_id;
+  end if;
+  -- A part refund came out of what the order has.
+  excess := change.owed_cents - greatest(
+    private.came_cents(paid) - change.used_cents - (change.returned_cents - part_refunds) - greatest(of_order, part_refunds), 0
+  ) / 100 * 100;
+  if excess > 0 then
+    perform private.add_change_note(paid, 'not_owed', excess::integer, null, limit_owed.note, null);
+  end if;
+end
+$$;
+comment on function private.limit_owed is
+  'Notes that less is owed of a payment than was noted, if so much did not come: it paid other orders or went back, too, and leaves the charge to its own order (leaves_charge). The caller has locked the credit of its phone.';
+
+create function private.lock_credit_of_receipt(receipt text) returns void
+language sql volatile set search_path = '' as $$
+  select private.lock_credit(o.customer_phone)
+  from public.payments as p
+  join public.orders as o on o.id = p.order_id
+  where p.receipt = lock_credit_of_receipt.receipt and exists (select from public.change_notes as c where c.payment_id = p.id);
+$$;
+comment on function private.lock_credit_of_receipt is
+  'Locks the credit that money with this receipt is part of: a report may lower it. Taken after the order, and before the receipt.';
+
 create function private.add_change_note(
   payment public.payments, kind text, amount_cents integer, receipt text, note text, member uuid, way text default null,
   is_part_refund boolean default false, used_for uuid default null
@@ -70,9 +152,7 @@ declare
   change record;
   noted public.change_notes;
 begin
-  select c.*, greatest(payment.charge_cents, (select t.received_cents from public.mpesa_transactions as t where t.receipt = payment.receipt))
-    as came_cents
-  into change from private.change_of(payment.id) as c;
+  select c.*, private.came_cents(payment) as came_cents into change from private.change_of(payment.id) as c;
   -- All of it goes back as a refund, which ends its order.
   if (kind = 'returned' and change.returned_cents + change.used_cents + amount_cents >= change.came_cents)
     or (is_part_refund and change.returned_cents + change.used_cents + change.owed_cents + amount_cents >= change.came_cents)
@@ -242,7 +322,8 @@ language plpgsql security definer set search_path = '' as $$
 begin
   perform private.count_change(null, private.figures_of(new));
   perform private.record_order_event(
-    p.order_id, 'change_noted', 'staff', jsonb_build_object(
+    -- Less than staff typed was reported.
+    p.order_id, 'change_noted', case when new.kind = 'not_owed' and new.noted_by is null then 'mpesa' else 'staff' end, jsonb_build_object(
       'change', new.kind, 'charge_cents', new.amount_cents, 'receipt', new.receipt, 'way', new.way, 'note', new.note,
       'is_part_refund', case when new.is_part_refund then true end,
       'order_number', (

@@ -17,14 +17,44 @@ $$;
 comment on function private.has_usable_credit is
   'Whether what is owed of a payment can pay an order: it is not refunded in full, and M-PESA was never asked to.';
 
-create type public.owed_credit as (payment_id uuid, order_id uuid, order_number text, owed_cents integer, noted_at timestamptz);
-comment on type public.owed_credit is 'What is owed of one payment, in cents, and the order that it came for.';
+create function private.is_unconfirmed(paid public.payments) returns boolean
+language sql stable set search_path = '' as $$
+  select paid.status = 'completed' and paid.method = 'till' and paid.confirmed_by is not null
+    and not exists (
+      select from public.mpesa_transactions as t
+      where t.receipt = paid.receipt and (t.reported_by_confirmation_at is not null or t.reported_by_statement_at is not null)
+    )
+    and private.should_be_reported(paid.order_id)
+    and 'accepted' is distinct from (
+      select e.kind from public.reconciliation_events as e
+      where e.payment_id = paid.id and e.kind not like 'change\_%' order by e.id desc limit 1
+    );
+$$;
+comment on function private.is_unconfirmed is
+  'Whether a payment is a receipt that staff typed and M-PESA should have reported, but has not. Ends when staff keep it in Reconciliation.';
+
+create function public.is_unconfirmed(paid public.payments) returns boolean
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.expect_staff('cash');
+  return (select private.is_unconfirmed(p) from public.payments as p where p.id = paid.id);
+end
+$$;
+comment on function public.is_unconfirmed is
+  'For staff: whether a payment is a receipt that staff typed and M-PESA should have reported, but has not. What is owed of it pays no order until then, or until staff keep it in Reconciliation.';
+
+create type public.owed_credit as (
+  payment_id uuid, order_id uuid, order_number text, owed_cents integer, noted_at timestamptz, unconfirmed_receipt text
+);
+comment on type public.owed_credit is
+  'What is owed of one payment, in cents, and the order that it came for. unconfirmed_receipt: M-PESA has not reported it, so that it pays no order yet (private.is_unconfirmed).';
 
 create function private.credit_of_phone(phone text) returns setof public.owed_credit
 language plpgsql stable rows 2 set search_path = '' as $$
 begin
   return query
-    select p.id, o.id, o.order_number, change.owed_cents::integer, noted.at
+    select p.id, o.id, o.order_number, change.owed_cents::integer, noted.at,
+      case when private.is_unconfirmed(p) then p.receipt end
     from private.orders_of_phone(credit_of_phone.phone) as o
     join public.payments as p on p.order_id = o.id and private.has_usable_credit(p)
     cross join lateral (
@@ -35,7 +65,24 @@ begin
     order by noted.at, p.id;
 end
 $$;
-comment on function private.credit_of_phone is 'What is owed to a phone (+254…) and can pay its orders, the oldest first.';
+comment on function private.credit_of_phone is 'What is owed to a phone (+254…) and can pay its orders, at once or once M-PESA has reported it, the oldest first.';
+
+create function private.credit_of_own_order(ordered public.orders, payment_id uuid default null) returns setof public.payments
+language sql stable rows 1 set search_path = '' as $$
+  select p.*
+  from public.payments as p
+  cross join lateral private.change_of(p.id) as change
+  where p.order_id = ordered.id and (credit_of_own_order.payment_id is null or p.id = credit_of_own_order.payment_id)
+    and p.method <> 'credit' and change.owed_cents > 0 and private.has_usable_credit(p)
+    and case ordered.payment_status
+      when 'needs_review' then not p.needs_refund
+      when 'unpaid' then p.needs_refund and change.owed_cents >= ordered.charge_cents and not private.is_unconfirmed(p)
+      else false
+    end
+  order by p.completed_at, p.id;
+$$;
+comment on function private.credit_of_own_order is
+  'Payments of an order of which something is owed that can pay the order itself: of its own money while it needs review, or of a second payment that was kept and covers the charge of the unpaid order.';
 
 create function public.credit_for_order(order_id uuid) returns setof public.owed_credit
 language plpgsql stable security definer rows 2 set search_path = '' as $$
@@ -44,11 +91,13 @@ begin
   return query
     select c.* from public.orders as o
     cross join lateral private.credit_of_phone(o.customer_phone) as c
-    where o.id = credit_for_order.order_id and o.customer_phone <> '' and c.order_id <> o.id;
+    where o.id = credit_for_order.order_id and o.customer_phone <> '' and (
+      c.order_id <> o.id or exists (select private.credit_of_own_order(o, c.payment_id))
+    );
 end
 $$;
 comment on function public.credit_for_order is
-  'For staff: what is owed to the phone of an order from its other orders, and can pay it, the oldest first.';
+  'For staff: what is owed to the phone of an order, and can pay it (with unconfirmed_receipt once M-PESA has reported that), the oldest first. Of the order itself: what is owed of its money while it needs review, or of a second payment that covers its charge.';
 
 create function private.pay_from_credit(ordered public.orders, amount_cents integer, note text, member uuid) returns public.payments
 language plpgsql set search_path = '' as $$
@@ -64,7 +113,9 @@ begin
   values (ordered.id, '', missing, 'completed', 'credit', member, pay_from_credit.note, now())
   returning * into added;
   for source in
-    select c.* from private.credit_of_phone(ordered.customer_phone) as c where c.order_id <> ordered.id order by c.noted_at, c.payment_id
+    select c.* from private.credit_of_phone(ordered.customer_phone) as c
+    where c.order_id <> ordered.id and c.unconfirmed_receipt is null
+    order by c.noted_at, c.payment_id
   loop
     exit when missing = 0;
     part := least(source.owed_cents, missing);
@@ -93,29 +144,50 @@ declare
   member uuid := private.expect_staff_member('cash');
   reason text := private.read_reason(use_credit.note);
   ordered public.orders;
-  received bigint;
+  missing bigint;
+  own public.payments;
+  part integer;
   used public.payments;
 begin
   select * into ordered from public.orders as o where o.id = use_credit.order_id for no key update;
   if ordered.payment_status = 'needs_review' then
     -- As resolve_review, which decides about such orders.
     perform private.expect_staff('refunds');
-    select sum(p.charge_cents) into received from public.payments as p
-    where p.order_id = ordered.id and p.status = 'completed' and not p.needs_refund;
-    if received >= ordered.charge_cents or exists (
+    missing := ordered.charge_cents - coalesce(private.counted_for_order(ordered.id), 0);
+    if missing <= 0 or exists (
       select from public.payments as p
       where p.order_id = ordered.id and p.status = 'completed' and not p.needs_refund
         and (p.refunded_at is not null or private.is_being_refunded(p.id, p.receipt))
     ) then
       perform private.refuse(409, 'decide_order', 'Decide what happens to the order of this money');
     end if;
-    used := private.pay_from_credit(ordered, (ordered.charge_cents - coalesce(received, 0))::integer, reason, member);
+    perform private.lock_credit(ordered.customer_phone);
+    for own in select * from private.credit_of_own_order(ordered) loop
+      exit when missing = 0;
+      part := least(missing, (select c.owed_cents from private.change_of(own.id) as c));
+      perform private.add_change_note(own, 'not_owed', part, null, coalesce(reason, 'It pays its own order'), member);
+      missing := missing - part;
+      used := own;
+    end loop;
+    if missing > 0 then
+      used := private.pay_from_credit(ordered, missing::integer, reason, member);
+    end if;
     perform private.deliver_reviewed_order(ordered.id);
     return used;
   end if;
   ordered := private.lock_order_for_cash(use_credit.order_id);
   if ordered.charge_cents < 100 then
     perform private.refuse(409, 'nothing_to_pay', 'There is nothing to pay for this order');
+  end if;
+  perform private.lock_credit(ordered.customer_phone);
+  select * into own from private.credit_of_own_order(ordered) limit 1;
+  if own.id is not null then
+    -- A second payment that was kept: it pays the order itself, without a payment from credit.
+    perform private.add_change_note(own, 'not_owed', ordered.charge_cents, null, coalesce(reason, 'It pays its own order'), member);
+    update public.payments as p set needs_refund = false, updated_at = now() where p.id = own.id returning * into used;
+    perform private.take_units_to_pay(ordered);
+    perform private.set_order_paid(ordered, 'mpesa');
+    return used;
   end if;
   used := private.pay_from_credit(ordered, ordered.charge_cents, reason, member);
   perform private.take_units_to_pay(ordered);
@@ -124,7 +196,7 @@ begin
 end
 $$;
 comment on function public.use_credit is
-  'For staff: what is owed to the phone of an order pays what is missing of it: all of an unpaid order, or the rest of one that needs review for less than its charge. Refuses if less is owed (the hint is that, in cents). With cash for the rest: receive_cash.';
+  'For staff: what is owed to the phone of an order pays what is missing of it: all of an unpaid order, or the rest of one that needs review for less than its charge. What is owed of its own money counts for it again, first. Refuses if less is owed (the hint is that, in cents). With cash for the rest: receive_cash.';
 
 create function private.has_refunded_source(used public.payments) returns boolean
 language sql stable set search_path = '' as $$
@@ -136,6 +208,16 @@ language sql stable set search_path = '' as $$
 $$;
 comment on function private.has_refunded_source is
   'Whether the rest of the money that a payment from credit came from was refunded: what it used cannot be owed again, and goes back as money.';
+
+create function public.has_refunded_source(used public.payments) returns boolean
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.expect_staff('cash');
+  return (select private.has_refunded_source(p) from public.payments as p where p.id = used.id);
+end
+$$;
+comment on function public.has_refunded_source is
+  'For staff: whether the rest of the money that a payment from credit came from was refunded. Then the credit of a cancelled order goes back as money (give_back_cash, note_refund_by_hand).';
 
 create function private.release_credit(used public.payments, note text, member uuid) returns void
 language plpgsql set search_path = '' as $$
@@ -156,9 +238,12 @@ begin
   from public.change_notes as use
   join public.payments as source on source.id = use.payment_id
   where use.used_for = used.id and use.kind = 'used';
+  -- M-PESA may have reported less since it was used.
+  perform private.limit_owed(use.payment_id, 'M-PESA reported less than was entered')
+  from public.change_notes as use where use.used_for = used.id and use.kind = 'used';
 end
 $$;
-comment on function private.release_credit is 'What a payment from credit used is owed again. Once; the caller has locked the payment and ends it.';
+comment on function private.release_credit is 'What a payment from credit used is owed again, as far as it came. Once; the caller has locked the payment and ends it.';
 
 create function private.return_to_credit(paid public.payments, reason text, member uuid) returns public.refunds
 language plpgsql set search_path = '' as $$
@@ -304,5 +389,6 @@ comment on function public.kept_totals is
   'For staff: what is owed, was used and went back of what was kept for customers, in cents, and to how many phones something is owed. Of all payments.';
 
 -- Execution rights
+grant execute on function public.counted_cents, public.is_unconfirmed, public.has_refunded_source to authenticated, service_role;
 grant execute on function public.credit_for_order, public.use_credit, public.take_back_credit, public.kept_for_customers, public.kept_totals
   to authenticated, service_role;

@@ -105,7 +105,7 @@ begin
       where p.order_id = unsettled.id and p.refunded_at is null
       group by p.id
       having sum(c.amount_cents) filter (where c.kind = 'to_return') > coalesce(sum(case
-        when c.kind = 'used' or (c.kind = 'returned' and not c.is_part_refund) then c.amount_cents
+        when c.kind in ('used', 'not_owed') or (c.kind = 'returned' and not c.is_part_refund) then c.amount_cents
         when c.kind = 'use_taken_back' then -c.amount_cents
       end), 0)
     ) then 'Change is owed to its customer'

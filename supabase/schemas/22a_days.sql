@@ -56,6 +56,7 @@ begin
       when c.kind in ('credit', 'to_return') then 'kept'
       when c.kind = 'used' then 'credit_used'
       when c.kind = 'use_taken_back' then 'credit_returned'
+      when c.kind = 'not_owed' then 'not_owed'
       -- Earlier versions did not note how it went back.
       when coalesce(c.way = 'cash', p.method = 'cash' and c.receipt is null) then 'change_in_cash'
       else 'change_by_hand'
@@ -76,7 +77,7 @@ begin
 end
 $$;
 comment on function private.money_rows is
-  'What moved money of orders within a period. kind: prompt, till, cash (a payment by its method); refund_by_mpesa, refund_by_hand, refund_in_cash; change_by_hand, change_in_cash (part of a payment went back); kept (owed to the customer); credit_used, credit_returned (it paid another order, or did not after all). kept_cents: how much more the shop owes to customers after it. member: who took cash, gave it back, or requested the refund.';
+  'What moved money of orders within a period. kind: prompt, till, cash (a payment by its method); refund_by_mpesa, refund_by_hand, refund_in_cash; change_by_hand, change_in_cash (part of a payment went back); kept (owed to the customer); credit_used, credit_returned (it paid another order, or did not after all); not_owed (less is owed than was noted). kept_cents: how much more the shop owes to customers after it. member: who took cash, gave it back, or requested the refund.';
 
 create type public.money_entry as (
   id uuid, happened_at timestamptz, kind text, order_id uuid, order_number text, tracking_number text, customer_name text,

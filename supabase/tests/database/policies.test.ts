@@ -810,6 +810,9 @@ const procedures: Record<string, Person[]> = {
   refund_part: signedIn,
   credit_for_order: signedIn,
   use_credit: signedIn,
+  counted_cents: signedIn,
+  is_unconfirmed: signedIn,
+  has_refunded_source: signedIn,
   take_back_credit: signedIn,
   kept_for_customers: signedIn,
   kept_totals: signedIn,
@@ -1379,6 +1382,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(nameless.map(({ name }) => name)).toEqual([
       'count_product_orders',
       'count_recovery_codes',
+      'counted_cents',
       'is_admin',
       'is_recent_order',
       'list_own_sessions',
@@ -1389,9 +1393,10 @@ describe.each(testDatabases())('on %s', (kind) => {
     ]);
     const { rows } = await database.query<{ name: string }>(
       `select proname as name from pg_proc
-       where pronamespace = 'public'::regnamespace and proname in ('count_product_orders', 'nth_order') and not prosecdef`,
+       where pronamespace = 'public'::regnamespace and proname in ('count_product_orders', 'counted_cents', 'nth_order')
+         and not prosecdef`,
     );
-    expect(rows).toHaveLength(2);
+    expect(rows).toHaveLength(3);
     const named = new Set(found.flatMap(({ area }) => area ?? []));
     expect([...named].filter((area) => !areasOf.owner.some((known) => known === area))).toEqual([]);
   });

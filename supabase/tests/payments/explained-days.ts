@@ -59,7 +59,7 @@ const rowsOfDay = `
     select r.* from public.refunds as r join public.payments as p on p.id = r.payment_id and p.purpose = 'order'
     where r.status = 'completed' and (r.completed_at at time zone 'Africa/Nairobi')::date = $1
   ), returned as (
-    select c.*, p.method = 'cash' and c.receipt is null as is_cash from public.change_notes as c join public.payments as p on p.id = c.payment_id
+    select c.*, coalesce(c.way = 'cash', p.method = 'cash' and c.receipt is null) as is_cash from public.change_notes as c join public.payments as p on p.id = c.payment_id
     where c.kind = 'returned' and (c.noted_at at time zone 'Africa/Nairobi')::date = $1
   )`;
 

@@ -23,6 +23,7 @@ export const kindLabels: Readonly<Record<string, string>> = {
   kept: 'Kept for the customer',
   credit_used: 'Credit paid another order',
   credit_returned: 'Credit was not used',
+  not_owed: 'Not owed after all',
 };
 
 /** Which kinds are listed under a step of the bridge. */

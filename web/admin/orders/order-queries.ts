@@ -119,7 +119,7 @@ export function useOrdersNeedingReview(isActive = true) {
       const answer = await tables
         .from('orders')
         .select(
-          'id, order_number, customer_name, status, payment_status, cancel_reason, total_amount, order_items(quantity, product_name, product:products(brand)), payments(status, charge_cents, needs_refund, refunded_at, refunds(status))',
+          'id, order_number, customer_name, status, payment_status, cancel_reason, total_amount, order_items(quantity, product_name, product:products(brand)), payments(status, charge_cents, counted_cents, needs_refund, refunded_at, refunds(status))',
           { count: 'exact' },
         )
         .or('payment_status.eq.needs_review,and(payment_status.eq.paid,status.eq.cancelled)')

@@ -28,7 +28,7 @@ export async function readWholeOrder(staff: Staff, idOrNumber: string, signal: A
     tables
       .from('orders')
       .select(
-        '*, nth_order, order_items(id, product_name, quantity, unit_price, product:products(slug, image_url, brand)), payments(*, refunds(*), change_notes(*)), parts:mpesa_transactions(receipt, received_cents, transacted_at, payment_id, resolution), delivery:deliveries(*), rating:ratings(stars, words)',
+        '*, nth_order, order_items(id, product_name, quantity, unit_price, product:products(slug, image_url, brand)), payments(*, counted_cents, is_unconfirmed, has_refunded_source, refunds(*), change_notes(*)), parts:mpesa_transactions(receipt, received_cents, transacted_at, payment_id, resolution), delivery:deliveries(*), rating:ratings(stars, words)',
       )
       .eq('id', id)
       .order('position', { referencedTable: 'order_items' })

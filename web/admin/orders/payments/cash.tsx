@@ -16,6 +16,7 @@ import { reasonProblem } from '../refunds/refund-problems.ts';
 import { isRefundable, type PaymentOfOrder } from '../refunds/refund-queries.ts';
 import { isSettling, useResolvedByOther } from '../use-resolved-by-other.ts';
 import { canBePaidInCash } from './can-be-paid.ts';
+import { leftOf } from './change-of.ts';
 import { useCreditFor } from './credit.tsx';
 import { readAmount } from './read-amount.ts';
 import { ReasonForm } from './reason-form.tsx';
@@ -68,7 +69,8 @@ function ReceiveCash({ order, onClose }: { order: WholeOrder; onClose(): void })
   const [problems, setProblems] = useState<{ amount?: string; note?: string; kept?: string }>({});
   const cents = readAmount(shillings);
   const difference = cents === null ? 0 : cents - charge;
-  const credit = useCreditFor(order).cents;
+  // Beside cash, only what is owed from other orders.
+  const credit = useCreditFor(order).fromOthersCents;
   const isFromCredit = difference < 0 && credit >= -difference && shortfall === 'from_credit';
   const unsaved = useUnsaved(shillings !== expected || person !== rider || note !== '');
   const save = useSave<void>({
@@ -196,20 +198,29 @@ function ReceiveCash({ order, onClose }: { order: WholeOrder; onClose(): void })
   );
 }
 
-/** What staff can do about cash that is noted: take the entry back, or give the money back. */
+/**
+ * What staff can do about cash that is noted: take the entry back, or give the money back; also what was paid from credit whose source was
+ * refunded.
+ */
 export function CashDecisions({ order, payment }: { order: WholeOrder; payment: PaymentOfOrder }) {
   const may = useMay();
   const [isOpen, setOpen] = useState(false);
-  if (payment.method !== 'cash' || payment.status !== 'completed' || payment.refunded_at !== null)
+  const isCredit = payment.method === 'credit';
+  if (
+    (payment.method !== 'cash' && !isCredit) ||
+    payment.status !== 'completed' ||
+    payment.refunded_at !== null
+  )
     return null;
   const isToGiveBack = isRefundable(order, payment);
-  if (isToGiveBack && !may('refunds')) return null;
+  if (isToGiveBack && (!may('refunds') || leftOf(payment) === 0)) return null;
+  if (isCredit && !(isToGiveBack && payment.has_refunded_source)) return null;
   if (!isToGiveBack && (order.payment_status !== 'paid' || payment.change_notes.length > 0)) return null;
   const way = isToGiveBack ? 'give_back_cash' : 'take_back_cash';
   if (isOpen) return <EndCash order={order} payment={payment} way={way} onClose={() => setOpen(false)} />;
   return (
     <Button tone={isToGiveBack ? 'danger' : 'quiet'} className="mt-2" onClick={() => setOpen(true)}>
-      {isToGiveBack ? `Give ${formatKes(payment.charge_cents)} back` : 'Noted by mistake'}
+      {isToGiveBack ? `Give ${formatKes(leftOf(payment))} back` : 'Noted by mistake'}
     </Button>
   );
 }
@@ -224,7 +235,7 @@ interface EndCashProps {
 function EndCash({ order, payment, way, onClose }: EndCashProps) {
   const { tables } = useMember().staff;
   const isGift = way === 'give_back_cash';
-  const money = formatKes(payment.charge_cents);
+  const money = formatKes(isGift ? leftOf(payment) : payment.charge_cents);
   const save = useSave<string>({
     write: async (reason) => dataOf(await tables.rpc(way, { payment_id: payment.id, reason })) as unknown,
     success: isGift
@@ -232,7 +243,7 @@ function EndCash({ order, payment, way, onClose }: EndCashProps) {
       : `The entry is taken back: ${order.order_number} is unpaid`,
     failure: 'Failed to save it',
     isUnsafeToRepeat: true,
-    refresh: [...touchedByCash, 'refunds'],
+    refresh: [...touchedByCash, 'refunds', 'reconciliation'],
     onSuccess: onClose,
   });
   return (

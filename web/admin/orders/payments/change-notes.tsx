@@ -26,6 +26,7 @@ const kinds: Record<ChangeNoteKind, string> = {
   credit: 'Credit owed to the customer',
   used: 'Paid another order',
   use_taken_back: 'Credit again: it paid no other order after all',
+  not_owed: 'Not owed after all',
 };
 const ways: readonly { value: ChangeNoteWay; label: string }[] = [
   { value: 'mpesa', label: 'By M-PESA, by hand' },
@@ -66,6 +67,12 @@ export function ChangeNotes({ order, payment }: ChangeNotesProps) {
               .filter(Boolean)
               .join(', ') || 'No change is owed'}
           </p>
+          {owed > 0 && !isGoingBack && payment.is_unconfirmed ? (
+            <p>
+              It pays no other order until M-PESA reports {payment.receipt}, or you keep that payment in
+              Reconciliation.
+            </p>
+          ) : null}
           <ul className="grid gap-1">
             {notes
               .toSorted((one, other) => one.noted_at.localeCompare(other.noted_at))

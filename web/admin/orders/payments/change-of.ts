@@ -19,5 +19,23 @@ export function changeOf(notes: readonly Note[]): { owed: number; returned: numb
     (cents, { is_part_refund, amount_cents }) => cents + (is_part_refund ? amount_cents : 0),
     0,
   );
-  return { owed: Math.max(sum('credit', 'to_return') - used - (returned - parts), 0), returned, used };
+  return {
+    owed: Math.max(sum('credit', 'to_return') - sum('not_owed') - used - (returned - parts), 0),
+    returned,
+    used,
+  };
+}
+
+/** What is left of a payment, in cents, as `private.left_to_refund` has it: what did not go back, and did not pay other orders. */
+export function leftOf({
+  status,
+  charge_cents,
+  change_notes,
+}: {
+  status: string;
+  charge_cents: number;
+  change_notes: readonly Note[];
+}): number {
+  const { returned, used } = changeOf(change_notes);
+  return status === 'completed' ? Math.max(charge_cents - returned - used, 0) : 0;
 }

@@ -2,7 +2,7 @@
 import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
 import { changeOrder, type Order, placeOrder, readOrder } from '../../../../e2e/placed-orders.ts';
-import { callAsStaff } from '../../../../e2e/staff-member.ts';
+import { asOwner, callAsStaff } from '../../../../e2e/staff-member.ts';
 import { openScreen, readRows, shop } from '../../../testing/staff-screens.tsx';
 
 const newReceipt = () => `UKL${Math.random().toString(36).slice(2, 9).toUpperCase().padEnd(7, '2')}`;
@@ -106,6 +106,146 @@ test('the credit of a cancelled order is credit again, and is not sent', async (
   await user.type(decision.getByLabelText(/^Reason/), 'Not in stock');
   await user.click(decision.getByRole('button', { name: 'Make it credit again' }));
   await waitFor(async () => expect(await paymentStatusOf(order)).toBe('refunded'));
+});
+
+/** An order that credit paid and that is cancelled, after the rest of the money of that credit was given back. */
+async function payFromRefunded(name: string): Promise<Order> {
+  const phone = newPhone();
+  const source = await owe(name, phone, 951);
+  const order = await placeFor(name, phone);
+  await callAsStaff(shop, 'use_credit', { order_id: order.id });
+  await changeOrder(shop, source.id, { status: 'cancelled' });
+  const [payment] = await readRows<{ id: string }>(`payments?order_id=eq.${source.id}&select=id`);
+  await callAsStaff(shop, 'give_back_cash', { payment_id: payment?.id, reason: 'Not in stock' });
+  await changeOrder(shop, order.id, { status: 'cancelled' });
+  return order;
+}
+
+test('credit whose source was refunded goes back in cash, and is not credit again', async () => {
+  const order = await payFromRefunded('Credit Source Cash');
+  const { dialog, user } = await openPayments(order);
+  const decision = within(await dialog.findByRole('region', { name: 'Decision' }));
+  await decision.findByText(/cannot be owed again/);
+  expect(decision.queryByRole('button', { name: /credit again/ })).toBeNull();
+  expect(decision.queryByRole('button', { name: /by M-PESA/ })).toBeNull();
+  await user.click(await decision.findByRole('button', { name: 'Give KES 951 back' }));
+  await user.type(decision.getByLabelText(/^Reason/), 'Not in stock');
+  await user.click(decision.getByRole('button', { name: 'KES 951 is given back' }));
+  await waitFor(async () => expect(await paymentStatusOf(order)).toBe('refunded'));
+});
+
+test('credit whose source was refunded goes back by hand, with the receipt', async () => {
+  const order = await payFromRefunded('Credit Source Hand');
+  const { dialog, user } = await openPayments(order);
+  const decision = within(await dialog.findByRole('region', { name: 'Decision' }));
+  await user.click(await decision.findByRole('button', { name: 'I already refunded it' }));
+  const form = within(await screen.findByRole('dialog', { name: /were sent back by hand/ }));
+  await user.type(form.getByLabelText(/^Receipt of the refund/), newReceipt());
+  await user.type(form.getByLabelText(/^Reason/), 'Not in stock');
+  await user.click(form.getByRole('button', { name: 'It was sent back' }));
+  await waitFor(async () => expect(await paymentStatusOf(order)).toBe('refunded'));
+});
+
+const report = (receipt: string, received_cents: number, reference = 'juice') =>
+  asOwner(shop, '/rest/v1/rpc/receive_mpesa_transaction', 'POST', {
+    source: 'confirmation',
+    receipt,
+    received_cents,
+    reference,
+  });
+
+/** Staff typed twice the charge of an order, and keep the surplus as credit. */
+async function typeTooMuch(name: string) {
+  const phone = newPhone();
+  const order = await placeFor(name, phone);
+  const receipt = newReceipt();
+  await callAsStaff(shop, 'confirm_till_payment', {
+    order_id: order.id,
+    receipt,
+    received_cents: 190_200,
+    although_not_reported: true,
+  });
+  await callAsStaff(shop, 'resolve_review', {
+    order_id: order.id,
+    decision: 'deliver_with_credit',
+    seen_cents: 190_200,
+  });
+  return { order, receipt, phone };
+}
+
+/** The credit of such an order paid the next one, and M-PESA reports the charge only. */
+async function overdraw(name: string) {
+  const { order, receipt, phone } = await typeTooMuch(name);
+  const [typed] = await readRows<{ id: string }>(`payments?order_id=eq.${order.id}&select=id`);
+  await callAsStaff(shop, 'resolve_difference', { decision: 'accept', payment_id: typed?.id });
+  const next = await placeFor(name, phone);
+  await callAsStaff(shop, 'use_credit', { order_id: next.id });
+  await report(receipt, 95_100);
+  return { order, next };
+}
+
+test('an order whose money paid another order says what is left of it, and is cancelled without a refund', async () => {
+  const { order, next } = await overdraw('Typed Cancelled');
+  const { dialog, user } = await openPayments(order);
+  const decision = within(await dialog.findByRole('region', { name: 'Decision' }));
+  decision.getByText(/KES 951 came, of which nothing is left for the KES 951 of this order/);
+  decision.getByRole('button', { name: 'Deliver as paid, forgive KES 951' });
+  expect(decision.queryByRole('button', { name: /refund|by M-PESA/ })).toBeNull();
+  await user.click(decision.getByRole('button', { name: 'Cancel the order' }));
+  decision.getByText(/no money moves/);
+  await user.click(decision.getByRole('button', { name: 'Cancel the order' }));
+  await waitFor(async () => expect((await readOrder(shop, order.id)).status).toBe('cancelled'));
+  expect(await paymentStatusOf(order)).toBe('unpaid');
+  expect(await paymentStatusOf(next)).toBe('paid');
+});
+
+test('an order whose money paid another order has it back, once that is cancelled', async () => {
+  const { order, next } = await overdraw('Typed Back');
+  const [used] = await readRows<{ id: string }>(`payments?order_id=eq.${next.id}&select=id`);
+  await callAsStaff(shop, 'take_back_credit', { payment_id: used?.id, reason: 'Wrong order' });
+  const { payments, press, user } = await openPayments(order);
+  await payments.findByText('Credit of KES 951 from this order');
+  await press('Use KES 951 of it');
+  const question = within(await screen.findByRole('dialog', { name: /from credit/ }));
+  await user.click(question.getByRole('button', { name: 'Use the credit' }));
+  await waitFor(async () => expect(await paymentStatusOf(order)).toBe('paid'));
+});
+
+test('a second payment that was kept pays its own order, once that is unpaid again', async () => {
+  const order = await placeFor('Credit Own', newPhone());
+  await callAsStaff(shop, 'receive_cash', { order_id: order.id, received_cents: 95_100 });
+  const receipt = newReceipt();
+  await report(receipt, 95_100, order.tracking_number);
+  await callAsStaff(shop, 'resolve_difference', { decision: 'accept', receipt });
+  const [cash] = await readRows<{ id: string }>(`payments?order_id=eq.${order.id}&method=eq.cash&select=id`);
+  await callAsStaff(shop, 'take_back_cash', { payment_id: cash?.id, reason: 'Wrong order' });
+  const { payments, press, user } = await openPayments(order);
+  await payments.findByText('Credit of KES 951 from this order');
+  await press('Use KES 951 of it');
+  const question = within(await screen.findByRole('dialog', { name: /from credit/ }));
+  await user.click(question.getByRole('button', { name: 'Use the credit' }));
+  await waitFor(async () => expect(await paymentStatusOf(order)).toBe('paid'));
+});
+
+test('credit of a receipt that M-PESA has not reported says so on both orders, and pays once it is reported', async () => {
+  await asOwner(shop, '/rest/v1/rpc/record_mpesa_registration', 'POST', { kind: 'till' });
+  const { order: source, receipt, phone } = await typeTooMuch('Typed Unconfirmed');
+  const order = await placeFor('Typed Unconfirmed', phone);
+  const { dialog, payments } = await openPayments(order);
+  await payments.findByText(
+    new RegExp(`KES 951 of ${source.order_number} can pay it once M-PESA reports ${receipt}`),
+  );
+  expect(payments.queryByRole('button', { name: /^Use / })).toBeNull();
+  await report(receipt, 190_200);
+  await dialog.findByText(`Credit of KES 951 from ${source.order_number}`);
+  await payments.findByRole('button', { name: 'Use KES 951 of it' });
+});
+
+test('the order of a receipt that M-PESA has not reported says what its credit waits for', async () => {
+  await asOwner(shop, '/rest/v1/rpc/record_mpesa_registration', 'POST', { kind: 'till' });
+  const { order, receipt } = await typeTooMuch('Typed Waits');
+  const { payments } = await openPayments(order);
+  await payments.findByText(new RegExp(`It pays no other order until M-PESA reports ${receipt}`));
 });
 
 test('a missing drink is refunded in part: with the receipt and the reason, and the order stays', async () => {

@@ -9,7 +9,7 @@ import { ConfirmDialog } from '../../dialogs/confirm-dialog.tsx';
 import { useMay, useMember } from '../../layout/use-member.tsx';
 import { hasLeftShop } from '../../status/states.ts';
 import type { WholeOrder } from '../order-queries.ts';
-import { isRefundable, moneyOf, type PaymentOfOrder } from '../refunds/refund-queries.ts';
+import { countedOf, isRefundable, moneyOf, type PaymentOfOrder } from '../refunds/refund-queries.ts';
 import { isSettling, useResolvedByOther } from '../use-resolved-by-other.ts';
 import { canBePaidInCash } from './can-be-paid.ts';
 import { ReasonForm } from './reason-form.tsx';
@@ -28,12 +28,14 @@ const touchedByCredit = [
 function missingOf(order: WholeOrder): number | null {
   if (order.anonymised_at !== null) return null;
   if (canBePaidInCash(order)) return chargeCents(order.total_amount);
-  const { came, left } = moneyOf(order);
-  const missing = chargeCents(order.total_amount) - came;
-  return order.payment_status === 'needs_review' && came === left && came > 0 && missing > 0 ? missing : null;
+  const { own, came, left } = moneyOf(order);
+  const missing = chargeCents(order.total_amount) - countedOf(order);
+  return order.payment_status === 'needs_review' && came === left && own.length > 0 && missing > 0
+    ? missing
+    : null;
 }
 
-/** What is owed to the phone of the order from other orders; empty until loaded. */
+/** What is owed to the phone of the order and can pay it; empty until loaded. */
 export function useCreditFor(order: WholeOrder) {
   const { tables } = useMember().staff;
   const isNeeded = missingOf(order) !== null;
@@ -43,14 +45,22 @@ export function useCreditFor(order: WholeOrder) {
       dataOf(await tables.rpc('credit_for_order', { order_id: order.id }).abortSignal(signal)),
     enabled: isNeeded,
   });
-  const credits = isNeeded ? (data ?? []) : [];
-  return { credits, cents: credits.reduce((sum, { owed_cents }) => sum + owed_cents, 0) };
+  const owed = isNeeded ? (data ?? []) : [];
+  const credits = owed.filter(({ unconfirmed_receipt }) => unconfirmed_receipt === null);
+  const sum = (counted: typeof credits) => counted.reduce((cents, { owed_cents }) => cents + owed_cents, 0);
+  return {
+    credits,
+    cents: sum(credits),
+    fromOthersCents: sum(credits.filter(({ order_id }) => order_id !== order.id)),
+    /** Of receipts that M-PESA has not reported: it pays nothing until then. */
+    unconfirmed: owed.filter(({ unconfirmed_receipt }) => unconfirmed_receipt !== null),
+  };
 }
 
 export function CreditOfCustomer({ order }: { order: WholeOrder }) {
   const { tables } = useMember().staff;
   const may = useMay();
-  const { credits, cents } = useCreditFor(order);
+  const { credits, cents, unconfirmed } = useCreditFor(order);
   const [isAsking, setAsking] = useState(false);
   const missing = missingOf(order);
   const save = useSave<void>({
@@ -66,19 +76,29 @@ export function CreditOfCustomer({ order }: { order: WholeOrder }) {
     isOpen: isAsking && !isSettling(save),
     isOffered: (now) => missingOf(now) !== null,
   });
-  if (missing === null || credits.length === 0) return null;
+  if (missing === null || (credits.length === 0 && unconfirmed.length === 0)) return null;
   // Who uses credit there decides about the order.
   if (order.payment_status === 'needs_review' && !may('refunds')) return null;
-  const from = credits.map(({ order_number }) => order_number).join(', ');
+  const from = credits
+    .map(({ order_id, order_number }) => (order_id === order.id ? 'this order' : order_number))
+    .join(', ');
   return (
     <section
       aria-label="Credit"
       className="mb-3 grid justify-items-start gap-2 rounded-md border border-leaf-300 bg-success-soft px-3 py-2.5 text-sm"
     >
-      <p className="font-semibold">
-        Credit of {formatKes(cents)} from {from}
-      </p>
-      {cents >= missing ? (
+      {credits.length > 0 ? (
+        <p className="font-semibold">
+          Credit of {formatKes(cents)} from {from}
+        </p>
+      ) : null}
+      {unconfirmed.map(({ payment_id, order_number, owed_cents, unconfirmed_receipt }) => (
+        <p key={payment_id}>
+          {formatKes(owed_cents)} of {order_number} can pay it once M-PESA reports {unconfirmed_receipt}, or
+          once you keep that payment in Reconciliation.
+        </p>
+      ))}
+      {credits.length === 0 ? null : cents >= missing ? (
         <Button onClick={() => setAsking(true)} aria-haspopup="dialog">
           Use {formatKes(missing)} of it
         </Button>
@@ -111,6 +131,8 @@ export function CreditDecisions({ order, payment }: { order: WholeOrder; payment
     return null;
   const isToReturn = isRefundable(order, payment);
   if (isToReturn && !may('refunds')) return null;
+  // It cannot be owed again: it goes back as money (CashDecisions).
+  if (isToReturn && payment.has_refunded_source) return null;
   if (
     !isToReturn &&
     (order.status === 'cancelled' || hasLeftShop(order.status) || payment.change_notes.length > 0)

@@ -16,11 +16,12 @@ import { Agreement } from '../agreement.tsx';
 import { decisionOf, type WholeOrder } from '../order-queries.ts';
 import { Part } from '../part.tsx';
 import { RefundForm } from '../refunds/refund-form.tsx';
-import { isRefundable, lastRefund, moneyOf, type PaymentOfOrder } from '../refunds/refund-queries.ts';
+import { countedOf, isRefundable, lastRefund, type PaymentOfOrder } from '../refunds/refund-queries.ts';
 import { RefundState } from '../refunds/refund-state.tsx';
 import { describeReview, plainFailure } from '../timeline/order-event-texts.ts';
 import { CashDecisions, CashOfOrder } from './cash.tsx';
 import { ChangeNotes } from './change-notes.tsx';
+import { leftOf } from './change-of.ts';
 import { ConfirmTillPayment } from './confirm-till-payment.tsx';
 import { CreditDecisions, CreditOfCustomer } from './credit.tsx';
 import { EndedLink } from './ended-links.tsx';
@@ -99,7 +100,7 @@ function PaymentDetails({ order, payment }: { order: WholeOrder; payment: Paymen
         <span className="flex gap-1.5">
           {payment.refunded_at ? (
             <Badge tone="grey">Sent back</Badge>
-          ) : payment.needs_refund ? (
+          ) : payment.needs_refund && leftOf(payment) > 0 ? (
             <Badge tone="red">To be sent back</Badge>
           ) : null}
           <Badge tone={state.tone}>
@@ -154,7 +155,7 @@ function Parts({ order }: { order: WholeOrder }) {
             chargeCents: chargeCents(order.total_amount),
             paymentStatus: order.payment_status,
             status: order.status,
-            bookedCents: moneyOf(order).came,
+            bookedCents: countedOf(order),
             waitingCents: open.reduce((cents, part) => cents + part.received_cents, 0),
           })}{' '}
           {may('reconciliation') ? (
@@ -199,13 +200,12 @@ function InReview({ order }: { order: WholeOrder }) {
 function RefundOf({ order, payment }: { order: WholeOrder; payment: PaymentOfOrder }) {
   const refund = lastRefund(payment.refunds);
   const isHere = payment.needs_refund || decisionOf(order) === null;
-  if (!isHere || (!refund && !isRefundable(order, payment))) return null;
+  const isOffered = isRefundable(order, payment) && leftOf(payment) > 0;
+  if (!isHere || (!refund && !isOffered)) return null;
   return (
     <div className="mt-2 grid gap-2">
       {refund ? <RefundState refund={refund} order={order} /> : null}
-      {isRefundable(order, payment) && !isByHand(payment) ? (
-        <RefundForm order={order} payment={payment} />
-      ) : null}
+      {isOffered && !isByHand(payment) ? <RefundForm order={order} payment={payment} /> : null}
     </div>
   );
 }

@@ -14,9 +14,10 @@ import {
 import { isOpenRefund } from '../../status/states.ts';
 import { decisionOf, type WholeOrder } from '../order-queries.ts';
 import { RefundForm } from '../refunds/refund-form.tsx';
-import { isRefundable, lastRefund, moneyOf } from '../refunds/refund-queries.ts';
+import { countedOf, isRefundable, lastRefund, moneyOf } from '../refunds/refund-queries.ts';
 import { RefundState } from '../refunds/refund-state.tsx';
 import { CashDecisions } from './cash.tsx';
+import { leftOf } from './change-of.ts';
 import { CreditDecisions } from './credit.tsx';
 import { whyDecide } from './why-decide.ts';
 
@@ -38,7 +39,11 @@ export function useOrderDecision(order: { id: string }) {
       );
     },
     success: (_, { decision }) =>
-      decision === 'refunded' ? 'The refund is noted with the order' : 'The order will be delivered',
+      decision === 'refunded'
+        ? 'The refund is noted with the order'
+        : decision === 'cancel_and_refund'
+          ? 'The order is cancelled'
+          : 'The order will be delivered',
     failure: 'Failed to save your decision',
     isUnsafeToRepeat: true,
     refresh: ['orders', 'deliveries', 'products', 'dashboard'],
@@ -49,7 +54,7 @@ export function useOrderDecision(order: { id: string }) {
     /** The order's status after the decision that is being saved. */
     savingStatus: !save.isPending
       ? undefined
-      : save.variables.decision === 'refunded'
+      : save.variables.decision === 'refunded' || save.variables.decision === 'cancel_and_refund'
         ? ('cancelled' as const)
         : ('processing' as const),
   };
@@ -64,8 +69,10 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
   const [isConfirming, setConfirming] = useState(false);
   const decision = decisionOf(order);
   if (!decision) return null;
-  const { paid, came, left } = moneyOf(order);
+  const { own, paid, came, left } = moneyOf(order);
   const isPartlyRefunded = left > 0 && left < came;
+  const counted = countedOf(order);
+  const hasSomethingLeft = own.some((payment) => leftOf(payment) > 0);
   const amount = formatKes(paid ? came : chargeCents(order.total_amount));
   const refund = paid ? lastRefund(paid.refunds) : null;
   const isGoingBack = refund !== null && isOpenRefund(refund.status);
@@ -74,9 +81,11 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
     ? `, so this order can't be delivered any more. Send the other ${formatKes(left)} back too.`
     : decision === 'refund is due'
       ? '. Send the money back to the customer, or set another status to deliver it after all.'
-      : paid && came !== charge
-        ? '. Agree on it with the customer and deliver, or send the money back.'
-        : '. Add to the stock and deliver, or send the money back.';
+      : paid && !hasSomethingLeft
+        ? '. Agree on it with the customer and deliver, or cancel the order.'
+        : paid && counted !== charge
+          ? '. Agree on it with the customer and deliver, or send the money back.'
+          : '. Add to the stock and deliver, or send the money back.';
   return (
     <section
       aria-label="Decision"
@@ -106,12 +115,18 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
             {decision === 'units are gone' && !isPartlyRefunded ? (
               <DeliveryDecisions
                 order={order}
-                amounts={{ receivedCents: came, chargeCents: charge }}
+                amounts={{ receivedCents: counted, chargeCents: charge }}
+                hasSomethingLeft={hasSomethingLeft}
                 save={save}
               />
             ) : null}
-            {!isRefundable(order, paid) ? null : paid.method === 'cash' ? (
+            {!isRefundable(order, paid) || leftOf(paid) === 0 ? null : paid.method === 'cash' ? (
               <CashDecisions order={order} payment={paid} />
+            ) : paid.method === 'credit' && paid.has_refunded_source ? (
+              <>
+                <RefundForm order={order} payment={paid} />
+                <CashDecisions order={order} payment={paid} />
+              </>
             ) : paid.method === 'credit' ? (
               <CreditDecisions order={order} payment={paid} />
             ) : (
@@ -162,13 +177,17 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
 interface DeliveryDecisionsProps {
   order: WholeOrder;
   amounts: { receivedCents: number; chargeCents: number };
+  /** Otherwise there is nothing to refund: the order is only cancelled. */
+  hasSomethingLeft: boolean;
   save: PaidOrderDecisionProps['save'];
 }
 
 /** The decisions that deliver the order, each named by what happens to what is left over or missing. */
-function DeliveryDecisions({ order, amounts, save }: DeliveryDecisionsProps) {
+function DeliveryDecisions({ order, amounts, hasSomethingLeft, save }: DeliveryDecisionsProps) {
   const [confirming, setConfirming] = useState<ReviewDecision | null>(null);
-  const decisions = reviewDecisionsFor(amounts).filter((decision) => decision !== 'cancel_and_refund');
+  const decisions = reviewDecisionsFor(amounts).filter(
+    (decision) => decision !== 'cancel_and_refund' || !hasSomethingLeft,
+  );
   const facts = { ...amounts, orderNumber: order.order_number, customerName: order.customer_name };
   return (
     <div className="grid gap-3">

@@ -1,14 +1,17 @@
 // Why a paid order needs a decision, in one sentence without a full stop: on a card of Today, and above the order itself.
 import { chargeCents, formatKes } from '../../../../domain/money.ts';
 import type { OrderCancelReason, OrderPaymentStatus, OrderStatus } from '../../../../supabase/types.ts';
-import { moneyOf, type PaymentOfOrder } from '../refunds/refund-queries.ts';
+import { countedOf, moneyOf, type PaymentOfOrder } from '../refunds/refund-queries.ts';
 
 interface PaidOrder {
   status: OrderStatus;
   payment_status: OrderPaymentStatus;
   cancel_reason: OrderCancelReason | null;
   total_amount: number;
-  payments: readonly Pick<PaymentOfOrder, 'status' | 'charge_cents' | 'needs_refund' | 'refunded_at'>[];
+  payments: readonly Pick<
+    PaymentOfOrder,
+    'status' | 'charge_cents' | 'counted_cents' | 'needs_refund' | 'refunded_at'
+  >[];
 }
 
 export function whyDecide(order: PaidOrder): string {
@@ -20,7 +23,10 @@ export function whyDecide(order: PaidOrder): string {
   if (order.payment_status !== 'needs_review' && isByCustomer)
     return `The customer cancelled this order after ${amount} was paid`;
   if (order.payment_status !== 'needs_review') return `This order was cancelled after ${amount} was paid`;
-  if (paid && came !== charge) return `${amount} came instead of ${formatKes(charge)}`;
+  const counted = countedOf(order);
+  if (paid && counted < came && counted < charge)
+    return `${amount} came, of which ${counted === 0 ? 'nothing' : formatKes(counted)} is left for the ${formatKes(charge)} of this order`;
+  if (paid && counted !== charge) return `${formatKes(counted)} came instead of ${formatKes(charge)}`;
   if (isByCustomer) return `${amount} came after the customer had cancelled the order`;
   return `${amount} came after the reservation ran out, and not enough is left in stock`;
 }

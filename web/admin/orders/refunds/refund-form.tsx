@@ -16,6 +16,7 @@ import { useMember } from '../../layout/use-member.tsx';
 import { usePaymentHealth } from '../../payments-check/payment-health.ts';
 import { useSettings } from '../../settings/settings-queries.ts';
 import type { WholeOrder } from '../order-queries.ts';
+import { leftOf } from '../payments/change-of.ts';
 import { isSettling, useResolvedByOther } from '../use-resolved-by-other.ts';
 import { ManualRefundFields, useManualRefundFields } from './manual-refund-fields.tsx';
 import { reasonProblem, receiptRefusal } from './refund-problems.ts';
@@ -41,6 +42,12 @@ export function RefundForm({ order, payment }: RefundFormProps) {
   const why = whyNotByMpesa();
 
   function whyNotByMpesa(): string | null {
+    if (payment.method === 'credit') {
+      return 'The rest of the money that this credit came from was sent back, so it cannot be owed again. Give it back in cash, or by M-PESA with its receipt.';
+    }
+    if (leftOf(payment) < payment.charge_cents) {
+      return `Part of it went back or paid another order, and M-PESA sends whole payments back only. Send the other ${formatKes(leftOf(payment))} by hand.`;
+    }
     if (setup.isPending) return null;
     if (!setup.data) return "We couldn't check whether M-PESA can send money back.";
     if (!setup.data.canReverse) {
@@ -198,7 +205,7 @@ function RecordManualRefund({ order, payment, open, onClose }: AskProps) {
   return (
     <DialogOrDrawer open={open} onClose={onClose}>
       <DialogHeading
-        title={`${formatKes(payment.charge_cents)} were sent back by hand?`}
+        title={`${formatKes(leftOf(payment))} were sent back by hand?`}
         description={`Note it only once the money of ${order.order_number} is sent, with M-PESA's receipt of the refund. The shop moves no money now.`}
       />
       <DialogBody>

@@ -95,6 +95,13 @@ export function moneyOf<Payment extends Money>({ payments }: { payments: readonl
   };
 }
 
+/** What the payments count for their order, in cents, as the database says it: without what is owed, or paid another order. */
+export const countedOf = ({
+  payments,
+}: {
+  payments: readonly (Money & Pick<PaymentOfOrder, 'counted_cents'>)[];
+}): number => moneyOf({ payments }).own.reduce((cents, { counted_cents }) => cents + (counted_cents ?? 0), 0);
+
 /** Whether a payment can be refunded: no order keeps its money, and no refund is open. */
 export function isRefundable(order: WholeOrder, payment: PaymentOfOrder): boolean {
   return (

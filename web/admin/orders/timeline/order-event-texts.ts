@@ -69,6 +69,7 @@ const changeTexts: Record<ChangeNoteKind, string> = {
   returned: 'What was owed went back',
   used: 'Its credit paid another order',
   use_taken_back: 'Its credit is owed again',
+  not_owed: 'Less of it is owed to the customer',
 };
 
 const reasons: Record<string, string> = {

@@ -142,6 +142,7 @@ const resolutionLabels: Record<ReconciliationEventKind, string> = {
   change_returned: '',
   change_used: '',
   change_use_taken_back: '',
+  change_not_owed: '',
 };
 
 /**
@@ -172,6 +173,7 @@ export const amountsOf = (row: BookRow) => ({
   // Money that waits is assigned with the decision.
   receivedCents: (row.order_booked_cents ?? 0) + (row.payment_id === null ? (row.their_cents ?? 0) : 0),
   chargeCents: row.charge_cents ?? 0,
+  owedCents: row.owed_cents ?? 0,
 });
 
 /** What is said about the money of a row whose amount is not the order's charge; '' for other rows. */
@@ -312,6 +314,7 @@ const eventLabels: Record<ReconciliationEventKind, string> = {
   change_returned: 'Change sent back',
   change_used: 'Credit paid another order',
   change_use_taken_back: 'Credit owed again',
+  change_not_owed: 'Less credit owed',
 };
 
 /** A decision in the history, as text. */

@@ -95,6 +95,11 @@ test.each<[string, MoneyOfOrder, RegExp]>([
     { ...assigned, paymentStatus: 'paid' },
     /delivered as paid with KES 470/,
   ],
+  [
+    'more than the charge, whose rest is owed or paid another order',
+    { ...assigned, cents: 190_200, paymentStatus: 'paid', bookedCents: charge },
+    /KES 951 of it pays the order/,
+  ],
   ['too much', { ...assigned, cents: 100_000, bookedCents: 100_000 }, /KES 49 too much/],
   [
     'too much of an order that is paid',

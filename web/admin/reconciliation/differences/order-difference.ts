@@ -8,6 +8,8 @@ export interface AmountOfOrder {
   /** What came for the order and counts for it. */
   receivedCents: number;
   chargeCents: number;
+  /** What is owed of it besides: a refund returns that, too. */
+  owedCents?: number;
 }
 
 const reviewDecisions = [
@@ -31,9 +33,10 @@ export function reviewDecisionsFor({ receivedCents, chargeCents }: AmountOfOrder
 /** The words of a decision's button. */
 export function labelReviewDecision(
   decision: ReviewDecision,
-  { receivedCents, chargeCents }: AmountOfOrder,
+  { receivedCents, chargeCents, owedCents = 0 }: AmountOfOrder,
 ): string {
   const difference = formatKes(Math.abs(receivedCents - chargeCents));
+  const refund = receivedCents + owedCents;
   switch (decision) {
     case 'deliver':
       return receivedCents < chargeCents ? `Deliver as paid, forgive ${difference}` : 'Deliver as paid';
@@ -42,7 +45,7 @@ export function labelReviewDecision(
     case 'deliver_and_return':
       return `Deliver and send ${difference} back`;
     case 'cancel_and_refund':
-      return `Cancel and refund ${formatKes(receivedCents)}`;
+      return refund === 0 ? 'Cancel the order' : `Cancel and refund ${formatKes(refund)}`;
   }
 }
 
@@ -52,10 +55,12 @@ export function explainReviewDecision(
   {
     receivedCents,
     chargeCents,
+    owedCents = 0,
     orderNumber,
     customerName,
   }: AmountOfOrder & { orderNumber: string; customerName: string },
 ): string {
+  const refund = receivedCents + owedCents;
   const difference = formatKes(Math.abs(receivedCents - chargeCents));
   const money = `${formatKes(receivedCents)} came for ${orderNumber} of ${customerName}, and ${formatKes(chargeCents)} was due.`;
   switch (decision) {
@@ -68,7 +73,9 @@ export function explainReviewDecision(
     case 'deliver_and_return':
       return `${money} The order is delivered, and ${difference} is noted as change to send back. The shop moves no money: send it by M-PESA, then note it with the order.`;
     case 'cancel_and_refund':
-      return `${money} The order is not delivered, and ${formatKes(receivedCents)} goes back by M-PESA, which cannot be undone. Larger amounts need a colleague's approval.`;
+      return refund === 0
+        ? `Nothing of the money for ${orderNumber} of ${customerName} is left: it paid another order, or went back. The order is cancelled, and no money moves.`
+        : `${money} The order is not delivered, and ${formatKes(refund)} goes back by M-PESA, which cannot be undone. Larger amounts need a colleague's approval.`;
   }
 }
 
@@ -98,9 +105,11 @@ export function describeMoneyOfOrder(money: MoneyOfOrder): string {
   const difference = formatKes(Math.abs(bookedCents - chargeCents));
   if (paymentStatus === 'refunded') return 'The money of this order went back to the customer.';
   if (bookedCents === chargeCents) {
-    return cents < chargeCents
-      ? `It is one part of the ${charge} that the order was paid with.`
-      : `It is the order's charge of ${charge}.`;
+    return cents > chargeCents
+      ? `${charge} of it pays the order. The rest is owed to the customer, went back or paid another order.`
+      : cents < chargeCents
+        ? `It is one part of the ${charge} that the order was paid with.`
+        : `It is the order's charge of ${charge}.`;
   }
   const isShort = bookedCents < chargeCents;
   if (paymentStatus === 'paid') {
