@@ -315,7 +315,7 @@ test('staff decline to cancel with a reason, and the order goes on', async () =>
 });
 
 test('the opened order asks for the answer and offers no step, and the counter leaves it to colleagues', async () => {
-  const order = await placePaidOrder(shop, 'Asks In The Order');
+  const order = await placePaidOrder(shop, 'Asks On Their Page');
   await askToCancel(order);
   await openScreen(`/admin/today/${order.id}`, { role: 'counter' });
   const dialog = within(await screen.findByRole('dialog'));
