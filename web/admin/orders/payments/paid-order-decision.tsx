@@ -79,13 +79,15 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
   const charge = chargeCents(order.total_amount);
   const advice = isPartlyRefunded
     ? `, so this order can't be delivered any more. Send the other ${formatKes(left)} back too.`
-    : decision === 'refund is due'
-      ? '. Send the money back to the customer, or set another status to deliver it after all.'
-      : paid && !hasSomethingLeft
-        ? '. Agree on it with the customer and deliver, or cancel the order.'
-        : paid && counted !== charge
-          ? '. Agree on it with the customer and deliver, or send the money back.'
-          : '. Add to the stock and deliver, or send the money back.';
+    : decision === 'refund is due' && paid?.has_refunded_source
+      ? '. The rest of the money that this credit came from was sent back, so it cannot be owed again. Give it back in cash, or by M-PESA with its receipt; or set another status to deliver it after all.'
+      : decision === 'refund is due'
+        ? '. Send the money back to the customer, or set another status to deliver it after all.'
+        : paid && !hasSomethingLeft
+          ? '. Agree on it with the customer and deliver, or cancel the order.'
+          : paid && counted !== charge
+            ? '. Agree on it with the customer and deliver, or send the money back.'
+            : '. Add to the stock and deliver, or send the money back.';
   return (
     <section
       aria-label="Decision"
@@ -123,10 +125,10 @@ export function PaidOrderDecision({ order, save }: PaidOrderDecisionProps) {
             {!isRefundable(order, paid) || leftOf(paid) === 0 ? null : paid.method === 'cash' ? (
               <CashDecisions order={order} payment={paid} />
             ) : paid.method === 'credit' && paid.has_refunded_source ? (
-              <>
-                <RefundForm order={order} payment={paid} />
+              <div className="flex flex-wrap items-end gap-3">
                 <CashDecisions order={order} payment={paid} />
-              </>
+                <RefundForm order={order} payment={paid} />
+              </div>
             ) : paid.method === 'credit' ? (
               <CreditDecisions order={order} payment={paid} />
             ) : (
@@ -202,6 +204,7 @@ function DeliveryDecisions({ order, amounts, hasSomethingLeft, save }: DeliveryD
           .map((decision) => (
             <Button
               key={decision}
+              tone={decision === 'cancel_and_refund' ? 'danger' : 'leaf'}
               isBusy={save.isPending}
               onClick={() =>
                 confirming

@@ -42,9 +42,8 @@ export function RefundForm({ order, payment }: RefundFormProps) {
   const why = whyNotByMpesa();
 
   function whyNotByMpesa(): string | null {
-    if (payment.method === 'credit') {
-      return 'The rest of the money that this credit came from was sent back, so it cannot be owed again. Give it back in cash, or by M-PESA with its receipt.';
-    }
+    // The decision above says why.
+    if (payment.method === 'credit') return '';
     if (leftOf(payment) < payment.charge_cents) {
       return `Part of it went back or paid another order, and M-PESA sends whole payments back only. Send the other ${formatKes(leftOf(payment))} by hand.`;
     }

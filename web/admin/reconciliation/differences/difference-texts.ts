@@ -205,6 +205,8 @@ export const canTakeBack = (row: BookRow): boolean =>
   (row.refund_status === null || isDroppedRefund(row.refund_status)) &&
   !row.owed_cents &&
   !row.returned_cents &&
+  // Credit of it paid another order.
+  (row.needs_refund || (row.order_booked_cents ?? 0) >= (row.our_cents ?? 0)) &&
   (row.needs_refund || (row.order_status !== null && !hasLeftShop(row.order_status)));
 
 /** The decisions that staff can make now, the most likely first. */

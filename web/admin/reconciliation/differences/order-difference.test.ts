@@ -26,6 +26,16 @@ describe('the decisions about an order that needs review', () => {
     expect(reviewDecisionsFor(amounts).map((one) => labelReviewDecision(one, amounts))).toEqual(labels);
   });
 
+  test('to cancel names what goes back: also what is owed, or nothing', () => {
+    const amounts = { receivedCents: 0, chargeCents: charge };
+    const named = { orderNumber: 'ORD-1042', customerName: 'Wanjiku' };
+    expect(labelReviewDecision('cancel_and_refund', amounts)).toBe('Cancel the order');
+    expect(explainReviewDecision('cancel_and_refund', { ...amounts, ...named })).toMatch(/no money moves/);
+    const owed = { ...amounts, owedCents: charge };
+    expect(labelReviewDecision('cancel_and_refund', owed)).toBe('Cancel and refund KES 951');
+    expect(explainReviewDecision('cancel_and_refund', { ...owed, ...named })).toMatch(/KES 951 goes back/);
+  });
+
   test('name order, customer and amounts before they are saved', () => {
     for (const receivedCents of [115_100, 75_100, charge]) {
       const facts = { receivedCents, chargeCents: charge, orderNumber: 'ORD-1042', customerName: 'Wanjiku' };
@@ -99,6 +109,16 @@ test.each<[string, MoneyOfOrder, RegExp]>([
     'more than the charge, whose rest is owed or paid another order',
     { ...assigned, cents: 190_200, paymentStatus: 'paid', bookedCents: charge },
     /KES 951 of it pays the order/,
+  ],
+  [
+    'money that paid another order',
+    { ...assigned, cents: charge, bookedCents: 0 },
+    /Nothing of it is left for the order's charge of KES 951/,
+  ],
+  [
+    'money of which a part paid another order',
+    { ...assigned, cents: charge, bookedCents: 19_000 },
+    /Only KES 190 of it is left/,
   ],
   ['too much', { ...assigned, cents: 100_000, bookedCents: 100_000 }, /KES 49 too much/],
   [

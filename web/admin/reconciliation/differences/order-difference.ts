@@ -117,6 +117,9 @@ export function describeMoneyOfOrder(money: MoneyOfOrder): string {
       ? `The order is delivered as paid with ${formatKes(bookedCents)}: ${difference} less than its charge.`
       : `The order is paid: ${difference} more came than its charge.`;
   }
+  if (bookedCents < cents && isShort) {
+    return `${bookedCents === 0 ? 'Nothing' : `Only ${formatKes(bookedCents)}`} of it is left for the order's charge of ${charge}: the rest paid another order, went back or is owed. Decide what happens to the order.`;
+  }
   return isShort
     ? `${formatKes(bookedCents)} of ${charge} has come: ${difference} is missing. Decide what happens to the order.`
     : `${formatKes(bookedCents)} came for a charge of ${charge}: ${difference} too much. Decide what happens to the order.`;
