@@ -164,7 +164,7 @@ describe('a message to staff', () => {
     expect(write('404.001.03', '', { has_till: false })).toMatch(/set a till or paybill number/);
   });
 
-  test.each(['prompts_paused', 'prompts_resumed', 'refund_to_approve'] as const)(
+  test.each(['prompts_paused', 'prompts_resumed', 'refund_to_approve', 'second_factor_removed'] as const)(
     '%s may use every placeholder',
     (kind) => {
       const all = Object.keys(placeholdersOf(kind))

@@ -30,6 +30,7 @@ export const messageKinds: Record<OutboxMessageKind, { label: string; reader: Re
   prompts_paused: { label: 'To staff: no M-PESA prompts', reader: 'staff' },
   prompts_resumed: { label: 'To staff: prompts work again', reader: 'staff' },
   refund_to_approve: { label: 'To staff: refund to approve', reader: 'staff' },
+  second_factor_removed: { label: 'To owners: second factor removed', reader: 'staff' },
   test_message: { label: 'Test', reader: 'staff' },
 };
 
@@ -77,7 +78,7 @@ export interface NewsletterFacts {
   tokens: { confirm: string; unsubscribe: string } | null;
 }
 
-/** Values for a message to staff: an incident of M-PESA's prompts, or a refund. */
+/** Values for a message to staff: an incident of M-PESA's prompts, a refund, or a second factor that was removed. */
 export type StaffFacts = { shop: MessageFacts['shop'] } & (
   | {
       incident: {
@@ -96,6 +97,17 @@ export type StaffFacts = { shop: MessageFacts['shop'] } & (
         reason: string;
         receipt: string | null;
         order_number: string | null;
+      };
+    }
+  | {
+      removal: {
+        /** Names; email addresses of members without one. */
+        member: string | null;
+        removed_by: string | null;
+        /** How many recovery codes are left; null where an owner reset the second factor. */
+        codes_left: number | null;
+        /** ISO. */
+        happened_at: string;
       };
     }
 );
@@ -166,12 +178,24 @@ const refundPlaceholders = {
   reason: 'the reason',
   staff_link: 'the link to the orders',
 } as const;
+const removalPlaceholders = {
+  ...shopPlaceholders,
+  member: 'whose second factor it was',
+  cause: 'who reset it, or that a recovery code was used',
+  time: 'when it was removed',
+  staff_link: 'the link to the team',
+} as const;
+const placeholdersForStaff: Partial<Record<OutboxMessageKind, object>> = {
+  refund_to_approve: refundPlaceholders,
+  second_factor_removed: removalPlaceholders,
+};
 export type Placeholder =
   | keyof typeof placeholders
   | keyof typeof newsletterPlaceholders
   | keyof typeof jobPlaceholders
   | keyof typeof incidentPlaceholders
-  | keyof typeof refundPlaceholders;
+  | keyof typeof refundPlaceholders
+  | keyof typeof removalPlaceholders;
 
 /** Who reads a kind of message. Default for a kind that a later version added: the customer. */
 export const readerOf = (kind: OutboxMessageKind): Reader => messageKinds[kind]?.reader ?? 'customer';
@@ -186,7 +210,7 @@ export function placeholdersOf(kind: OutboxMessageKind): Readonly<Partial<Record
     case 'rider':
       return jobPlaceholders;
     case 'staff':
-      return kind === 'refund_to_approve' ? refundPlaceholders : incidentPlaceholders;
+      return placeholdersForStaff[kind] ?? incidentPlaceholders;
   }
 }
 
@@ -214,8 +238,12 @@ export function exampleOf(
 ): MessageFacts | NewsletterFacts | StaffFacts {
   if (readerOf(kind) === 'subscriber') return { shop, tokens: null };
   if (kind === 'refund_to_approve') {
-    const refund = { refund_cents: 190_100, requested_by: 'njeri@jani.example', receipt: null };
+    const refund = { refund_cents: 190_100, requested_by: 'Njeri', receipt: null };
     return { shop, refund: { ...refund, order_number: 'ORD-1042', reason: 'Delivered to the wrong house' } };
+  }
+  if (kind === 'second_factor_removed') {
+    const happened_at = '2026-11-21T09:00:00Z';
+    return { shop, removal: { member: 'Brian', removed_by: 'Njeri', codes_left: null, happened_at } };
   }
   if (readerOf(kind) === 'staff') {
     const began_at = '2026-11-21T09:00:00Z';
@@ -251,7 +279,7 @@ export function writeMessage(
   const values =
     'tokens' in facts
       ? newsletterValues(facts, publicUrl)
-      : 'incident' in facts || 'refund' in facts
+      : 'incident' in facts || 'refund' in facts || 'removal' in facts
         ? staffValues(facts, publicUrl)
         : facts.job
           ? jobValues(facts, facts.job)
@@ -297,6 +325,19 @@ function staffValues(facts: StaffFacts, publicUrl: string): Record<string, strin
       reason: harmless(reason),
       staff_link: `${origin}/admin/orders`,
     } satisfies Record<keyof typeof refundPlaceholders, string>;
+  }
+  if ('removal' in facts) {
+    const { member, removed_by, codes_left, happened_at } = facts.removal;
+    return {
+      ...shopValues(shop),
+      member: member ?? 'A former colleague',
+      cause:
+        codes_left === null
+          ? `${removed_by ?? 'The shop'} reset it.`
+          : `It was removed with a recovery code. Codes that are left: ${codes_left}.`,
+      time: mailTime.format(new Date(happened_at)),
+      staff_link: `${origin}/admin/settings/team`,
+    } satisfies Record<keyof typeof removalPlaceholders, string>;
   }
   const { code, description, is_refused, began_at, has_till } = facts.incident;
   const { what, advice } = adviseOnResult(code, description, is_refused ? 'request' : 'result');

@@ -1,5 +1,5 @@
 // Creates staff accounts for the stories and signs them in.
-import { randomInt } from 'node:crypto';
+import { randomInt, randomUUID } from 'node:crypto';
 import type { Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { type OpenShop, until } from '../scripts/tests/open-shop.ts';
@@ -33,10 +33,12 @@ export async function asOwner(shop: Shop, path: string, method: string, body?: u
 export type StaffRole = 'owner' | 'staff' | 'counter';
 
 let accountCount = 0;
+// Workers share a shop, and each counts its accounts.
+const ofWorker = randomUUID().slice(0, 8);
 
 /**
  * Creates an account for a test.
- * @param label part of the email address; must be unique where several processes share one shop
+ * @param label part of the email address; unique by itself. Default: a new one
  */
 export async function makeAccount(
   shop: Shop,
@@ -45,7 +47,7 @@ export async function makeAccount(
   role: StaffRole = 'owner',
 ): Promise<Account> {
   accountCount += 1;
-  const email = `${kind}-${label ?? accountCount}@jani.example`;
+  const email = `${kind}-${label ?? `${accountCount}-${ofWorker}`}@jani.example`;
   const password = `correct horse ${accountCount}`;
   const answer = await asOwner(shop, '/auth/v1/admin/users', 'POST', {
     email,

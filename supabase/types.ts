@@ -23,7 +23,7 @@ export type InquiryAnswerWay = 'mail' | 'text' | 'elsewhere';
 /** Values of `message_templates.channel`. */
 export type MessageTemplateChannel = 'mail' | 'text';
 /** Values of `message_templates.kind`. */
-export type MessageTemplateKind = 'order_received' | 'order_paid' | 'order_payment_held' | 'order_payment_corrected' | 'order_on_its_way' | 'order_delayed' | 'delivery_failed' | 'order_delivered' | 'order_refunded' | 'order_cancelled' | 'order_expired' | 'newsletter_confirmation' | 'prompts_paused' | 'prompts_resumed' | 'refund_to_approve' | 'job_for_rider';
+export type MessageTemplateKind = 'order_received' | 'order_paid' | 'order_payment_held' | 'order_payment_corrected' | 'order_on_its_way' | 'order_delayed' | 'delivery_failed' | 'order_delivered' | 'order_refunded' | 'order_cancelled' | 'order_expired' | 'newsletter_confirmation' | 'prompts_paused' | 'prompts_resumed' | 'refund_to_approve' | 'second_factor_removed' | 'job_for_rider';
 /** Values of `messages_to_check.problem`. */
 export type MessageToCheckProblem = 'unreadable' | 'unknown_kind' | 'reversed';
 /** Values of `messages_to_check.resolution`. */
@@ -49,7 +49,7 @@ export type OrderStatus = 'pending' | 'processing' | 'shipped' | 'out_for_delive
 /** Values of `outbox_messages.channel`. */
 export type OutboxMessageChannel = 'mail' | 'text';
 /** Values of `outbox_messages.kind`. */
-export type OutboxMessageKind = 'order_received' | 'order_paid' | 'order_payment_held' | 'order_payment_corrected' | 'order_on_its_way' | 'order_delayed' | 'delivery_failed' | 'order_delivered' | 'order_refunded' | 'order_cancelled' | 'order_expired' | 'newsletter_confirmation' | 'inquiry_reply' | 'prompts_paused' | 'prompts_resumed' | 'refund_to_approve' | 'test_message' | 'job_for_rider';
+export type OutboxMessageKind = 'order_received' | 'order_paid' | 'order_payment_held' | 'order_payment_corrected' | 'order_on_its_way' | 'order_delayed' | 'delivery_failed' | 'order_delivered' | 'order_refunded' | 'order_cancelled' | 'order_expired' | 'newsletter_confirmation' | 'inquiry_reply' | 'prompts_paused' | 'prompts_resumed' | 'refund_to_approve' | 'second_factor_removed' | 'test_message' | 'job_for_rider';
 /** Values of `outbox_messages.status`. */
 export type OutboxMessageStatus = 'waiting' | 'sending' | 'sent' | 'failed' | 'unsure' | 'over_budget';
 /** Values of `payment_messages.source`. */
@@ -495,7 +495,7 @@ export type Database = {
       list_brands: { Args: Record<PropertyKey, never>; Returns: string[] };
       list_categories: { Args: Record<PropertyKey, never>; Returns: { id: string; name: string; is_active: boolean; products: number; }[] };
       list_customers: { Args: { search?: string | null; kind?: string | null; sort?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['CompositeTypes']['listed_customer'][] };
-      list_discount_codes: { Args: Record<PropertyKey, never>; Returns: { id: string; code: string; percent: number; amount_cents: number; minimum_cents: number; starts_at: string; ends_at: string; max_uses: number; max_uses_per_phone: number; is_active: boolean; created_at: string; updated_at: string; uses: number; waiting: number; cost_cents: number; sold_cents: number; has_orders: boolean; }[] };
+      list_discount_codes: { Args: { search?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; only_id?: string | null; }; Returns: { id: string; code: string; percent: number; amount_cents: number; minimum_cents: number; starts_at: string; ends_at: string; max_uses: number; max_uses_per_phone: number; is_active: boolean; created_at: string; updated_at: string; uses: number; waiting: number; cost_cents: number; sold_cents: number; has_orders: boolean; }[] };
       list_own_sessions: { Args: Record<PropertyKey, never>; Returns: { id: string; created_at: string; last_seen_at: string; user_agent: string; address: string; is_current: boolean; }[] };
       list_riders: { Args: Record<PropertyKey, never>; Returns: { id: string; name: string; phone: string; vehicle: string; plate: string; is_active: boolean; last_seen_at: string; updated_at: string; open_deliveries: number; link_expires_at: string; }[] };
       list_unprocessed_confirmations: { Args: { at_most?: number | null; }; Returns: { id: number; body: string; }[] };

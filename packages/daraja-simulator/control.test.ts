@@ -43,7 +43,7 @@ test('pays a prompt whose response was lost', async () => {
 test('sends a delayed response after the callback', async () => {
   await shop.control('faults', { pushes: { next: 1, kind: 'delay', delayMs: 60_000 } });
   const answer = shop.push();
-  await vi.waitFor(() => expect(shop.received).toHaveLength(1));
+  await vi.waitFor(() => expect(shop.received).toHaveLength(1), { timeout: 20_000 });
   await shop.control('clock', { advanceMs: 60_000 });
   expect((await answer).body.CheckoutRequestID).toBe(shop.received[0]?.callback.CheckoutRequestID);
 });
@@ -61,7 +61,7 @@ test('drops, duplicates and delays callbacks', async () => {
 
   await shop.control('faults', { callbacks: { next: 1, kind: 'delay', delayMs: 600_000 } });
   await shop.accepted();
-  await vi.waitFor(async () => expect((await shop.ledger()).moneyMoved).toBe(3 * 951));
+  await vi.waitFor(async () => expect((await shop.ledger()).moneyMoved).toBe(3 * 951), { timeout: 20_000 });
   expect((await shop.ledger()).prompts[2].callbacksOutstanding).toBe(1);
   await shop.control('clock', { advanceMs: 600_000 });
   await shop.settled();

@@ -184,11 +184,14 @@ export async function openShop(options: SimulatorOptions = quick) {
     },
     /** Waits for this number of messages at a path and returns them. */
     receivesAt(path: string, count = 1): Promise<ShopMessage['fields'][]> {
-      return vi.waitFor(() => {
-        const found = shopMessages.filter((message) => message.path === path);
-        expect(found).toHaveLength(count);
-        return found.map(({ fields }) => fields);
-      }, 5_000);
+      return vi.waitFor(
+        () => {
+          const found = shopMessages.filter((message) => message.path === path);
+          expect(found).toHaveLength(count);
+          return found.map(({ fields }) => fields);
+        },
+        { timeout: 20_000 },
+      );
     },
     /** Pushes and returns the CheckoutRequestID. */
     async accepted(changes: Record<string, unknown> = {}): Promise<string> {
@@ -198,13 +201,16 @@ export async function openShop(options: SimulatorOptions = quick) {
     },
     /** Waits until the ledger has no open prompt and no unsent callback. */
     async settled(): Promise<Answer['body']> {
-      return vi.waitFor(async () => {
-        const page = await ledger();
-        for (const prompt of page.prompts) {
-          expect(prompt).toMatchObject({ state: 'decided', callbacksOutstanding: 0 });
-        }
-        return page;
-      }, 5_000);
+      return vi.waitFor(
+        async () => {
+          const page = await ledger();
+          for (const prompt of page.prompts) {
+            expect(prompt).toMatchObject({ state: 'decided', callbacksOutstanding: 0 });
+          }
+          return page;
+        },
+        { timeout: 20_000 },
+      );
     },
     async restart(): Promise<void> {
       await simulator.close();

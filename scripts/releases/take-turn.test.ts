@@ -21,7 +21,7 @@ test('a second process waits until the first releases the lock', async () => {
     order.push('second begins');
     giveBack();
   });
-  await vi.waitFor(() => expect(onWait).toHaveBeenCalledOnce());
+  await vi.waitFor(() => expect(onWait).toHaveBeenCalledOnce(), { timeout: 20_000 });
   order.push('first ends');
   first();
   await second;

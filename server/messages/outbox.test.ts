@@ -420,7 +420,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const next = await promptOrder();
     onSend = (message) => ('subject' in message ? hanging : undefined);
     const other = sendDueMessages(options);
-    await vi.waitFor(() => expect(texts).toHaveLength(2));
+    await vi.waitFor(() => expect(texts).toHaveLength(2), { timeout: 20_000 });
     expect(mails).toEqual([]);
     answer();
     await Promise.all([turn, other]);
@@ -455,7 +455,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       underWay[channel] += 1;
       most[channel] = Math.max(most[channel], underWay[channel]);
       // The first one waits for a second.
-      await vi.waitFor(() => expect(most[channel]).toBeGreaterThan(1), 20_000);
+      await vi.waitFor(() => expect(most[channel]).toBeGreaterThan(1), { timeout: 20_000 });
       underWay[channel] -= 1;
     };
     await sendDueMessages(options);

@@ -189,20 +189,35 @@ return jsonb_build_object(
   'code', discount.code, 'percent', discount.percent, 'amount_cents', discount.amount_cents, 'minimum_cents', discount.minimum_cents
 );
 
-create function public.list_discount_codes() returns table (
+create function public.list_discount_codes(
+  search text default '', before_created_at timestamptz default null, before_id uuid default null, page_size integer default 500,
+  only_id uuid default null
+) returns table (
   id uuid, code text, percent smallint, amount_cents integer, minimum_cents integer, starts_at timestamptz, ends_at timestamptz,
   max_uses integer, max_uses_per_phone integer, is_active boolean, created_at timestamptz, updated_at timestamptz,
   uses bigint, waiting bigint, cost_cents bigint, sold_cents bigint, has_orders boolean
 )
 language plpgsql stable security definer set search_path = '' as $$
 #variable_conflict use_column
+declare
+  words constant text := regexp_replace(private.read_discount_code(list_discount_codes.search), '([\\%_])', '\\\1', 'g');
 begin
   perform private.expect_staff('settings');
   return query
   select d.id, d.code, d.percent, d.amount_cents, d.minimum_cents, d.starts_at, d.ends_at,
     d.max_uses, d.max_uses_per_phone, d.is_active, d.created_at, d.updated_at,
     used.uses, used.waiting, used.cost_cents, used.sold_cents, used.has_orders
-  from (select * from public.discount_codes as d order by d.created_at desc, d.id limit 500) as d
+  from (
+    select * from public.discount_codes as d
+    where (list_discount_codes.only_id is null or d.id = list_discount_codes.only_id)
+      and (words is null or d.code like '%' || words || '%')
+      and (
+        list_discount_codes.before_id is null
+        or (d.created_at, d.id) < (list_discount_codes.before_created_at, list_discount_codes.before_id)
+      )
+    order by d.created_at desc, d.id desc
+    limit least(greatest(coalesce(list_discount_codes.page_size, 500), 1), 1000)
+  ) as d
   cross join lateral (
     select count(*) filter (where private.counts_as_use(o.status, o.payment_status)) as uses,
       count(*) filter (where o.payment_status = 'unpaid' and o.status <> 'cancelled') as waiting,
@@ -211,11 +226,11 @@ begin
       count(*) > 0 as has_orders
     from public.orders as o where o.discount_code = d.code
   ) as used
-  order by d.created_at desc, d.id;
+  order by d.created_at desc, d.id desc;
 end
 $$;
 comment on function public.list_discount_codes is
-  'For staff: the 500 newest discount codes. uses: orders with the code, cancelled unpaid ones not counted; waiting: those of them that wait for their payment. cost_cents and sold_cents: the discounts and the totals of paid orders. has_orders: it was used at least once, so it can be neither changed nor deleted.';
+  'For staff: a page of discount codes, the newest first, after the one named by before_created_at and before_id. search: a part of the code. only_id: this one alone. uses: orders with the code, cancelled unpaid ones not counted; waiting: those of them that wait for their payment. cost_cents and sold_cents: the discounts and the totals of paid orders. has_orders: it was used at least once, so it can be neither changed nor deleted.';
 
 -- Execution rights
 grant execute on function public.check_discount_code to anon, authenticated, service_role;

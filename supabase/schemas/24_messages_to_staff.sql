@@ -3,7 +3,7 @@
 
 create function private.is_staff_message(kind text) returns boolean
 language sql immutable
-return kind in ('prompts_paused', 'prompts_resumed', 'refund_to_approve');
+return kind in ('prompts_paused', 'prompts_resumed', 'refund_to_approve', 'second_factor_removed');
 
 create function private.staff_emails(area text, except_member uuid default null) returns table (user_id uuid, email text)
 language sql stable set search_path = '' as $$
@@ -32,7 +32,10 @@ begin
     )
     select null, template.kind, queue_staff_message.event_key, template.channel, staff.email, '', '', '', true
     from private.staff_emails(
-      case queue_staff_message.kind when 'refund_to_approve' then 'approvals' else 'orders' end, queue_staff_message.except_member
+      case queue_staff_message.kind
+        when 'refund_to_approve' then 'approvals' when 'second_factor_removed' then 'team' else 'orders'
+      end,
+      queue_staff_message.except_member
     ) as staff
     join public.message_templates as template
       on template.kind = queue_staff_message.kind and template.channel = 'mail' and template.is_on
@@ -45,7 +48,7 @@ exception when others then
 end
 $$;
 comment on function private.queue_staff_message is
-  'Mails active staff whom a message concerns, except except_member, at most 20 times an hour per kind: those who may approve refunds, or take orders. Callers call it once per event. Never fails.';
+  'Mails active staff whom a message concerns, except except_member, at most 20 times an hour per kind: those who may approve refunds, manage the team, or take orders. Callers call it once per event. Never fails.';
 
 create function private.announce_end_of_incident(incident_id uuid) returns void
 language plpgsql set search_path = '' as $$
@@ -78,18 +81,38 @@ $$;
 comment on function private.is_staff_message_true is
   'Whether a message to staff still reports what is so: the incident lasts, the refund waits. True for other messages.';
 
+create function private.name_of_staff(email text) returns text
+language sql stable strict set search_path = '' as $$
+  select coalesce((
+    select profile.name
+    from auth.users as account
+    join public.admin_profiles as profile on profile.user_id = account.id
+    where account.email = name_of_staff.email and profile.name <> ''
+    limit 1
+  ), name_of_staff.email);
+$$;
+comment on function private.name_of_staff is
+  'What colleagues call a member, by the email address that histories store; without a name the address.';
+
 create function private.staff_message_facts(kind text, event_key text) returns jsonb
 language sql stable set search_path = '' as $$
   select case staff_message_facts.kind
     when 'refund_to_approve' then jsonb_build_object('refund', (
       select jsonb_build_object(
-        'refund_cents', r.refund_cents, 'requested_by', r.requested_by_email, 'reason', r.reason, 'receipt', r.receipt,
+        'refund_cents', r.refund_cents, 'requested_by', private.name_of_staff(r.requested_by_email), 'reason', r.reason, 'receipt', r.receipt,
         'order_number', o.order_number
       )
       from public.refunds as r
       left join public.payments as p on p.id = r.payment_id
       left join public.orders as o on o.id = p.order_id
       where r.id::text = staff_message_facts.event_key
+    ))
+    when 'second_factor_removed' then jsonb_build_object('removal', (
+      select jsonb_build_object(
+        'member', private.name_of_staff(e.subject), 'removed_by', private.name_of_staff(e.actor_email),
+        'codes_left', e.after -> 'codes_left', 'happened_at', e.happened_at
+      )
+      from public.audit_events as e where e.id = staff_message_facts.event_key::bigint
     ))
     else jsonb_build_object('incident', (
       select jsonb_build_object(
@@ -102,7 +125,7 @@ language sql stable set search_path = '' as $$
   end;
 $$;
 comment on function private.staff_message_facts is
-  'Values of the placeholders of a message to staff: refund, or incident.';
+  'Values of the placeholders of a message to staff: refund, removal of a second factor, or incident. codes_left: a recovery code removed it.';
 
 create function public.refund_approvers() returns table (email text)
 language plpgsql stable security definer set search_path = '' as $$

@@ -27,6 +27,17 @@ create trigger audit_events_before_change before update or delete on public.audi
 create trigger audit_events_before_truncate before truncate on public.audit_events
   for each statement execute function private.refuse_change('The audit is only added to');
 
+create function private.after_audit_event() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  -- To the member who pressed, too: that may be another person with the member's password.
+  perform private.queue_staff_message('second_factor_removed', new.id::text);
+  return null;
+end
+$$;
+create trigger audit_events_after_insert after insert on public.audit_events
+  for each row when (new.kind in ('second_factor_reset', 'recovery_code_used')) execute function private.after_audit_event();
+
 create function private.audit_area(kind text) returns text
 language sql immutable
 return case

@@ -243,6 +243,14 @@ Reason: {reason}
 
 Approve or withdraw it here:
 {staff_link}$text$),
+  ('second_factor_removed', 'mail', 'The second factor of {member} was removed', $text$Habari,
+
+{member} signs in to {shop} with the password alone now: the second factor was removed on {time}.
+
+{cause}
+
+If you do not know why, ask {member} at once. Owners can end the access here, and let it be used again later:
+{staff_link}$text$),
   ('prompts_paused', 'mail', 'Customers get no M-PESA prompts', $text$Habari,
 
 M-PESA prompts of {shop} have not worked since {began}. Customers cannot pay by them until someone corrects the cause.

@@ -242,7 +242,7 @@ describe('a refused call', () => {
       isAnswered = true;
       return answer;
     });
-    await vi.waitFor(() => expect(reports).toBeGreaterThan(0));
+    await vi.waitFor(() => expect(reports).toBeGreaterThan(0), { timeout: 20_000 });
     expect(isAnswered).toBe(false);
     answers['/rest/v1/products'] = [{ id: userId }];
     answers['/rest/v1/admin_profiles'] = [{ is_active: true, role: 'staff', name: 'Amina' }];
@@ -257,7 +257,7 @@ describe('a refused call', () => {
     answers['/rest/v1/admin_profiles'] = [];
     // Awaited at once: the client sends a query only then.
     const write = setStatus().then((answer) => answer);
-    await vi.waitFor(() => expect(callsOf('/rest/v1/admin_profiles')).toBe(1));
+    await vi.waitFor(() => expect(callsOf('/rest/v1/admin_profiles')).toBe(1), { timeout: 20_000 });
     answers['/rest/v1/admin_profiles'] = [{ is_active: true, role: 'staff', name: 'Amina' }];
     answers['/auth/v1/user'] = { ...user(), id: '5a000000-0000-4000-8000-000000000002' };
     await signIn('aal1');

@@ -70,8 +70,11 @@ describe.each(testDatabases())('long responses on %s', (kind) => {
     const first = await reader?.read();
     expect(new TextDecoder().decode(first?.value).slice(0, 8)).toBe('[{"id":1');
     await reader?.cancel();
-    await vi.waitFor(async () => {
-      expect(await (await send('/rows?id=eq.7&select=id')).json()).toEqual([{ id: 7 }]);
-    });
+    await vi.waitFor(
+      async () => {
+        expect(await (await send('/rows?id=eq.7&select=id')).json()).toEqual([{ id: 7 }]);
+      },
+      { timeout: 20_000 },
+    );
   });
 });

@@ -110,7 +110,7 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       const client = service.client({ ...options, heartbeatCallback: beats.add });
       await subscribed(client.channel(`pulse ${vsn}`));
       await client.sendHeartbeat();
-      await vi.waitFor(() => expect(beats.all).toContain('ok'));
+      await vi.waitFor(() => expect(beats.all).toContain('ok'), { timeout: 20_000 });
     });
 
     test('leaving is confirmed, and the topic can be joined again', async () => {

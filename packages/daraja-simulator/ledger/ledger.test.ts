@@ -47,7 +47,7 @@ test('shows only what is on disk', async () => {
   });
   const accepted = shop.accepted();
   const { ledger } = shop;
-  await vi.waitUntil(async () => (await ledger()).prompts.length > 0, { timeout: 5_000 });
+  await vi.waitUntil(async () => (await ledger()).prompts.length > 0, { timeout: 20_000 });
   expect(busy).toBe(false);
   await Promise.all([accepted, ...hashes]);
   await shop.settled();
@@ -69,11 +69,13 @@ test('sends a pending late success and callback once after a restart', async () 
   await shop.control('faults', { callbacks: { next: 1, kind: 'delay', delayMs: 60_000 } });
   await shop.accepted({ PhoneNumber: phoneEndingIn('9006') });
   const { ledger, control } = shop;
-  await vi.waitFor(async () => expect((await ledger()).prompts[0].resultCode).toBe(1037));
+  await vi.waitFor(async () => expect((await ledger()).prompts[0].resultCode).toBe(1037), {
+    timeout: 20_000,
+  });
   await shop.restart();
   expect(shop.received).toHaveLength(0);
   await control('clock', { advanceMs: 60_000 });
-  await vi.waitFor(async () => expect((await ledger()).moneyMoved).toBe(951));
+  await vi.waitFor(async () => expect((await ledger()).moneyMoved).toBe(951), { timeout: 20_000 });
   await shop.settled();
   expect(shop.received.map(({ callback }) => callback.ResultCode).sort()).toEqual([0, 1037]);
   await shop.restart();
@@ -182,14 +184,17 @@ test('decides an accepted push after a kill and a restart of the standalone proc
 
   const second = await run(10);
   try {
-    await vi.waitFor(async () => {
-      const { body } = await call(`${second.url}/simulator/ledger`);
-      expect(body).toMatchObject({ moneyMoved: 300, prompts: [{ callbacksOutstanding: 0 }] });
-    }, 5_000);
+    await vi.waitFor(
+      async () => {
+        const { body } = await call(`${second.url}/simulator/ledger`);
+        expect(body).toMatchObject({ moneyMoved: 300, prompts: [{ callbacksOutstanding: 0 }] });
+      },
+      { timeout: 20_000 },
+    );
     expect(shop.received).toMatchObject([{ path: '/notice/2', callback: { ResultCode: 0 } }]);
   } finally {
     second.child.kill('SIGTERM');
     const [code] = await once(second.child, 'exit');
     expect(code).toBe(0);
   }
-}, 30_000);
+});

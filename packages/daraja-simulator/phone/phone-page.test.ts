@@ -21,20 +21,26 @@ async function promptOnOpenPhone(phone = anyPhone): Promise<string> {
   const checkoutRequestId = await shop.accepted({ PhoneNumber: phone });
   const other = phoneEndingIn('4444');
   await shop.accepted({ PhoneNumber: other });
-  await vi.waitFor(async () => {
-    const { prompts } = await shop.ledger();
-    expect(prompts.find((prompt: { phone: string }) => prompt.phone === other).state).toBe('decided');
-  });
+  await vi.waitFor(
+    async () => {
+      const { prompts } = await shop.ledger();
+      expect(prompts.find((prompt: { phone: string }) => prompt.phone === other).state).toBe('decided');
+    },
+    { timeout: 20_000 },
+  );
   expect(await look(phone)).toMatchObject([{ checkoutRequestId, state: 'open', amount: 951 }]);
   return checkoutRequestId;
 }
 
 const callbackFor = (checkoutRequestId: string) =>
-  vi.waitFor(() => {
-    const found = shop.received.find(({ callback }) => callback.CheckoutRequestID === checkoutRequestId);
-    if (!found) throw new Error('no callback yet');
-    return found.callback;
-  });
+  vi.waitFor(
+    () => {
+      const found = shop.received.find(({ callback }) => callback.CheckoutRequestID === checkoutRequestId);
+      if (!found) throw new Error('no callback yet');
+      return found.callback;
+    },
+    { timeout: 20_000 },
+  );
 
 describe('a prompt on an open phone page waits for the person', () => {
   test('pays with any PIN', async () => {

@@ -123,7 +123,7 @@ test('9005: the callback has another amount than was paid', async () => {
 
 test('9006: first unreachable, later paid', async () => {
   const checkoutRequestId = await shop.accepted({ PhoneNumber: phoneEndingIn('9006') });
-  await vi.waitFor(() => expect(shop.received).toHaveLength(2));
+  await vi.waitFor(() => expect(shop.received).toHaveLength(2), { timeout: 20_000 });
   expect(shop.received.map(({ callback }) => callback.ResultCode)).toEqual([1037, 0]);
   expect(await shop.settled()).toMatchObject({
     moneyMoved: 951,

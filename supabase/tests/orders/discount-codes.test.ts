@@ -455,6 +455,44 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(queryAs('former staff', 'select public.list_discount_codes()'), 403, 'staff_only');
     });
 
+    test('are searched by a part of the code, and listed page by page', async () => {
+      const list = async (args: Record<string, unknown>) =>
+        (
+          await queryAs<{ id: string; code: string; created_at: string }>(
+            'staff',
+            `select id, code, created_at::text from public.list_discount_codes(${Object.keys(args)
+              .map((name, index) => `${name} => $${index + 1}`)
+              .join(', ')})`,
+            Object.values(args),
+          )
+        ).rows;
+      const made: string[] = [];
+      for (const part of ['A', 'B', 'C']) made.unshift(await makeCode({ code: `PAGE-${part}9` }));
+      // At one time: the id decides.
+      await database.query(
+        `update public.discount_codes set created_at = '2020-01-01' where code = any ($1::text[])`,
+        [`{${made.join()}}`],
+      );
+      expect((await list({ search: ' page- ' })).map(({ code }) => code).sort()).toEqual(made.toSorted());
+      expect((await list({ search: 'e-b' })).map(({ code }) => code)).toEqual(['PAGE-B9']);
+      expect(await list({ search: '%' })).toEqual([]);
+      expect(await list({ search: '_' })).toEqual([]);
+      const paged: string[] = [];
+      let last: { id: string; created_at: string } | undefined;
+      for (;;) {
+        const [row] = await list({
+          search: 'page-',
+          page_size: 1,
+          ...(last ? { before_created_at: last.created_at, before_id: last.id } : {}),
+        });
+        if (!row) break;
+        paged.push(row.code);
+        last = row;
+      }
+      expect(paged.toSorted()).toEqual(made.toSorted());
+      expect((await list({ only_id: last?.id })).map(({ id }) => id)).toEqual([last?.id]);
+    });
+
     test('are stored in capitals', async () => {
       await queryAs('staff', `insert into public.discount_codes (code, percent) values (' karibu20 ', 20)`);
       expect(await readValue(`select code from public.discount_codes where percent = 20`)).toBe('KARIBU20');

@@ -40,7 +40,8 @@ function drawing(seed: number): (below: number) => number {
 
 describe.each(testDatabases())('on %s', (kind) => {
   const shop = setUpShop(kind);
-  const { database, callAs, asStaff, asService, queryAs, readRow, readColumn, place, setStatus } = shop;
+  const { database, callAs, asStaff, asService, queryAs, readRow, readValue, readColumn, place, setStatus } =
+    shop;
   const { stateOf, eventsOf, prompt, settle, pay, receive, confirm, requestRefund, approveRefund } = shop;
   const { withdrawRefund, noteRefundByHand, leaseRefunds, recordReversalPush, settleReversal } = shop;
   const { completeRefund } = shop;
@@ -153,6 +154,17 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
       expect(rows.length).toBeGreaterThan(0);
       expect(rows.map(({ recipient }) => recipient)).not.toContain(refund.requested_by_email);
+      const requesterOf = () =>
+        readValue(
+          `select private.message_facts(null, 'refund_to_approve', $1) -> 'refund' ->> 'requested_by'`,
+          [refund.id],
+        );
+      expect(await requesterOf()).toBe(refund.requested_by_email);
+      await database.query(
+        `update public.admin_profiles set name = 'Njeri' where user_id = (select requested_by from public.refunds where id = $1)`,
+        [refund.id],
+      );
+      expect(await requesterOf()).toBe('Njeri');
       const approvers = [await asStaff<string | string[]>('refund_approvers', {})].flat();
       expect(approvers.sort()).toEqual(rows.map(({ recipient }) => recipient).sort());
 

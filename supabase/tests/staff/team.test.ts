@@ -132,8 +132,11 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
 
     test('who lost the second factor gets it reset by an owner, and signs in again', async () => {
-      const { id, email } = await addMember('staff');
+      await database.execute(`delete from public.outbox_messages where kind = 'second_factor_removed'`);
+      const { id, email } = await addMember('staff', 'Otieno');
+      await addMember('owner');
       await expectRefusal(asStaff('reset_second_factor', { member_id: id }), 409, 'no_second_factor');
+      expect(await removalMails()).toEqual([]);
       await database.query(
         `insert into auth.mfa_factors (user_id, factor_type, status) values ($1, 'totp', 'verified')`,
         [id],
@@ -147,9 +150,25 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await listed(id))?.second_factors).toBe(0);
       expect(await readRow('select from auth.sessions where user_id = $1', [id])).toBeUndefined();
       expect((await auditOf())[0]).toMatchObject({ kind: 'second_factor_reset', subject: email });
+      const mails = await removalMails();
+      expect(mails.map(({ recipient }) => recipient)).toEqual(await ownersOfShop());
+      expect(mails[0]?.facts.removal).toMatchObject({ member: 'Otieno', codes_left: null });
       await expectRefusal(asStaff('reset_second_factor', { member_id: personIds.staff }), 409, 'own_access');
     });
   });
+
+  /** The mails about a second factor, each with the values of its placeholders. */
+  const removalMails = async () =>
+    (
+      await database.query<{ recipient: string; facts: { removal: Record<string, unknown> } }>(
+        `select recipient, private.message_facts(null, kind, event_key) as facts
+         from public.outbox_messages where kind = 'second_factor_removed' order by recipient`,
+      )
+    ).rows;
+  const ownersOfShop = async () =>
+    (
+      await database.query<{ email: string }>(`select email from private.staff_emails('team') order by email`)
+    ).rows.map(({ email }) => email);
 
   describe('a recovery code', () => {
     /** A member with an authenticator app, before the second factor and after it. */
@@ -187,6 +206,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const refused = { code: 'PT400', details: 'recovery_code_wrong' };
 
     test('removes the second factor once, however it is typed, and ends the other sessions', async () => {
+      await database.execute(`delete from public.outbox_messages where kind = 'second_factor_removed'`);
       const { id, email, session, halfWay, passed } = await addCareful();
       const codes = await make(passed);
       expect(new Set(codes).size).toBe(10);
@@ -197,6 +217,10 @@ describe.each(testDatabases())('on %s', (kind) => {
       const typed = ` ${code.toLowerCase().replaceAll('-', ' ').replaceAll('0', 'o').replaceAll('1', 'l')}`;
       expect(await use(halfWay, typed)).toEqual({ codes_left: 9 });
       expect(await isStaff(halfWay)).toBe(true);
+      const mails = await removalMails();
+      expect(mails.map(({ recipient }) => recipient)).toEqual(await ownersOfShop());
+      // A member without a name.
+      expect(mails[0]?.facts.removal).toMatchObject({ member: email, removed_by: email, codes_left: 9 });
       expect((await database.query('select id from auth.sessions where user_id = $1', [id])).rows).toEqual([
         { id: session },
       ]);

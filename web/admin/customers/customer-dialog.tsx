@@ -5,7 +5,7 @@ import { formatKes, shownAmount } from '../../../domain/money.ts';
 import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog/dialog-or-drawer.tsx';
-import { TextArea, TextField } from '../../ui/field.tsx';
+import { TextArea } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 import { dataOf } from '../data/table-answer.ts';
@@ -16,8 +16,8 @@ import { useUnsaved } from '../dialogs/use-unsaved.ts';
 import { useMay, useMember } from '../layout/use-member.tsx';
 import { Part } from '../orders/part.tsx';
 import { PaymentBadge } from '../orders/payments/payment-badge.tsx';
+import { isReasonRefused, ReasonForm } from '../orders/payments/reason-form.tsx';
 import { drinksOf } from '../orders/place.ts';
-import { reasonProblem } from '../orders/refunds/refund-problems.ts';
 import { StatusBadge } from '../status/status-badge.tsx';
 import { ContactLink, callTo, chatTo } from '../ui/contact-link.tsx';
 import { formatDateTime } from '../ui/dates.ts';
@@ -269,17 +269,14 @@ function Block({ customer, who }: { customer: ShownCustomer; who: string }) {
   const { tables } = useMember().staff;
   const [isOpen, setOpen] = useState(false);
   const [isAsking, setAsking] = useState(false);
-  const [reason, setReason] = useState('');
-  const [problem, setProblem] = useState<string>();
-  const block = useSave<void>({
-    write: async () => dataOf(await tables.rpc('block_phone', { phone, reason })) as unknown as undefined,
+  const block = useSave<string>({
+    write: async (reason) =>
+      dataOf(await tables.rpc('block_phone', { phone, reason })) as unknown as undefined,
     success: `${formatPhone(phone)} is blocked`,
     failure: 'Failed to block the phone',
     refresh: ['customers'],
-    onSuccess() {
-      setOpen(false);
-      setReason('');
-    },
+    onSuccess: () => setOpen(false),
+    isShownElsewhere: isReasonRefused,
   });
   const unblock = useSave<void>({
     write: async () => dataOf(await tables.rpc('unblock_phone', { phone })) as unknown as undefined,
@@ -288,12 +285,6 @@ function Block({ customer, who }: { customer: ShownCustomer; who: string }) {
     refresh: ['customers'],
     onSuccess: () => setAsking(false),
   });
-  function submit(event: FormEvent) {
-    event.preventDefault();
-    const found = reasonProblem(reason);
-    setProblem(found);
-    if (!found && !block.isPending) block.mutate();
-  }
   if (is_blocked) {
     return (
       <Part title="Blocked">
@@ -328,32 +319,17 @@ function Block({ customer, who }: { customer: ShownCustomer; who: string }) {
   return (
     <Part title="Block">
       {isOpen ? (
-        <form onSubmit={submit} noValidate aria-label="Block this phone" className="grid gap-3">
-          <p className="text-sm text-ink-soft">
-            The storefront then takes no orders for this phone, and says how to reach you. Its present orders
-            stay.
-          </p>
-          <TextField
-            label="Reason"
-            required
-            autoFocus
-            maxLength={200}
-            autoComplete="off"
-            value={reason}
-            onChange={({ target }) => setReason(target.value)}
-            disabled={block.isPending}
-            problem={problem}
-            hint="Only staff see it."
-          />
-          <div className="flex flex-wrap gap-3">
-            <Button type="submit" tone="danger" isBusy={block.isPending}>
-              Block {formatPhone(phone)}
-            </Button>
-            <Button tone="quiet" disabled={block.isPending} onClick={() => setOpen(false)}>
-              Cancel
-            </Button>
-          </div>
-        </form>
+        <ReasonForm
+          label="Block this phone"
+          text="The storefront then takes no orders for this phone, and says how to reach you. Its present orders stay."
+          confirm={`Block ${formatPhone(phone)}`}
+          hint="Only staff see it."
+          tone="danger"
+          error={block.error}
+          isBusy={block.isPending}
+          onConfirm={(reason) => block.mutate(reason)}
+          onCancel={() => setOpen(false)}
+        />
       ) : (
         <Button tone="quiet" onClick={() => setOpen(true)}>
           Block this phone

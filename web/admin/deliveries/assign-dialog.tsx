@@ -4,18 +4,12 @@ import { Link } from 'react-router';
 import { formatKes, shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';
-import {
-  DialogBody,
-  DialogFooter,
-  DialogHeading,
-  DialogOrDrawer,
-  useKeepOpen,
-} from '../../ui/dialog/dialog-or-drawer.tsx';
+import { DialogBody, DialogHeading, DialogOrDrawer, useKeepOpen } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { showToast } from '../../ui/toasts/toasts.tsx';
 import { DialogLoadState } from '../dialogs/dialog-load-state.tsx';
-import { Discard } from '../dialogs/discard.tsx';
+import { FormFooter } from '../dialogs/form-footer.tsx';
 import { useDialogParameter } from '../dialogs/use-dialog-parameter.ts';
 import { useUnsaved } from '../dialogs/use-unsaved.ts';
 import { useMember } from '../layout/use-member.tsx';
@@ -179,25 +173,24 @@ function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; 
           />
         </form>
       </DialogBody>
-      <DialogFooter>
-        {unsaved.isBlocked ? <Discard onStay={unsaved.stay} onLeave={unsaved.leave} /> : null}
-        <div
-          className={`flex flex-wrap justify-end gap-3 max-md:*:grow ${unsaved.isBlocked ? 'hidden' : ''}`}
-        >
-          <Button tone="quiet" onClick={onClose} disabled={save.isPending}>
-            Cancel
-          </Button>
-          <Button ref={assignButton} type="submit" form={id} isBusy={save.isPending} disabled={isChanged}>
-            {save.isPending
-              ? isFirst
-                ? 'Assigning...'
-                : 'Saving...'
-              : isFirst
-                ? 'Assign Delivery'
-                : 'Save Assignment'}
-          </Button>
-        </div>
-      </DialogFooter>
+      <FormFooter
+        unsaved={unsaved}
+        label={
+          save.isPending
+            ? isFirst
+              ? 'Assigning...'
+              : 'Saving...'
+            : isFirst
+              ? 'Assign Delivery'
+              : 'Save Assignment'
+        }
+        isBusy={save.isPending}
+        disabled={isChanged}
+        isCancelDisabled={save.isPending}
+        form={id}
+        submitRef={assignButton}
+        onCancel={onClose}
+      />
     </>
   );
 }

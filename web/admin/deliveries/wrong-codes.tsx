@@ -5,7 +5,7 @@ import { Notice } from '../../ui/notice.tsx';
 import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { useMember } from '../layout/use-member.tsx';
-import { ReasonForm } from '../orders/payments/reason-form.tsx';
+import { isReasonRefused, ReasonForm } from '../orders/payments/reason-form.tsx';
 
 /** As `private.most_code_tries`. */
 const mostTries = 5;
@@ -19,6 +19,7 @@ export function WrongCodes({ delivery }: { delivery: { id: string; wrong_codes: 
     success: 'Delivered, without the code',
     failure: 'Failed to finish the delivery',
     refresh: ['orders', 'deliveries'],
+    isShownElsewhere: isReasonRefused,
   });
   if (isAsking) {
     return (
@@ -26,6 +27,7 @@ export function WrongCodes({ delivery }: { delivery: { id: string; wrong_codes: 
         label="Finish without the code"
         text="The order is set to delivered. The reason stays in its timeline."
         confirm="Set to delivered"
+        error={finish.error}
         isBusy={finish.isPending}
         onConfirm={(reason) => finish.mutate(reason)}
         onCancel={() => setAsking(false)}

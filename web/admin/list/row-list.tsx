@@ -135,7 +135,7 @@ function Content<Row extends { id: string }>({ isWide, ...list }: RowListProps<R
         </p>
       ) : null}
       <Shape {...list} />
-      <End {...list} />
+      <ListEnd {...list} />
     </div>
   );
 }
@@ -355,8 +355,13 @@ const Bone = () => (
   <span className="block h-4 w-full max-w-40 animate-pulse rounded-sm bg-line motion-reduce:animate-none" />
 );
 
-/** Loads the next rows before the user reaches the end. */
-function End<Row>(list: RowListProps<Row>) {
+type EndProps = Pick<RowListProps<unknown>, 'label' | 'isLoading' | 'error'> &
+  Partial<Pick<Rows<unknown>, 'hasMore' | 'isLoadingMore' | 'isReading' | 'more'>> & {
+    rows: readonly unknown[];
+  };
+
+/** The end of a list: loads the next rows before the user reaches it. */
+export function ListEnd(list: EndProps) {
   const { rows, label, isLoading, error, hasMore, isLoadingMore, isReading, more } = list;
   const end = useRef<HTMLDivElement>(null);
   const loadMore = useRef(more);

@@ -11,19 +11,14 @@ import {
 import { plainText, textLength } from '../../../domain/text-message.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
-import {
-  DialogBody,
-  DialogFooter,
-  DialogHeading,
-  DialogOrDrawer,
-  useKeepOpen,
-} from '../../ui/dialog/dialog-or-drawer.tsx';
+import { DialogBody, DialogHeading, DialogOrDrawer, useKeepOpen } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { changedRow } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { DialogLoadState } from '../dialogs/dialog-load-state.tsx';
 import { Discard } from '../dialogs/discard.tsx';
+import { FormFooter } from '../dialogs/form-footer.tsx';
 import { useDialogOpener, useDialogParameter } from '../dialogs/use-dialog-parameter.ts';
 import { useUnsaved } from '../dialogs/use-unsaved.ts';
 import { type ReplyTemplate, useReplyTemplates } from '../inquiries/inquiry-queries.ts';
@@ -250,35 +245,32 @@ function Editor({ current, onClose }: { current: ReplyTemplate | null; onClose()
           <Preview body={typed.body} isSound={problems.body === undefined} />
         </div>
       </DialogBody>
-      <DialogFooter>
-        {unsaved.isBlocked ? (
-          <Discard onStay={unsaved.stay} onLeave={unsaved.leave} />
-        ) : isDeleting && current ? (
-          <Discard
-            question="Delete this reply for all staff?"
-            stay="Keep it"
-            leave="Delete reply"
-            isBusy={remove.isPending}
-            onStay={() => setDeleting(false)}
-            onLeave={() => remove.mutate(current)}
-          />
+      <FormFooter
+        unsaved={unsaved}
+        question={
+          isDeleting && current ? (
+            <Discard
+              question="Delete this reply for all staff?"
+              stay="Keep it"
+              leave="Delete reply"
+              isBusy={remove.isPending}
+              onStay={() => setDeleting(false)}
+              onLeave={() => remove.mutate(current)}
+            />
+          ) : null
+        }
+        label={save.isPending ? 'Saving...' : 'Save'}
+        isBusy={isBusy}
+        disabled={isChanged}
+        form={id}
+        onCancel={onClose}
+      >
+        {current ? (
+          <Button tone="quiet" onClick={() => setDeleting(true)} className="mr-auto">
+            Delete
+          </Button>
         ) : null}
-        <div
-          className={`flex flex-wrap justify-end gap-3 max-md:*:grow ${unsaved.isBlocked || isDeleting ? 'hidden' : ''}`}
-        >
-          {current ? (
-            <Button tone="quiet" onClick={() => setDeleting(true)} className="mr-auto">
-              Delete
-            </Button>
-          ) : null}
-          <Button tone="quiet" onClick={onClose}>
-            Cancel
-          </Button>
-          <Button type="submit" form={id} isBusy={isBusy} disabled={isChanged}>
-            {save.isPending ? 'Saving...' : 'Save'}
-          </Button>
-        </div>
-      </DialogFooter>
+      </FormFooter>
     </>
   );
 }

@@ -4,17 +4,11 @@ import { useId, useRef, useState } from 'react';
 import { checkTemplate, exampleFacts, placeholdersOf, readerOf } from '../../../domain/customer-message.ts';
 import { textLength } from '../../../domain/text-message.ts';
 import { Button } from '../../ui/button.tsx';
-import {
-  DialogBody,
-  DialogFooter,
-  DialogHeading,
-  DialogOrDrawer,
-  useKeepOpen,
-} from '../../ui/dialog/dialog-or-drawer.tsx';
+import { DialogBody, DialogHeading, DialogOrDrawer, useKeepOpen } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { DialogLoadState } from '../dialogs/dialog-load-state.tsx';
-import { Discard } from '../dialogs/discard.tsx';
+import { FormFooter } from '../dialogs/form-footer.tsx';
 import { useDialogParameter } from '../dialogs/use-dialog-parameter.ts';
 import { useUnsaved } from '../dialogs/use-unsaved.ts';
 import { Placeholders } from '../ui/placeholders.tsx';
@@ -152,26 +146,15 @@ function Editor({ current, onClose }: { current: Template; onClose(): void }) {
           <Preview typed={typed} kind={kind} channel={channel} isSound={Object.keys(problems).length === 0} />
         </div>
       </DialogBody>
-      <DialogFooter>
-        {unsaved.isBlocked ? <Discard onStay={unsaved.stay} onLeave={unsaved.leave} /> : null}
-        <div
-          className={`flex flex-wrap justify-end gap-3 max-md:*:grow ${unsaved.isBlocked ? 'hidden' : ''}`}
+      <FormFooter unsaved={unsaved} isBusy={save.isPending} disabled={isChanged} form={id} onCancel={onClose}>
+        <Button
+          tone="quiet"
+          onClick={() => change({ subject: current.default_subject ?? '', body: current.default_body })}
+          className="mr-auto"
         >
-          <Button
-            tone="quiet"
-            onClick={() => change({ subject: current.default_subject ?? '', body: current.default_body })}
-            className="mr-auto"
-          >
-            Restore original
-          </Button>
-          <Button tone="quiet" onClick={onClose}>
-            Cancel
-          </Button>
-          <Button type="submit" form={id} isBusy={save.isPending} disabled={isChanged}>
-            {save.isPending ? 'Saving...' : 'Save'}
-          </Button>
-        </div>
-      </DialogFooter>
+          Restore original
+        </Button>
+      </FormFooter>
     </>
   );
 }

@@ -8,7 +8,7 @@ import { useSave } from '../data/use-save.ts';
 import type { ListedDelivery } from '../deliveries/delivery-queries.ts';
 import { useMay, useMember } from '../layout/use-member.tsx';
 import { formatDateTime } from '../ui/dates.ts';
-import { ReasonForm } from './payments/reason-form.tsx';
+import { isReasonRefused, ReasonForm } from './payments/reason-form.tsx';
 import { touchedByRefunds, usePaymentSetup } from './refunds/refund-queries.ts';
 import type { WholeOrder } from './whole-order.ts';
 
@@ -43,6 +43,7 @@ export function CancelAnswer({ order }: CancelAnswerProps) {
     failure: 'Failed to answer the customer',
     refresh: ['orders', 'deliveries'],
     onSuccess: () => setDeclining(false),
+    isShownElsewhere: isReasonRefused,
   });
   const amount = formatKes(chargeCents(order.total_amount));
   const { payment_method } = order;
@@ -60,6 +61,7 @@ export function CancelAnswer({ order }: CancelAnswerProps) {
           label={`Why ${order.order_number} is not cancelled`}
           text="The customer reads it on the tracking page. Then the order goes on."
           confirm="Don't cancel it"
+          error={decline.error}
           isBusy={decline.isPending}
           onConfirm={(reason) => decline.mutate(reason)}
           onCancel={() => setDeclining(false)}

@@ -6,6 +6,7 @@ import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog/dialo
 import { TextField } from '../../ui/field.tsx';
 import { changedRow, dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
+import { FormButtons } from '../dialogs/form-footer.tsx';
 import { useMember } from '../layout/use-member.tsx';
 import { DialogListLoadState } from '../ui/load-states.tsx';
 import { type ListedCategory, useCategories } from './product-queries.ts';
@@ -264,14 +265,12 @@ function RenameCategory({ category, others, onDone }: RenameCategoryProps) {
           onDone();
         }}
       />
-      <div className="flex flex-wrap justify-end gap-2">
-        <Button tone="quiet" onClick={onDone} disabled={rename.isPending}>
-          Cancel
-        </Button>
-        <Button type="submit" isBusy={rename.isPending}>
-          {rename.isPending ? 'Saving...' : 'Save Name'}
-        </Button>
-      </div>
+      <FormButtons
+        label={rename.isPending ? 'Saving...' : 'Save Name'}
+        isBusy={rename.isPending}
+        isCancelDisabled={rename.isPending}
+        onCancel={onDone}
+      />
     </form>
   );
 }

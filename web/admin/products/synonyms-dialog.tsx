@@ -6,6 +6,7 @@ import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog/dialo
 import { TextField } from '../../ui/field.tsx';
 import { changedRow, dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
+import { FormButtons } from '../dialogs/form-footer.tsx';
 import { useMember } from '../layout/use-member.tsx';
 import { DialogListLoadState } from '../ui/load-states.tsx';
 import {
@@ -319,14 +320,12 @@ function EditSynonym({ synonym, others, onDone }: EditSynonymProps) {
       }}
     >
       <SynonymFields {...fields} isEdit />
-      <div className="flex flex-wrap justify-end gap-2">
-        <Button tone="quiet" onClick={onDone} disabled={save.isPending}>
-          Cancel
-        </Button>
-        <Button type="submit" isBusy={save.isPending}>
-          {save.isPending ? 'Saving...' : 'Save Search Word'}
-        </Button>
-      </div>
+      <FormButtons
+        label={save.isPending ? 'Saving...' : 'Save Search Word'}
+        isBusy={save.isPending}
+        isCancelDisabled={save.isPending}
+        onCancel={onDone}
+      />
     </form>
   );
 }

@@ -1,15 +1,8 @@
 // Adds a rider, or changes one.
 import { type FormEvent, useRef, useState } from 'react';
-import { Button } from '../../ui/button.tsx';
-import {
-  DialogBody,
-  DialogFooter,
-  DialogHeading,
-  DialogOrDrawer,
-  useKeepOpen,
-} from '../../ui/dialog/dialog-or-drawer.tsx';
+import { DialogBody, DialogHeading, DialogOrDrawer, useKeepOpen } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
-import { Discard } from '../dialogs/discard.tsx';
+import { FormFooter } from '../dialogs/form-footer.tsx';
 import { useUnsaved } from '../dialogs/use-unsaved.ts';
 import {
   checkRider,
@@ -104,19 +97,13 @@ function Form({ rider, onClose }: { rider: ListedRider | null; onClose(): void }
             <TextField label="Plate" hint="Optional" {...field('plate')} />
           </div>
         </DialogBody>
-        <DialogFooter>
-          {unsaved.isBlocked ? <Discard onStay={unsaved.stay} onLeave={unsaved.leave} /> : null}
-          <div
-            className={`flex flex-wrap justify-end gap-3 max-md:*:grow ${unsaved.isBlocked ? 'hidden' : ''}`}
-          >
-            <Button tone="quiet" onClick={onClose} disabled={save.isPending}>
-              Cancel
-            </Button>
-            <Button type="submit" isBusy={save.isPending}>
-              {save.isPending ? 'Saving...' : rider ? 'Save' : 'Add rider'}
-            </Button>
-          </div>
-        </DialogFooter>
+        <FormFooter
+          unsaved={unsaved}
+          label={save.isPending ? 'Saving...' : rider ? 'Save' : 'Add rider'}
+          isBusy={save.isPending}
+          isCancelDisabled={save.isPending}
+          onCancel={onClose}
+        />
       </form>
     </>
   );

@@ -13,7 +13,7 @@ import {
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { messageForUser } from '../data/table-answer.ts';
-import { Discard } from '../dialogs/discard.tsx';
+import { FormFooter } from '../dialogs/form-footer.tsx';
 import { useUnsaved } from '../dialogs/use-unsaved.ts';
 import { useShop } from '../messages/use-shop.ts';
 import { Choices } from '../ui/choices.tsx';
@@ -107,20 +107,12 @@ function Invite({ again, onClose }: Pick<InviteDialogProps, 'again' | 'onClose'>
             />
           </div>
         </DialogBody>
-        <DialogFooter>
-          {unsaved.isBlocked ? (
-            <Discard onStay={unsaved.stay} onLeave={unsaved.leave} />
-          ) : (
-            <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
-              <Button tone="quiet" onClick={onClose}>
-                Cancel
-              </Button>
-              <Button type="submit" isBusy={invite.isPending}>
-                {invite.isPending ? 'Inviting...' : way === 'mail' ? 'Send the invitation' : 'Make the link'}
-              </Button>
-            </div>
-          )}
-        </DialogFooter>
+        <FormFooter
+          unsaved={unsaved}
+          label={invite.isPending ? 'Inviting...' : way === 'mail' ? 'Send the invitation' : 'Make the link'}
+          isBusy={invite.isPending}
+          onCancel={onClose}
+        />
       </form>
     </>
   );

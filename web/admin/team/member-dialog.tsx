@@ -1,14 +1,8 @@
 // Changes the name and the role of a member.
 import { type FormEvent, useState } from 'react';
-import { Button } from '../../ui/button.tsx';
-import {
-  DialogBody,
-  DialogFooter,
-  DialogHeading,
-  DialogOrDrawer,
-} from '../../ui/dialog/dialog-or-drawer.tsx';
+import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
-import { Discard } from '../dialogs/discard.tsx';
+import { FormFooter } from '../dialogs/form-footer.tsx';
 import { useUnsaved } from '../dialogs/use-unsaved.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { RoleChoice } from './role-choice.tsx';
@@ -63,20 +57,7 @@ function Change({ member, onClose }: { member: TeamMember; onClose(): void }) {
             )}
           </div>
         </DialogBody>
-        <DialogFooter>
-          {unsaved.isBlocked ? (
-            <Discard onStay={unsaved.stay} onLeave={unsaved.leave} />
-          ) : (
-            <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
-              <Button tone="quiet" onClick={onClose}>
-                Cancel
-              </Button>
-              <Button type="submit" isBusy={save.isPending}>
-                {save.isPending ? 'Saving...' : 'Save'}
-              </Button>
-            </div>
-          )}
-        </DialogFooter>
+        <FormFooter unsaved={unsaved} isBusy={save.isPending} onCancel={onClose} />
       </form>
     </>
   );

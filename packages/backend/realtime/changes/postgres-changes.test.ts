@@ -653,7 +653,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
       expect(received.all.map(({ new: record }) => record.id)).toEqual(expected[n % 3]);
     });
     // service_role bypasses policies. PostgreSQL sends equal notifications of one transaction once.
-    await vi.waitFor(() => expect(calls).toHaveLength(2));
+    await vi.waitFor(() => expect(calls).toHaveLength(2), { timeout: 20_000 });
     expect(calls.map((claims) => JSON.parse(claims).role).sort()).toEqual(['anon', 'authenticated']);
     await stop();
   });
@@ -780,9 +780,9 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
       return client;
     });
     // Two of a network are checked at a time.
-    await vi.waitFor(() => expect(calls).toHaveLength(2));
+    await vi.waitFor(() => expect(calls).toHaveLength(2), { timeout: 20_000 });
     await Promise.all(visitors.map((client) => client.disconnect()));
-    await vi.waitFor(() => expect(own.sockets).toBe(0));
+    await vi.waitFor(() => expect(own.sockets).toBe(0), { timeout: 20_000 });
     open();
     await followTables(own.client(), { table: 'drinks' });
     expect(calls).toHaveLength(3);
@@ -825,7 +825,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
     const lasting = await followTables(await member(anna), { table: 'drinks' });
     await database.query('insert into public.drinks (id) values (1)');
     await Promise.all([expiring.received.atLeast(1), lasting.received.atLeast(1)]);
-    await vi.waitFor(() => expect(expiring.channel.state).toBe('closed'), { timeout: 8_000 });
+    await vi.waitFor(() => expect(expiring.channel.state).toBe('closed'), { timeout: 20_000 });
     expect(expiring.system.all.at(-1)).toMatchObject({
       status: 'error',
       message: expect.stringMatching(/^Token has expired/),

@@ -73,11 +73,14 @@ async function openWorld(options: SimulatorOptions = {}, changes: Partial<Daraja
     pay: (amount: number, reference = 'JJ2611210001') =>
       control('payments', { phone: '0712345678', number: defaultCredentials.shortcode, amount, reference }),
     receive: (path: string, count = 1) =>
-      vi.waitFor(() => {
-        const found = received.filter((message) => message.path === path);
-        expect(found).toHaveLength(count);
-        return found[count - 1] as ReceivedMessage;
-      }),
+      vi.waitFor(
+        () => {
+          const found = received.filter((message) => message.path === path);
+          expect(found).toHaveLength(count);
+          return found[count - 1] as ReceivedMessage;
+        },
+        { timeout: 20_000 },
+      ),
     async close() {
       await simulator.close();
       await new Promise((resolve) => {

@@ -255,17 +255,23 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   const statusBecomes = (checkoutRequestId: string, status: string) =>
-    vi.waitFor(async () => {
-      const payment = await shop.status(checkoutRequestId);
-      expect(payment.status).toBe(status);
-      return payment;
-    }, 5000);
+    vi.waitFor(
+      async () => {
+        const payment = await shop.status(checkoutRequestId);
+        expect(payment.status).toBe(status);
+        return payment;
+      },
+      { timeout: 20_000 },
+    );
   const decided = (of: Order) =>
-    vi.waitFor(async () => {
-      const [prompt] = await shop.prompts(of);
-      expect(prompt).toMatchObject({ state: 'decided', callbacksOutstanding: 0 });
-      return prompt as Prompt;
-    }, 5000);
+    vi.waitFor(
+      async () => {
+        const [prompt] = await shop.prompts(of);
+        expect(prompt).toMatchObject({ state: 'decided', callbacksOutstanding: 0 });
+        return prompt as Prompt;
+      },
+      { timeout: 20_000 },
+    );
   /** An order whose prompt was paid, but whose callback was lost. */
   async function paidUnheard(of: Order): Promise<Prompt> {
     await shop.control('faults', { callbacks: { next: 1, kind: 'drop' } });

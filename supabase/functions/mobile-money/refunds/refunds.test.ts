@@ -143,14 +143,17 @@ async function openShop(
         orderId: order.id,
       });
       expect(body).toMatchObject({ success: true });
-      const payment = await vi.waitFor(async () => {
-        const { rows } = await database.query<{ row: Payment }>(
-          `select to_jsonb(p) as row from public.payments as p where order_id = $1 and status = 'completed' and receipt is not null`,
-          [order.id],
-        );
-        expect(rows).toHaveLength(1);
-        return rows[0]?.row as Payment;
-      });
+      const payment = await vi.waitFor(
+        async () => {
+          const { rows } = await database.query<{ row: Payment }>(
+            `select to_jsonb(p) as row from public.payments as p where order_id = $1 and status = 'completed' and receipt is not null`,
+            [order.id],
+          );
+          expect(rows).toHaveLength(1);
+          return rows[0]?.row as Payment;
+        },
+        { timeout: 20_000 },
+      );
       await asRole(database, people.staff, (session) =>
         session.query(`update public.orders set status = 'cancelled' where id = $1`, [order.id]),
       );
@@ -167,7 +170,7 @@ async function openShop(
           expect(now).toMatchObject({ status });
           return now;
         },
-        { timeout: 5000 },
+        { timeout: 20_000 },
       ),
     dueNow: (id: string) =>
       database.query(
@@ -274,13 +277,16 @@ describe.each(testDatabases())('on %s', (kind) => {
       await shop.settled(refund.id, 'sent');
       await shop.dueNow(refund.id);
       expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, queried: 1 });
-      await vi.waitFor(async () => {
-        const { rows } = await shop.database.query(
-          `select outcome from public.payment_messages where refund_id = $1 and source = 'status_result'`,
-          [refund.id],
-        );
-        expect(rows).toEqual([{ outcome: 'pending' }]);
-      });
+      await vi.waitFor(
+        async () => {
+          const { rows } = await shop.database.query(
+            `select outcome from public.payment_messages where refund_id = $1 and source = 'status_result'`,
+            [refund.id],
+          );
+          expect(rows).toEqual([{ outcome: 'pending' }]);
+        },
+        { timeout: 20_000 },
+      );
       await shop.dueNow(refund.id);
       expect((await shop.shopDoes()).body).toMatchObject({ sent: 0, queried: 1 });
       const done = await shop.settled(refund.id, 'completed');
@@ -421,11 +427,14 @@ describe.each(testDatabases())('on %s', (kind) => {
       (await shop.post('', { action: 'start-test', phoneNumber: shop.nextPhone(ending) }, staffToken)).body
         .test as PaymentTest;
     const ended = (id: string, status: string) =>
-      vi.waitFor(async () => {
-        const now = await shop.row<PaymentTest>('payments', id);
-        expect(now).toMatchObject({ status });
-        return now;
-      });
+      vi.waitFor(
+        async () => {
+          const now = await shop.row<PaymentTest>('payments', id);
+          expect(now).toMatchObject({ status });
+          return now;
+        },
+        { timeout: 20_000 },
+      );
 
     test('prompts the phone, is paid and refunded', async () => {
       const begun = await start();
@@ -449,16 +458,19 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('without a callback is queried', async () => {
       const begun = await start('9001');
       await shop.database.query(`update public.payments set next_query_at = now() where id = $1`, [begun.id]);
-      await vi.waitFor(async () => {
-        await shop.database.execute(
-          `delete from private.rate_limits; update public.payments set next_query_at = now() where status = 'processing'`,
-        );
-        await shop.post('', { action: 'query-open' }, secretKey);
-        expect(await shop.row('payments', begun.id)).toMatchObject({
-          status: 'completed',
-          receipt: null,
-        });
-      });
+      await vi.waitFor(
+        async () => {
+          await shop.database.execute(
+            `delete from private.rate_limits; update public.payments set next_query_at = now() where status = 'processing'`,
+          );
+          await shop.post('', { action: 'query-open' }, secretKey);
+          expect(await shop.row('payments', begun.id)).toMatchObject({
+            status: 'completed',
+            receipt: null,
+          });
+        },
+        { timeout: 20_000 },
+      );
     });
 
     test('rejects an invalid phone', async () => {

@@ -148,7 +148,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       ...change,
     });
   const becomes = (state: Record<string, unknown>, of = order) =>
-    vi.waitFor(async () => expect(await till.money(of)).toMatchObject(state), 5000);
+    vi.waitFor(async () => expect(await till.money(of)).toMatchObject(state), { timeout: 20_000 });
   const confirmation = (change: Record<string, unknown> = {}) =>
     JSON.stringify({
       TransactionType: 'Pay Bill',
@@ -223,15 +223,18 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('a payment at a till, without a reference, needs review', async () => {
     const { body } = await payByHand({ number: defaultMerchant.tillNumber, reference: '' });
-    await vi.waitFor(async () => {
-      const { rows } = await till.database.query(
-        'select receipt, received_cents, reference, payment_id from public.mpesa_transactions where receipt = $1',
-        [body.receipt],
-      );
-      expect(rows).toEqual([
-        { receipt: body.receipt, received_cents: 95_100, reference: '', payment_id: null },
-      ]);
-    }, 5000);
+    await vi.waitFor(
+      async () => {
+        const { rows } = await till.database.query(
+          'select receipt, received_cents, reference, payment_id from public.mpesa_transactions where receipt = $1',
+          [body.receipt],
+        );
+        expect(rows).toEqual([
+          { receipt: body.receipt, received_cents: 95_100, reference: '', payment_id: null },
+        ]);
+      },
+      { timeout: 20_000 },
+    );
   });
 
   test('a confirmation completes a prompt whose callback is lost', async () => {
@@ -243,14 +246,17 @@ describe.each(testDatabases())('on %s', (kind) => {
   test('a prompt and its confirmation are one payment', async () => {
     await till.initiate(order, '0711000222');
     await becomes({ money: 'paid', payments: ['prompt completed'] });
-    await vi.waitFor(async () => {
-      const { rows } = await till.database.query(
-        `select from public.mpesa_transactions as t join public.payments as p on p.id = t.payment_id
+    await vi.waitFor(
+      async () => {
+        const { rows } = await till.database.query(
+          `select from public.mpesa_transactions as t join public.payments as p on p.id = t.payment_id
          where p.order_id = $1 and t.reported_by_confirmation_at is not null`,
-        [order.id],
-      );
-      expect(rows).toHaveLength(1);
-    }, 5000);
+          [order.id],
+        );
+        expect(rows).toHaveLength(1);
+      },
+      { timeout: 20_000 },
+    );
     expect(await till.money(order)).toEqual({ money: 'paid', payments: ['prompt completed'] });
   });
 

@@ -19,7 +19,7 @@ import { canBePaidInCash } from './can-be-paid.ts';
 import { leftOf } from './change-of.ts';
 import { useCreditFor } from './credit.tsx';
 import { readAmount } from './read-amount.ts';
-import { ReasonForm } from './reason-form.tsx';
+import { isReasonRefused, ReasonForm } from './reason-form.tsx';
 
 const touchedByCash = ['orders', 'deliveries', 'products', 'dashboard', 'kept', 'customers'];
 
@@ -245,6 +245,7 @@ function EndCash({ order, payment, way, onClose }: EndCashProps) {
     isUnsafeToRepeat: true,
     refresh: [...touchedByCash, 'refunds', 'reconciliation'],
     onSuccess: onClose,
+    isShownElsewhere: isReasonRefused,
   });
   return (
     <ReasonForm
@@ -256,6 +257,7 @@ function EndCash({ order, payment, way, onClose }: EndCashProps) {
       }
       confirm={isGift ? `${money} is given back` : 'Take the entry back'}
       tone="danger"
+      error={save.error}
       isBusy={save.isPending}
       onConfirm={(reason) => save.mutate(reason)}
       onCancel={onClose}

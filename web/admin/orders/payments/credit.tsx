@@ -12,7 +12,7 @@ import type { WholeOrder } from '../order-queries.ts';
 import { countedOf, isRefundable, moneyOf, type PaymentOfOrder } from '../refunds/refund-queries.ts';
 import { isSettling, useResolvedByOther } from '../use-resolved-by-other.ts';
 import { canBePaidInCash } from './can-be-paid.ts';
-import { ReasonForm } from './reason-form.tsx';
+import { isReasonRefused, ReasonForm } from './reason-form.tsx';
 
 const touchedByCredit = [
   'orders',
@@ -173,6 +173,7 @@ function EndCredit({ order, payment, isToReturn, onClose }: EndCreditProps) {
     isUnsafeToRepeat: true,
     refresh: [...touchedByCredit, 'refunds'],
     onSuccess: onClose,
+    isShownElsewhere: isReasonRefused,
   });
   return (
     <ReasonForm
@@ -183,6 +184,7 @@ function EndCredit({ order, payment, isToReturn, onClose }: EndCreditProps) {
           : `The ${money} is owed again, and this order waits for its payment.`
       }
       confirm="Make it credit again"
+      error={save.error}
       isBusy={save.isPending}
       onConfirm={(reason) => save.mutate(reason)}
       onCancel={onClose}

@@ -2,19 +2,36 @@
 import { type FormEvent, useState } from 'react';
 import { Button } from '../../../ui/button.tsx';
 import { TextField } from '../../../ui/field.tsx';
-import { reasonProblem } from '../refunds/refund-problems.ts';
+import { reasonProblem, reasonRefusal } from '../refunds/refund-problems.ts';
 
 interface ReasonFormProps {
   label: string;
   text: string;
   confirm: string;
+  /** Under the field. */
+  hint?: string;
+  /** Of the write: a refused reason is shown beside its field, so the write itself must not show it (`isReasonRefused`). */
+  error: Error | null;
   tone?: 'danger';
   isBusy: boolean;
   onConfirm(reason: string): void;
   onCancel(): void;
 }
 
-export function ReasonForm({ label, text, confirm, tone, isBusy, onConfirm, onCancel }: ReasonFormProps) {
+/** Whether this form shows the error. */
+export const isReasonRefused = (error: Error): boolean => reasonRefusal(error) !== undefined;
+
+export function ReasonForm({
+  label,
+  text,
+  confirm,
+  hint,
+  error,
+  tone,
+  isBusy,
+  onConfirm,
+  onCancel,
+}: ReasonFormProps) {
   const [reason, setReason] = useState('');
   const [problem, setProblem] = useState<string>();
   function submit(event: FormEvent) {
@@ -35,7 +52,8 @@ export function ReasonForm({ label, text, confirm, tone, isBusy, onConfirm, onCa
         value={reason}
         onChange={(event) => setReason(event.target.value)}
         disabled={isBusy}
-        problem={problem}
+        problem={problem ?? reasonRefusal(error)}
+        hint={hint}
       />
       <div className="flex flex-wrap gap-3">
         <Button type="submit" {...(tone ? { tone } : {})} isBusy={isBusy}>

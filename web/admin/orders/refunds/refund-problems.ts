@@ -8,6 +8,10 @@ export const reasonProblem = (reason: string): string | undefined => {
   return length < 3 || length > 200 ? 'Please say why, in 3 to 200 characters' : undefined;
 };
 
+/** The database's refusal of a reason, shown beside its field: invisible characters do not count there. */
+export const reasonRefusal = (error: Error | null): string | undefined =>
+  error instanceof TableProblem && error.details === 'reason_invalid' ? error.message : undefined;
+
 export function receiptProblem(typed: string): string | undefined {
   return normaliseReceipt(typed) === null
     ? 'An M-PESA receipt has ten letters and digits, such as UKL3AB12CD'

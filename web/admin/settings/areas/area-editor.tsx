@@ -3,7 +3,6 @@ import { useId, useRef, useState } from 'react';
 import { Button } from '../../../ui/button.tsx';
 import {
   DialogBody,
-  DialogFooter,
   DialogHeading,
   DialogOrDrawer,
   useKeepOpen,
@@ -13,7 +12,7 @@ import { Notice } from '../../../ui/notice.tsx';
 import { changedRow } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { DialogLoadState } from '../../dialogs/dialog-load-state.tsx';
-import { Discard } from '../../dialogs/discard.tsx';
+import { FormFooter } from '../../dialogs/form-footer.tsx';
 import { useDialogParameter } from '../../dialogs/use-dialog-parameter.ts';
 import { useUnsaved } from '../../dialogs/use-unsaved.ts';
 import { useMember } from '../../layout/use-member.tsx';
@@ -246,19 +245,13 @@ function Editor({ current, shopFee, estimate, onClose }: EditorProps) {
           />
         </form>
       </DialogBody>
-      <DialogFooter>
-        {unsaved.isBlocked ? <Discard onStay={unsaved.stay} onLeave={unsaved.leave} /> : null}
-        <div
-          className={`flex flex-wrap justify-end gap-3 max-md:*:grow ${unsaved.isBlocked ? 'hidden' : ''}`}
-        >
-          <Button tone="quiet" onClick={onClose}>
-            Cancel
-          </Button>
-          <Button type="submit" form={id} isBusy={save.isPending} disabled={isChanged}>
-            {save.isPending ? 'Saving...' : 'Save'}
-          </Button>
-        </div>
-      </DialogFooter>
+      <FormFooter
+        unsaved={unsaved}
+        isBusy={save.isPending}
+        disabled={isChanged}
+        form={id}
+        onCancel={onClose}
+      />
     </>
   );
 }

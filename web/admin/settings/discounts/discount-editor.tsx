@@ -4,7 +4,6 @@ import { formatKes } from '../../../../domain/money.ts';
 import { Button } from '../../../ui/button.tsx';
 import {
   DialogBody,
-  DialogFooter,
   DialogHeading,
   DialogOrDrawer,
   useKeepOpen,
@@ -15,11 +14,12 @@ import { changedRow } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { DialogLoadState } from '../../dialogs/dialog-load-state.tsx';
 import { Discard } from '../../dialogs/discard.tsx';
+import { FormFooter } from '../../dialogs/form-footer.tsx';
 import { useDialogParameter } from '../../dialogs/use-dialog-parameter.ts';
 import { useUnsaved } from '../../dialogs/use-unsaved.ts';
 import { useMember } from '../../layout/use-member.tsx';
 import { Choices } from '../../ui/choices.tsx';
-import { changeCode, isTaken } from './discount-queries.ts';
+import { changeCode, isTaken, useDiscountCode } from './discount-queries.ts';
 import {
   checkDiscount,
   type DiscountForm,
@@ -35,16 +35,24 @@ import {
 /** The value of `?edit=` for a new code. */
 export const newDiscount = 'new';
 
-export function DiscountDialog({ codes }: { codes: DiscountRow[] | undefined }) {
+/** @param codes those that are shown: their dialog opens at once */
+export function DiscountDialog({ codes }: { codes: readonly DiscountRow[] }) {
   const { id, shownId, close } = useDialogParameter('edit');
-  const found = codes && (codes.find((each) => each.id === shownId) ?? null);
   const isNew = shownId === newDiscount;
+  const query = useDiscountCode(isNew ? null : shownId);
+  const found = query.data ?? (query.isSuccess ? null : codes.find((each) => each.id === shownId));
   return (
     <DialogOrDrawer hasOwnEntry={false} open={id !== null} onClose={close}>
       {isNew || found ? (
         <Editor key={shownId} current={isNew ? null : (found ?? null)} onClose={close} />
       ) : (
-        <DialogLoadState title="Discount code" noun="discount code" row={found} onClose={close} />
+        <DialogLoadState
+          title="Discount code"
+          noun="discount code"
+          row={found}
+          query={query}
+          onClose={close}
+        />
       )}
     </DialogOrDrawer>
   );
@@ -237,35 +245,32 @@ function Editor({ current, onClose }: { current: DiscountRow | null; onClose(): 
           </div>
         </form>
       </DialogBody>
-      <DialogFooter>
-        {unsaved.isBlocked ? (
-          <Discard onStay={unsaved.stay} onLeave={unsaved.leave} />
-        ) : isDeleting && current ? (
-          <Discard
-            question={`Delete the code ${current.code}?`}
-            stay="Keep it"
-            leave="Delete code"
-            isBusy={remove.isPending}
-            onStay={() => setDeleting(false)}
-            onLeave={() => remove.mutate(current)}
-          />
+      <FormFooter
+        unsaved={unsaved}
+        question={
+          isDeleting && current ? (
+            <Discard
+              question={`Delete the code ${current.code}?`}
+              stay="Keep it"
+              leave="Delete code"
+              isBusy={remove.isPending}
+              onStay={() => setDeleting(false)}
+              onLeave={() => remove.mutate(current)}
+            />
+          ) : null
+        }
+        label={save.isPending ? 'Saving...' : 'Save'}
+        isBusy={isBusy}
+        disabled={isChanged}
+        form={id}
+        onCancel={onClose}
+      >
+        {current && !isFixed ? (
+          <Button tone="quiet" onClick={() => setDeleting(true)} className="mr-auto">
+            Delete
+          </Button>
         ) : null}
-        <div
-          className={`flex flex-wrap justify-end gap-3 max-md:*:grow ${unsaved.isBlocked || isDeleting ? 'hidden' : ''}`}
-        >
-          {current && !isFixed ? (
-            <Button tone="quiet" onClick={() => setDeleting(true)} className="mr-auto">
-              Delete
-            </Button>
-          ) : null}
-          <Button tone="quiet" onClick={onClose}>
-            Cancel
-          </Button>
-          <Button type="submit" form={id} isBusy={isBusy} disabled={isChanged}>
-            {save.isPending ? 'Saving...' : 'Save'}
-          </Button>
-        </div>
-      </DialogFooter>
+      </FormFooter>
     </>
   );
 }

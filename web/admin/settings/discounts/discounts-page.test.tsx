@@ -147,3 +147,42 @@ test('an unused code is deleted after a question, and the change of a colleague 
   await waitFor(() => expect(screen.queryByRole('listitem', { name: code })).toBeNull());
   expect(await stored(code)).toEqual([]);
 });
+
+test('any code is found by a part of it, the others come page by page, and its dialog opens by its address', async () => {
+  const code = await makeCode({ created_at: '2020-01-01T00:00:00Z' });
+  const part = code.slice(2);
+  // Newer ones that fill the first page.
+  const others = Array.from({ length: 30 }, () => newCode());
+  await asOwner(
+    shop,
+    '/rest/v1/discount_codes',
+    'POST',
+    others.map((each) => ({ code: each, percent: 10 })),
+  );
+  const opened = await openScreen('/admin/settings/discounts');
+  await screen.findByRole('button', { name: 'Show more' });
+  expect(screen.queryByRole('listitem', { name: code })).toBeNull();
+  const search = screen.getByRole('searchbox', { name: 'Search codes' });
+  await type(opened, search, part.toLowerCase());
+  const row = await rowOf(code);
+  await waitFor(() =>
+    expect(opened.address()).toBe(`/admin/settings/discounts?search=${part.toLowerCase()}`),
+  );
+  await waitFor(() => expect(screen.queryByRole('button', { name: 'Show more' })).toBeNull());
+  await opened.press(row.getByRole('button', { name: `Edit: ${code}` }));
+  await screen.findByRole('dialog', { name: `Discount code ${code}` });
+  await opened.user.keyboard('{Escape}');
+  await waitFor(() => expect(screen.queryByRole('dialog')).toBeNull());
+  await type(opened, search, `${part}NOT`);
+  await opened.press(await screen.findByRole('button', { name: 'Show all discount codes' }));
+  await opened.press(await screen.findByRole('button', { name: 'Show more' }));
+  await screen.findByRole('listitem', { name: others.at(0) ?? '' });
+});
+
+test('a code on none of the pages that are shown opens by its address', async () => {
+  const code = await makeCode({ created_at: '2020-01-01T00:00:00Z' });
+  const [row] = await readRows<{ id: string }>(`discount_codes?code=eq.${code}&select=id`);
+  await openScreen(`/admin/settings/discounts?search=NONE-HAS-THIS&edit=${row?.id}`);
+  const dialog = within(await screen.findByRole('dialog', { name: `Discount code ${code}` }));
+  expect((await dialog.findByLabelText<HTMLInputElement>(/^Percent off/)).value).toBe('10');
+});

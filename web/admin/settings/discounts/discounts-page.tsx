@@ -9,6 +9,9 @@ import { useSave } from '../../data/use-save.ts';
 import { useDialogOpener } from '../../dialogs/use-dialog-parameter.ts';
 import { describeStaffPage } from '../../layout/staff-page.ts';
 import { useMember } from '../../layout/use-member.tsx';
+import { SearchBox } from '../../list/list-toolbar.tsx';
+import { ListEnd } from '../../list/row-list.tsx';
+import { useListFilters } from '../../list/use-list-filters.ts';
 import { useShop } from '../../messages/use-shop.ts';
 import { ScreenLoadState } from '../../ui/load-states.tsx';
 import { PageHeading } from '../../ui/page-heading.tsx';
@@ -19,11 +22,12 @@ import { type DiscountRow, describeConditions, describeValue, stateOf } from './
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Discount codes');
 
-/** As many as the database lists. */
-const mostListed = 500;
-
 export default function DiscountsPage() {
-  const codes = useDiscountCodes();
+  const filters = useListFilters({ search: '' });
+  const { search } = filters.values;
+  const codes = useDiscountCodes(search);
+  const { rows } = codes;
+  const hasCodes = rows.length > 0 || search !== '';
   const open = useDialogOpener('edit');
   return (
     <div className="grid max-w-6xl grid-cols-[minmax(0,1fr)] gap-5">
@@ -31,7 +35,7 @@ export default function DiscountsPage() {
         up={{ to: '/admin/settings?section=payments', name: 'Settings' }}
         heading="Discount codes"
         actions={
-          codes.data && codes.data.length > 0 ? (
+          hasCodes ? (
             <Button onClick={() => open(newDiscount)} aria-haspopup="dialog">
               New code
             </Button>
@@ -40,9 +44,32 @@ export default function DiscountsPage() {
       >
         Off the price of the drinks, not of the delivery. Customers enter the code in their order.
       </PageHeading>
-      {codes.data === undefined ? (
-        <ScreenLoadState noun="discount codes" queries={[codes]} />
-      ) : codes.data.length === 0 ? (
+      {hasCodes ? (
+        <div className="flex">
+          <SearchBox
+            placeholder="Search codes..."
+            searched={search}
+            onSearch={(text) => filters.set('search', text)}
+          />
+        </div>
+      ) : null}
+      {rows.length === 0 && (codes.isLoading || codes.error) ? (
+        <ScreenLoadState
+          noun="discount codes"
+          queries={[{ error: codes.error, isFetching: codes.isReading, refetch: codes.retry }]}
+        />
+      ) : rows.length === 0 && search ? (
+        <div
+          role="status"
+          className="grid justify-items-start gap-3 rounded-lg border border-line bg-card p-6"
+        >
+          <p className="font-display text-xl font-bold">No discount codes found</p>
+          <p className="max-w-prose wrap-anywhere text-ink-soft">No code has “{search}” in it.</p>
+          <Button tone="quiet" onClick={filters.clear}>
+            Show all discount codes
+          </Button>
+        </div>
+      ) : rows.length === 0 ? (
         <div className="grid justify-items-start gap-3 rounded-lg border border-line bg-card p-6">
           <p className="font-display text-xl font-bold">No discount codes yet</p>
           <p className="max-w-prose text-ink-soft">
@@ -55,17 +82,27 @@ export default function DiscountsPage() {
         </div>
       ) : (
         <>
-          <ul aria-label="Discount codes" className="grid gap-3">
-            {codes.data.map((row) => (
+          {codes.error ? (
+            <p role="alert" className="flex flex-wrap items-center gap-3 text-sm text-danger">
+              <span className="font-semibold">What you see may be out of date: the last refresh failed.</span>
+              <Button tone="quiet" isBusy={codes.isReading} onClick={codes.retry}>
+                Try again
+              </Button>
+            </p>
+          ) : null}
+          <ul
+            aria-label="Discount codes"
+            aria-busy={codes.isOutdated || undefined}
+            className="grid gap-3 aria-busy:cursor-progress"
+          >
+            {rows.map((row) => (
               <Code key={row.id} row={row} />
             ))}
           </ul>
-          {codes.data.length === mostListed ? (
-            <p className="text-sm text-ink-soft">These are the newest {mostListed}.</p>
-          ) : null}
+          <ListEnd {...codes} label="Discount codes" />
         </>
       )}
-      <DiscountDialog codes={codes.data} />
+      <DiscountDialog codes={rows} />
     </div>
   );
 }

@@ -1,0 +1,60 @@
+// The end of a form: Cancel and its own button, in a dialog with the question before unsaved changes are discarded.
+import type { ReactNode, Ref } from 'react';
+import { Button } from '../../ui/button.tsx';
+import { DialogFooter } from '../../ui/dialog/dialog-or-drawer.tsx';
+import { Discard } from './discard.tsx';
+import type { Unsaved } from './use-unsaved.ts';
+
+interface FormButtonsProps {
+  /** Label of the button that submits. Default: "Save", and "Saving..." while it is busy. */
+  label?: string;
+  isBusy: boolean;
+  disabled?: boolean;
+  isCancelDisabled?: boolean;
+  /** Id of the form, where the buttons are outside it. */
+  form?: string;
+  submitRef?: Ref<HTMLButtonElement>;
+  /** Buttons before them. */
+  children?: ReactNode;
+  isHidden?: boolean;
+  onCancel(): void;
+}
+
+export function FormButtons({
+  label,
+  isBusy,
+  disabled = false,
+  isCancelDisabled = false,
+  form,
+  submitRef,
+  children,
+  isHidden = false,
+  onCancel,
+}: FormButtonsProps) {
+  return (
+    <div className={`flex flex-wrap justify-end gap-3 max-md:*:grow ${isHidden ? 'hidden' : ''}`}>
+      {children}
+      <Button tone="quiet" onClick={onCancel} disabled={isCancelDisabled}>
+        Cancel
+      </Button>
+      <Button type="submit" ref={submitRef} form={form} isBusy={isBusy} disabled={disabled}>
+        {label ?? (isBusy ? 'Saving...' : 'Save')}
+      </Button>
+    </div>
+  );
+}
+
+interface FormFooterProps extends Omit<FormButtonsProps, 'isHidden'> {
+  unsaved: Pick<Unsaved, 'isBlocked' | 'stay' | 'leave'>;
+  /** Another question in place of the buttons. */
+  question?: ReactNode;
+}
+
+export function FormFooter({ unsaved, question, ...buttons }: FormFooterProps) {
+  return (
+    <DialogFooter>
+      {unsaved.isBlocked ? <Discard onStay={unsaved.stay} onLeave={unsaved.leave} /> : question}
+      <FormButtons {...buttons} isHidden={unsaved.isBlocked || Boolean(question)} />
+    </DialogFooter>
+  );
+}
