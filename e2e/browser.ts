@@ -1,5 +1,12 @@
 // A Chromium for the stories, and visitors in it whose console must stay clean.
-import { type Browser, type BrowserContext, chromium, type Page, type Route } from 'playwright-core';
+import {
+  type Browser,
+  type BrowserContext,
+  chromium,
+  type Locator,
+  type Page,
+  type Route,
+} from 'playwright-core';
 import { requireBrowser } from '../scripts/tests/ensure-programs.mjs';
 import { until } from '../scripts/tests/open-shop.ts';
 
@@ -108,10 +115,16 @@ function recordMessages(): void {
   }).observe(document, { subtree: true, childList: true, characterData: true });
 }
 
-/** Waits for hydration. Before it, forms and links work as they do without JavaScript. */
-export async function waitForHydration(page: Page): Promise<void> {
-  await page.waitForFunction(() =>
-    Object.keys(document.querySelector('main') ?? {}).some((key) => key.startsWith('__reactFiber')),
+/**
+ * Waits for hydration. Before it, forms and links work as they do without JavaScript.
+ * @param element one that is hydrated later than the page, because its code is loaded on use
+ */
+export async function waitForHydration(page: Page, element?: Locator): Promise<void> {
+  await (element ?? page.locator('main').first()).waitFor({ state: 'attached' });
+  const hydrated = element ?? page.locator('main').first();
+  await until(
+    () => hydrated.evaluate((node) => Object.keys(node).some((key) => key.startsWith('__reactFiber'))),
+    'the page is hydrated',
   );
 }
 
