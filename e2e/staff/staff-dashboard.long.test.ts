@@ -116,11 +116,16 @@ story('a new shop shows skeletons, then figures, an empty month and every status
   await line(page, 'Last Backup').getByText('The first is made a few minutes after the start.').waitFor();
   expect(await line(page, 'Last Backup').getByText('Needs attention').count()).toBe(0);
   await expectAccessible(page, 'a new shop’s dashboard');
+});
 
+// A story of its own: the backup is restored into an empty database, which takes a busy machine longer than all the rest.
+story('a backup is made from the dashboard, and checked', { timeout: 180_000 }, async ({ newVisitor }) => {
+  const { page } = await newVisitor({ viewport: desktop });
+  await enterAsStaff(shop, page, '/admin/dashboard');
   await page.getByRole('button', { name: 'Back up now' }).click();
-  await line(page, 'Last Backup').getByText('Checked: it restores completely').waitFor({ timeout: 60_000 });
+  await line(page, 'Last Backup').getByText('Checked: it restores completely').waitFor({ timeout: 150_000 });
   await line(page, 'Last Backup')
-    .getByText(/just now|1 minute ago/)
+    .getByText(/just now|\d+ minutes? ago/)
     .waitFor();
   expect(shop.output()).toContain('"backed up"');
 });

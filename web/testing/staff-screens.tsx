@@ -57,7 +57,7 @@ const widths = { phone: 360, desktop: 1440 };
 type Entry = (typeof routes)[number];
 type RouteModule = Record<string, unknown> & { default: ComponentType<Record<string, unknown>> };
 
-const modules = import.meta.glob<RouteModule>('../admin/**/*.{ts,tsx}');
+const modules = import.meta.glob<RouteModule>(['../admin/**/*.{ts,tsx}', '!../admin/**/*.test.{ts,tsx}']);
 
 /** happy-dom does not support the element `search`. */
 const unknownToDom = /^The tag <%s> is unrecognized in this browser.* search$/;
@@ -102,12 +102,16 @@ async function readRoutes(): Promise<RouteObject[]> {
     },
   ];
 }
-/** Parts that screens load on demand: translating them for a test takes longer than a test waits for an element. */
-const partsOnDemand =
-  /\/(?:after-first-screen|offer-jobs|bulk-bar|not-for-role|bulk-rider|cancel-answer|decisions|list-options|notices-dialog|order-filters|order-dialog|recovery-code-form|refunds-needing-action|session-ended|status-confirmation|status-menu|undo-bar-content)\.tsx?$/;
+/**
+ * Reads the parts that screens load on demand, too: beside other tests, translating one of them takes longer than a test waits for an
+ * element.
+ */
 async function readAll(): Promise<RouteObject[]> {
-  const parts = Object.entries(modules).filter(([path]) => partsOnDemand.test(path));
-  const [staffRoutes] = await Promise.all([readRoutes(), ...parts.map(([, read]) => read())]);
+  const [staffRoutes] = await Promise.all([
+    readRoutes(),
+    import('../ui/toasts/toaster.tsx'),
+    ...Object.values(modules).map((read) => read()),
+  ]);
   return staffRoutes;
 }
 let staffRoutes: Promise<RouteObject[]> | undefined;
@@ -125,6 +129,13 @@ function makeContext(): RouterContextProvider {
   });
   return context;
 }
+
+/**
+ * The name of the button that hands an order without a rider over: it goes to the rider of the shop's last assignment, which may be
+ * another test's.
+ */
+export const handOver = ({ order_number }: { order_number: string }): RegExp =>
+  new RegExp(`^Hand over to \\S+ ${order_number}$`);
 
 export interface OpenScreen {
   user: UserEvent;

@@ -130,12 +130,13 @@ test('the total has one fee, none for a collected order, and the prices of now',
 
 test('a line says why it cannot be ordered', () => {
   const line = { productId: 'a', name: 'Mango', quantity: 3, price: 1 };
-  const of = (known: Drink[]) => problemOfLine(line, new Map(known.map((one) => [one.id, one])));
-  expect(problemOfLine(line, null)).toBeNull();
-  expect(of([drink('a')])).toBeNull();
-  expect(of([drink('a', 2)])).toBe('Only 2 left');
-  expect(of([drink('a', 0)])).toBe('Out of stock');
-  expect(of([])).toBe('Not for sale any more');
+  const of = (known: Drink | null) => problemOfLine(line, new Map([['a', known]]));
+  // It is read while the drinks that were chosen before are known.
+  expect(problemOfLine(line, new Map([['b', drink('b')]]))).toBeNull();
+  expect(of(drink('a'))).toBeNull();
+  expect(of(drink('a', 2))).toBe('Only 2 left');
+  expect(of(drink('a', 0))).toBe('Out of stock');
+  expect(of(null)).toBe('Not for sale any more');
 });
 
 test('the tab has the draft of its member with the same key; another member does not see it', () => {

@@ -105,11 +105,14 @@ export function withQuantity(
       };
 }
 
+/** Drinks by their ids as they can be ordered now; null: not for sale any more. One that is missing is not known yet. */
+export type KnownDrinks = ReadonlyMap<string, Drink | null>;
+
 /** Adds the drinks of an earlier order that can be ordered now, as far as they are in stock. */
 export function withSameAgain(
   draft: Draft,
   items: readonly { product_id: string | null; quantity: number }[],
-  drinks: ReadonlyMap<string, Drink>,
+  drinks: KnownDrinks,
 ): Draft {
   return items.reduce((changed, { product_id, quantity }) => {
     const drink = drinks.get(product_id ?? '');
@@ -206,7 +209,7 @@ export interface Amounts {
 /** @param deliveryFee of the settings, in cents */
 export function amountsOf(
   draft: Draft,
-  drinks: ReadonlyMap<string, Drink>,
+  drinks: KnownDrinks,
   deliveryFee: number,
   area: DeliveryArea | null = null,
 ): Amounts {
@@ -221,17 +224,14 @@ export function amountsOf(
   };
 }
 
-export const priceOf = (line: Line, drinks: ReadonlyMap<string, Drink>): number =>
+export const priceOf = (line: Line, drinks: KnownDrinks): number =>
   drinks.get(line.productId)?.price ?? line.price;
 
-/**
- * Why a line cannot be ordered, as a sentence; null if it can.
- * @param drinks null until they are known
- */
-export function problemOfLine(line: Line, drinks: ReadonlyMap<string, Drink> | null): string | null {
-  if (drinks === null) return null;
+/** Why a line cannot be ordered, as a sentence; null if it can, or as long as that is unknown. */
+export function problemOfLine(line: Line, drinks: KnownDrinks): string | null {
   const drink = drinks.get(line.productId);
-  if (!drink) return 'Not for sale any more';
+  if (drink === undefined) return null;
+  if (drink === null) return 'Not for sale any more';
   if (drink.units_left === 0) return 'Out of stock';
   return drink.units_left < line.quantity ? `Only ${drink.units_left} left` : null;
 }

@@ -8,13 +8,21 @@ import { Button } from '../../../ui/button.tsx';
 import { Icon } from '../../../ui/icons.tsx';
 import { ProductImage } from '../../../ui/product-image.tsx';
 import { drinkAndBrand } from '../place.ts';
-import { type Draft, type Drink, type Line, priceOf, problemOfLine, withQuantity } from './draft.ts';
+import {
+  type Draft,
+  type Drink,
+  type KnownDrinks,
+  type Line,
+  priceOf,
+  problemOfLine,
+  withQuantity,
+} from './draft.ts';
 import { useDrinks } from './new-order-queries.ts';
 
 interface DrinkPickerProps {
   draft: Draft;
-  /** The drinks of the order, as they can be ordered now; null until known. */
-  drinks: ReadonlyMap<string, Drink> | null;
+  /** The drinks of the order. */
+  drinks: KnownDrinks;
   /** What the shop said about a drink, by its id. */
   refusals: ReadonlyMap<string, string>;
   /** What is missing in the list of drinks. */
@@ -130,8 +138,8 @@ export function DrinkPicker({ draft, drinks, refusals, problem, disabled, onChan
               <Chosen
                 key={line.productId}
                 line={line}
-                price={priceOf(line, drinks ?? new Map())}
-                unitsLeft={drinks?.get(line.productId)?.units_left}
+                price={priceOf(line, drinks)}
+                unitsLeft={drinks.get(line.productId)?.units_left}
                 problem={problemOfLine(line, drinks) ?? refusals.get(line.productId) ?? null}
                 disabled={disabled}
                 onSet={(quantity) =>

@@ -6,14 +6,14 @@ import { Notice } from '../../../ui/notice.tsx';
 import { useCustomer } from '../../customers/customer-queries.ts';
 import { useNow } from '../../ui/age.tsx';
 import { formatClock } from '../../ui/dates.ts';
-import { type Draft, type Drink, hasAddress, withAddress, withSameAgain } from './draft.ts';
+import { type Draft, hasAddress, type KnownDrinks, withAddress, withSameAgain } from './draft.ts';
 import type { KnownCustomer, PastOrder, useKnownCustomer } from './new-order-queries.ts';
 
 interface FoundCustomerProps {
   found: ReturnType<typeof useKnownCustomer>;
   draft: Draft;
-  /** The drinks of the orders, as far as they are for sale; null until known. */
-  drinks: ReadonlyMap<string, Drink> | null;
+  /** The drinks of the orders. */
+  drinks: KnownDrinks;
   /** In cents. */
   deliveryFee: number;
   onChange(draft: Draft): void;
@@ -102,7 +102,7 @@ function Known({
               order={order}
               drinks={drinks}
               fee={draft.isCollected ? 0 : deliveryFee}
-              onPress={() => drinks && onChange(withSameAgain(draft, order.items, drinks))}
+              onPress={() => onChange(withSameAgain(draft, order.items, drinks))}
             />
           </li>
         ))}
@@ -149,7 +149,7 @@ function differentOrders(orders: readonly PastOrder[]): PastOrder[] {
 
 interface SameAgainProps {
   order: PastOrder;
-  drinks: ReadonlyMap<string, Drink> | null;
+  drinks: KnownDrinks;
   /** In cents. */
   fee: number;
   onPress(): void;
@@ -157,11 +157,12 @@ interface SameAgainProps {
 
 function SameAgain({ order, drinks, fee, onPress }: SameAgainProps) {
   const now = useNow();
-  const drinkOf = ({ product_id }: PastOrder['items'][number]) => drinks?.get(product_id ?? '');
-  const missing = drinks
+  const drinkOf = ({ product_id }: PastOrder['items'][number]) => drinks.get(product_id ?? '');
+  const isKnown = order.items.every(({ product_id }) => product_id === null || drinks.has(product_id));
+  const missing = isKnown
     ? order.items.filter((item) => (drinkOf(item)?.units_left ?? 0) < item.quantity)
     : [];
-  const canBeHad = !drinks || order.items.some((item) => (drinkOf(item)?.units_left ?? 0) > 0);
+  const canBeHad = !isKnown || order.items.some((item) => (drinkOf(item)?.units_left ?? 0) > 0);
   // At the prices of today.
   const total = order.items.reduce(
     (sum, item) => sum + item.quantity * (drinkOf(item)?.price ?? item.unit_price),
@@ -170,7 +171,7 @@ function SameAgain({ order, drinks, fee, onPress }: SameAgainProps) {
   return (
     <Button
       tone="quiet"
-      isBusy={drinks === null}
+      isBusy={!isKnown}
       disabled={!canBeHad}
       onClick={onPress}
       className="w-full justify-between! rounded-md! border border-line-strong bg-card! px-3! text-left font-normal!"

@@ -82,7 +82,7 @@ export default function NewOrderPage() {
   ]);
   const areas = useAreas().data?.filter(({ is_active }) => is_active) ?? [];
   const inArea = areaOfDraft(draft, areas);
-  const amounts = amountsOf(draft, drinks ?? new Map(), settings?.delivery_fee ?? 0, inArea?.area);
+  const amounts = amountsOf(draft, drinks, settings?.delivery_fee ?? 0, inArea?.area);
   const isAboveLimit = settings !== undefined && chargeCents(amounts.total) > settings.payment_limit;
 
   /** Kept in the tab at once: a reload loses nothing, and the same order keeps its key. */

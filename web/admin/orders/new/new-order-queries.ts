@@ -9,7 +9,7 @@ import { detailsToSend, fieldOfRefusal, type OrderForm } from '../../../lib/orde
 import type { Staff } from '../../../lib/staff.ts';
 import { dataOf, isUnanswered, messageForUser, TableProblem } from '../../data/table-answer.ts';
 import { useMember } from '../../layout/use-member.tsx';
-import { type Amounts, type Draft, type Drink, formToSend } from './draft.ts';
+import { type Amounts, type Draft, type Drink, formToSend, type KnownDrinks } from './draft.ts';
 
 /**
  * Who ordered with a phone before.
@@ -65,18 +65,21 @@ export function useDrinks(search: string) {
 }
 
 /** Drinks as they can be ordered now, by id. Those that are not for sale are missing; null until known. */
-export function useDrinksById(ids: readonly string[]): ReadonlyMap<string, Drink> | null {
+export function useDrinksById(ids: readonly string[]): KnownDrinks {
   const { tables } = useMember().staff;
   const wanted = [...new Set(ids)].sort();
   const { data } = useQuery({
     queryKey: ['products', 'to order', 'by id', wanted],
     enabled: wanted.length > 0,
-    queryFn: async ({ signal }): Promise<Drink[]> =>
-      dataOf(await tables.rpc('drinks_to_order', { ids: wanted }).abortSignal(signal)),
+    queryFn: async ({ signal }): Promise<(readonly [id: string, Drink | null])[]> => {
+      const found = dataOf(await tables.rpc('drinks_to_order', { ids: wanted }).abortSignal(signal));
+      return wanted.map((id) => [id, found.find((drink) => drink.id === id) ?? null]);
+    },
+    // While a further drink is being read, the others stay known.
     placeholderData: keepPreviousData,
     staleTime: 0,
   });
-  return useMemo(() => (data ? new Map(data.map((drink) => [drink.id, drink])) : null), [data]);
+  return useMemo(() => new Map(data), [data]);
 }
 
 export interface PlacedOrder {

@@ -302,12 +302,48 @@ test('with the keyboard alone: n, the phone, Enter, a drink, and the order is sa
   chosen.getByText(papaya.name);
   const place = screen.getByRole<HTMLButtonElement>('button', { name: 'Place order' });
   await waitFor(() => expect(place.disabled).toBe(false));
-  for (let tabs = 0; document.activeElement !== place && tabs < 60; tabs++) await opened.user.tab();
+  // The search is over: with the row of a drink that leaves the list, the focus would go back to the beginning.
+  const drinks = screen.getByRole('list', { name: 'Drinks' });
+  await waitFor(() => {
+    expect(drinks.getAttribute('aria-busy')).toBeNull();
+    expect(within(drinks).getAllByRole('listitem').length).toBeGreaterThan(1);
+  });
+  for (let tabs = 0; document.activeElement !== place && tabs < 200; tabs++) await opened.user.tab();
   await opened.user.keyboard('{Enter}');
   await dialog();
   expect(await ordersOf(number)).toMatchObject([
     {},
     { order_items: [{ product_name: papaya.name, quantity: 1 }] },
+  ]);
+});
+
+test('a drink is ordered while its stock is still being read, beside drinks that are known', async () => {
+  const number = newNumber();
+  const guava = await makeDrink('Guava in a hurry');
+  await placeOrder(shop, 'In A Hurry', number);
+  const opened = await openScreen('/admin/orders/new');
+  await type(opened, /^Phone/, number);
+  // The drink of the earlier order is known.
+  const again = await screen.findByRole('button', { name: /^Same again: 1 × .*Mango/ });
+  await waitFor(() => expect(again.getAttribute('aria-busy')).toBeNull());
+  let letGo = () => {};
+  const held = new Promise<void>((done) => {
+    letGo = done;
+  });
+  interceptNext(`"ids":`, async (send) => {
+    await held;
+    return send();
+  });
+  await add(opened, guava.name);
+  const chosen = within(await screen.findByRole('region', { name: 'In the order' }));
+  chosen.getByText(guava.name);
+  expect(chosen.queryByText('Not for sale any more')).toBeNull();
+  await press(opened, 'Place order');
+  await dialog();
+  letGo();
+  expect(await ordersOf(number)).toMatchObject([
+    {},
+    { order_items: [{ product_name: guava.name, quantity: 1 }] },
   ]);
 });
 

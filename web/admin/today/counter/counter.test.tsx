@@ -2,7 +2,7 @@
 import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, onTestFinished, test } from 'vitest';
 import { type Order, placeAssignedOrder, placePaidOrder } from '../../../../e2e/placed-orders.ts';
-import { type OpenScreen, openScreen, readRows, shop } from '../../../testing/staff-screens.tsx';
+import { handOver, type OpenScreen, openScreen, readRows, shop } from '../../../testing/staff-screens.tsx';
 
 /** Opens Today and then counter mode, as a member does. */
 async function openCounter(on: 'phone' | 'desktop' = 'desktop'): Promise<OpenScreen> {
@@ -48,7 +48,7 @@ test.each(['phone', 'desktop'] as const)('an order is worked through at the coun
     await screen.findByRole('button', { name: new RegExp(`^Undo ${order.order_number}: Ready`) }),
   );
   await press(opened, /^To prepare/, 'Ready', order);
-  await press(opened, /^Ready/, 'Hand over to Joseph', order);
+  await opened.press(await (await cardIn(/^Ready/, order)).findByRole('button', { name: handOver(order) }));
   await press(opened, /^On the way/, 'Delivered', order);
   await waitFor(async () =>
     expect(await readRows<{ delivery_status: string }>(`deliveries?order_id=eq.${order.id}`)).toMatchObject([
