@@ -89,7 +89,10 @@ language plpgsql stable security definer rows 2 set search_path = '' as $$
 begin
   perform private.expect_staff('cash');
   return query
-    select c.* from public.orders as o
+    select c.payment_id, c.order_id, c.order_number, c.owed_cents, c.noted_at,
+      -- To count for its own order again, it need not have come.
+      case when c.order_id <> o.id then c.unconfirmed_receipt end
+    from public.orders as o
     cross join lateral private.credit_of_phone(o.customer_phone) as c
     where o.id = credit_for_order.order_id and o.customer_phone <> '' and (
       c.order_id <> o.id or exists (select private.credit_of_own_order(o, c.payment_id))

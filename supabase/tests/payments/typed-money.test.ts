@@ -364,6 +364,35 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(use(await placeFor(phone)), 409, 'credit_too_low');
     });
 
+    test('counts for its own order, of which another part came to less', async () => {
+      const phone = newPhone();
+      const order = await placeFor(phone);
+      const part = newReceipt();
+      await confirm(order, part, { received_cents: 50_000, although_not_reported: true });
+      const { payment } = await confirm(order, newReceipt(), {
+        received_cents: 45_000,
+        although_not_reported: true,
+      });
+      await decide(order, 'deliver', 95_000);
+      await asStaff('note_change', { payment_id: payment.id, kind: 'credit', amount_cents: 20_000 });
+      await report(part, 40_000);
+      expect(await moneyOf(payment)).toEqual([45_000, 25_000, 20_000, 0]);
+      expect((await stateOf(order)).money).toBe('needs_review');
+      const other = await placeFor(phone);
+      await asStaff('receive_cash', {
+        order_id: other.id,
+        received_cents: charge + 10_100,
+        difference: 'credit',
+      });
+      expect(await offered(order)).toMatchObject([
+        { order_id: order.id, owed_cents: 20_000, unconfirmed_receipt: null },
+        { order_id: other.id, owed_cents: 10_100 },
+      ]);
+      expect(await use(order)).toMatchObject({ method: 'credit', charge_cents: 10_100 });
+      expect(await moneyOf(payment)).toEqual([45_000, 45_000, 0, 0]);
+      expect((await stateOf(order)).money).toBe('paid');
+    });
+
     test('leaves credit of cash and of reported money as it is', async () => {
       const phone = newPhone();
       const order = await placeFor(phone);
