@@ -275,7 +275,7 @@ test('any order that waits for its payment is prompted on another phone, and its
   await opened.user.click(phone);
   await opened.user.paste('0799 111 222');
   await opened.press(payments.getByRole('button', { name: /^Send M-PESA prompt/ }));
-  await shown.findByText('Payment prompt sent', undefined, { timeout: 10_000 });
+  await shown.findByText('Payment prompt sent');
   const [prompt] = await readRows<{ phone: string; requested_by_email: string }>(
     `payments?order_id=eq.${order.id}`,
   );

@@ -23,7 +23,7 @@ async function receiveUnreadable(reference: string): Promise<{ receipt: string; 
 const messageOf = async ({ press }: OpenScreen, receipt: string) => {
   const chip = await screen.findByRole('button', { name: /^Messages to check/ });
   if (chip.getAttribute('aria-expanded') === 'false') await press(chip);
-  const text = await screen.findByText(new RegExp(`"transactionId":"${receipt}"`), {}, { timeout: 5000 });
+  const text = await screen.findByText(new RegExp(`"transactionId":"${receipt}"`));
   return within(text.closest('article') as HTMLElement);
 };
 async function fill({ user }: OpenScreen, field: HTMLElement, text: string): Promise<void> {
