@@ -1,8 +1,10 @@
 // The time of arrival from the order form to the door, the rider on the way, and the rating of the delivery.
 import type { Page } from 'playwright-core';
 import { describe, expect, onTestFinished } from 'vitest';
+import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone } from '../browser.ts';
+import { textsTo } from '../mailbox.ts';
 import { placePaidOrder } from '../placed-orders.ts';
 import { mainCase } from '../selection.ts';
 import { amina, fillOrder, openOrderDialog, payButton, placeOrderButton } from '../shopper.ts';
@@ -85,8 +87,13 @@ describe.each(
     const { page } = await newVisitor({ viewport });
     await openOrderDialog(page, shop.url, 'mango-bottle');
     await dialogOf(page)
-      .getByText(/^Opens at \d\d:\d\d.*, arrives by \d\d:\d\d/)
+      .getByText(/^Opens at \d\d:\d\d.*, arrives by \d\d:\d\d.*Next, you'll pay with M-PESA\.$/)
       .first()
+      .waitFor();
+    // Also beside the area, in place of its minutes.
+    await fillOrder(page, { ...amina, location: 'Sarit Centre' });
+    await dialogOf(page)
+      .getByText(/^KSh 1\.00\. Opens at \d\d:\d\d.*, arrives by \d\d:\d\d.*, by your address$/)
       .waitFor();
     const { page: plain } = await newVisitor({ viewport, javaScriptEnabled: false });
     await plain.goto(`${shop.url}/shop/mango-bottle/order?quantity=1`);
@@ -113,3 +120,56 @@ describe.each(
     });
   });
 });
+
+story(
+  'a late order rises on Today, and its customer gets one message with a new time, also on the open page',
+  async ({ newVisitor }) => {
+    const number = '0724005588';
+    const order = await placePaidOrder(shop, 'Zawadi Late', number);
+    const due = (minutes: number) =>
+      change(`orders?id=eq.${order.id}`, {
+        promised_at: new Date(Date.now() + minutes * 60_000).toISOString(),
+      });
+    await due(30);
+    const answer = await asOwner(shop, '/rest/v1/rpc/track_order', 'POST', {
+      tracking_number: order.tracking_number,
+      phone_last_four: number.slice(-4),
+    });
+    const { access_key } = (await answer.json()) as { access_key: string };
+    const { page } = await newVisitor({ viewport: phone });
+    await page.goto(`${shop.url}/track-order/${order.tracking_number}?key=${access_key}`);
+    const sheet = page.locator('article[data-status]');
+    await sheet.getByText(byTime).first().waitFor();
+    const { page: staff } = await newVisitor({ viewport: desktop });
+    await enterAsStaff(shop, staff, '/admin/today');
+    const attention = staff.getByRole('region', { name: /^Needs attention/ });
+    const card = attention.getByRole('listitem').filter({ hasText: order.order_number });
+    await staff.getByRole('link', { name: order.order_number }).waitFor();
+    expect(await card.count()).toBe(0);
+
+    await due(-2);
+    await card.getByText(/ min late$/).waitFor();
+    const delayed = async () =>
+      (await textsTo(shop.outbox, `254${number.slice(1)}`)).filter(({ kind }) => kind === 'order_delayed');
+    await until(async () => (await delayed()).length > 0, 'the customer has a text about the delay');
+    const [{ text } = expect.fail()] = await delayed();
+    const time = / It arrives by (\d\d:\d\d( tomorrow)?)\./.exec(text)?.[1];
+    expect(text).toContain(order.tracking_number);
+    await sheet.getByText(`Arrives by ${time}`, { exact: true }).waitFor();
+    await sheet.getByText(/^Sorry, it takes longer than we promised \(/).waitFor();
+    await card.waitFor();
+    // Another message after the first one: the job that sends it has seen the late order again by then.
+    await change(`deliveries?order_id=eq.${order.id}`, {
+      delivery_person: 'Brian Otieno',
+      delivery_phone: '0711 000 001',
+      delivery_vehicle: 'KMEH 123A',
+      delivery_status: 'picked_up',
+    });
+    await until(
+      async () =>
+        (await textsTo(shop.outbox, `254${number.slice(1)}`)).some(({ kind }) => kind === 'order_on_its_way'),
+      'the customer has the next text',
+    );
+    expect(await delayed()).toHaveLength(1);
+  },
+);

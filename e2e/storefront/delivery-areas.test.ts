@@ -53,6 +53,13 @@ describe.each(
         .waitFor();
       // By a tap.
       await dialog.getByRole('button', { name: 'Change the area' }).click();
+      if (viewport.width < 768) {
+        // The first areas; the others after a tap, which goes on with the first of them.
+        expect(await dialog.locator('button[data-area]:visible').count()).toBe(7);
+        await dialog.getByRole('button', { name: '11 more' }).click();
+        await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe('Runda');
+      }
+      expect(await dialog.locator('button[data-area]:visible').count()).toBe(17);
       await dialog.getByRole('button', { name: 'Kilimani' }).click();
       await dialog.getByText('KSh 1.00, 15-60 minutes').waitFor();
       await placeOrderButton(page).click();

@@ -18,6 +18,8 @@ interface AreaFieldProps {
   isGuessed: boolean;
   /** In cents. */
   shopFee: number;
+  /** When an order arrives, in place of the promise of its area, such as `Opens at 08:00, arrives by 08:45`. */
+  arrival?: string | null;
   isDisabled?: boolean;
   problem?: string | undefined;
   onChoose(areaId: string): void;
@@ -28,12 +30,14 @@ export function AreaField({
   chosen,
   isGuessed,
   shopFee,
+  arrival = null,
   isDisabled = false,
   problem,
   onChoose,
 }: AreaFieldProps) {
   const [isOpen, setOpen] = useState(false);
   const [search, setSearch] = useState('');
+  const [isAll, setAll] = useState(false);
   const searchField = useRef<HTMLInputElement>(null);
   const changeButton = useRef<HTMLButtonElement>(null);
   /** Whether the focus follows the next change: what had it disappears. */
@@ -47,6 +51,8 @@ export function AreaField({
   const problemId = useId();
   if (areas.length === 0) return null;
   const found = findAreas(search, areas);
+  /** On narrow screens, so that the fields below stay near. */
+  const hidden = isAll || search.trim() !== '' ? 0 : Math.max(0, found.length - shownFirst);
 
   function choose(area: DeliveryArea) {
     movesFocus.current = true;
@@ -60,7 +66,9 @@ export function AreaField({
   }
   /** Arrows move between the chips, and Enter in the search takes the first of them. */
   function move(event: KeyboardEvent<HTMLElement>) {
-    const chips = [...event.currentTarget.querySelectorAll<HTMLElement>('[data-area]')];
+    const chips = [...event.currentTarget.querySelectorAll<HTMLElement>('[data-area]')].filter(
+      (chip) => chip.offsetParent,
+    );
     const at = chips.indexOf(event.target as HTMLElement);
     const isInSearch = event.target instanceof HTMLInputElement;
     if (event.key === 'Enter' && isInSearch) {
@@ -99,7 +107,7 @@ export function AreaField({
           <p role="status" className="min-w-0 flex-1 leading-tight">
             <span className="font-semibold wrap-anywhere">{chosen.area.name}</span>
             <span className="block text-sm text-ink-soft">
-              {describeArea(chosen.area, shopFee)}
+              {describeArea(chosen.area, shopFee, arrival)}
               {isGuessed ? ', by your address' : ''}
             </span>
           </p>
@@ -130,16 +138,16 @@ export function AreaField({
             onChange={(event) => setSearch(event.target.value)}
             className={inputStyle}
           />
-          <ul className="-mx-1 grid auto-cols-max grid-flow-col grid-rows-2 gap-1.5 overflow-x-auto px-1 py-0.5 empty:hidden md:flex md:flex-wrap">
-            {found.map((area) => (
-              <li key={area.id}>
+          <ul className="flex flex-wrap gap-1.5 empty:hidden">
+            {found.map((area, index) => (
+              <li key={area.id} className={hidden > 0 && index >= shownFirst ? 'max-md:hidden' : ''}>
                 <button
                   type="button"
                   data-area={area.name}
                   disabled={isDisabled}
                   aria-pressed={chosen?.area.id === area.id}
                   onClick={() => choose(area)}
-                  className="min-h-11 rounded-pill border border-line-strong bg-card px-3.5 text-sm font-semibold whitespace-nowrap hover:border-dusk-500 aria-pressed:border-ember-600 aria-pressed:bg-ember-50"
+                  className={`${chip} border-line-strong bg-card hover:border-dusk-500 aria-pressed:border-ember-600 aria-pressed:bg-ember-50`}
                 >
                   {area.name}
                   {area.fee_cents === null || area.needs_agreement || area.fee_cents === shopFee ? null : (
@@ -148,6 +156,26 @@ export function AreaField({
                 </button>
               </li>
             ))}
+            {hidden > 0 ? (
+              <li className="md:hidden">
+                <button
+                  type="button"
+                  data-area=""
+                  disabled={isDisabled}
+                  onClick={(event) => {
+                    // The pressed button disappears: the focus goes to the first area that appears.
+                    const list = event.currentTarget.closest('ul');
+                    setAll(true);
+                    requestAnimationFrame(() =>
+                      list?.querySelectorAll<HTMLElement>('[data-area]')[shownFirst]?.focus(),
+                    );
+                  }}
+                  className={`${chip} border-transparent text-dusk-600 underline underline-offset-2`}
+                >
+                  {hidden} more
+                </button>
+              </li>
+            ) : null}
           </ul>
           {found.length === 0 ? (
             <p role="status" className="text-sm text-ink-soft">
@@ -164,6 +192,10 @@ export function AreaField({
     </div>
   );
 }
+
+/** Areas that a narrow screen shows at first. */
+const shownFirst = 6;
+const chip = 'min-h-11 max-w-full rounded-pill border px-3.5 text-left text-sm font-semibold';
 
 interface AreaSelectProps {
   areas: readonly DeliveryArea[];
@@ -190,7 +222,7 @@ export function AreaSelect({ areas, defaultValue, shopFee, problem }: AreaSelect
 const feeText = (cents: number): string => (cents === 0 ? 'Free' : formatKsh(cents));
 
 /** Fee and promise, such as `KSh 200.00, 15-60 minutes`. */
-const describeArea = (area: DeliveryArea, shopFee: number): string =>
+const describeArea = (area: DeliveryArea, shopFee: number, arrival: string | null = null): string =>
   area.needs_agreement
     ? 'Fee and day to be agreed'
-    : `${feeText(feeIn(area, shopFee))}, ${describePromise(area)}`;
+    : `${feeText(feeIn(area, shopFee))}${arrival === null ? `, ${describePromise(area)}` : `. ${arrival}`}`;

@@ -45,7 +45,7 @@ export function CancelAnswer({ order }: CancelAnswerProps) {
     onSuccess: () => setDeclining(false),
     isShownElsewhere: isReasonRefused,
   });
-  const amount = formatKes(chargeCents(order.total_amount));
+  const amount = formatKes(chargeCents(order.total_amount)).replace(' ', '\u00a0');
   const { payment_method } = order;
   // What can be reversed is known only with the settings of M-PESA.
   const isSentBack =

@@ -45,7 +45,7 @@ import {
   requestedDrinks,
 } from './place/place-order.ts';
 import { againField, placedOrderCookie, readSameOrder } from './place/same-order.ts';
-import { readArrival } from './promise.ts';
+import { readArrival, type ShownArrival } from './promise.ts';
 import { fillField, type SimilarDrink, SimilarDrinks } from './similar-drinks.tsx';
 import { TermsLine, termsField } from './terms-line.tsx';
 
@@ -260,7 +260,7 @@ const emptyAnswer = {
   gone: [] as string[],
   discount: noCode as TypedCode,
   /** Of the area of the form. */
-  arrival: null as string | null,
+  arrival: null as ShownArrival | null,
   /** The text that was searched for, and its matches. */
   term: '',
   found: null as OrderedProduct[] | null,
@@ -321,7 +321,7 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
   const discount = actionData?.discount ?? loaderData.discount;
   const inArea = areaIn(form, areas);
   const area = inArea?.area ?? null;
-  const next = nextSteps(area, (actionData ?? loaderData).arrival);
+  const next = nextSteps(area, (actionData ?? loaderData).arrival?.text ?? null);
   const deliveryFee = feeIn(area, settings.delivery_fee);
   const discountCents = discountOf(drinks, deliveryFee, discount.terms);
   const total = orderTotal(drinks, deliveryFee, discountCents);

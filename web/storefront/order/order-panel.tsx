@@ -128,7 +128,8 @@ export function OrderPanel({
     ? { area: chosenArea, place: guessIn(form.location, chosenArea) }
     : guessArea(form.location, areas);
   const area = inArea?.area ?? null;
-  const next = nextSteps(area, useArrival(area?.id ?? null));
+  const arrival = useArrival(area?.id ?? null);
+  const next = nextSteps(area, arrival?.text ?? null);
   const deliveryFee =
     quoted && quoted.areaId === area?.id ? quoted.deliveryFee : feeIn(area, settings.delivery_fee);
   const drinks = requestedDrinks(lines, quoted?.prices);
@@ -328,7 +329,7 @@ export function OrderPanel({
   }
   return (
     <>
-      <DialogHeading title="Your order" description={next} isTerse />
+      <DialogHeading title="Your order" description={next} isTerse={!arrival?.isClosed} />
       <DialogBody>
         <form id={formId} ref={formElement} onSubmit={submit} noValidate className="grid grid-cols-1 gap-5">
           {unpaid ? (
@@ -373,6 +374,7 @@ export function OrderPanel({
                 chosen={inArea}
                 isGuessed={chosenArea === null}
                 shopFee={settings.delivery_fee}
+                arrival={arrival?.isClosed ? arrival.text : null}
                 isDisabled={isSubmitting}
                 problem={problemOf('areaId')}
                 onChoose={(areaId) => {

@@ -31,22 +31,32 @@ export function describeArrival({ arrivesBy, opensAt }: DeliveryPromise, now: nu
 const timeoutMs = 5000;
 const everyMs = 60_000;
 
+export interface ShownArrival {
+  /** Such as `Arrives by 22:14`. */
+  text: string;
+  /** Whether the shop does not deliver now. */
+  isClosed: boolean;
+}
+
 /**
  * @param areaId null: no area
- * @returns such as `Arrives by 22:14`; null where it cannot be read: the form works without it. Does not throw
+ * @returns null where it cannot be read: the form works without it. Does not throw
  */
-export async function readArrival(tables: Store['tables'], areaId: string | null): Promise<string | null> {
+export async function readArrival(
+  tables: Store['tables'],
+  areaId: string | null,
+): Promise<ShownArrival | null> {
   const { data } = await tables
     .rpc('delivery_promise', { area_id: areaId })
     .abortSignal(AbortSignal.timeout(timeoutMs));
   const promise = readPromise(data);
-  return promise && describeArrival(promise, Date.now());
+  return promise && { text: describeArrival(promise, Date.now()), isClosed: promise.opensAt !== null };
 }
 
 /** The arrival of an order for an area, current while the page is shown. */
-export function useArrival(areaId: string | null): string | null {
+export function useArrival(areaId: string | null): ShownArrival | null {
   const { config } = useShop();
-  const [read, setRead] = useState<{ areaId: string | null; arrival: string | null } | null>(null);
+  const [read, setRead] = useState<{ areaId: string | null; arrival: ShownArrival | null } | null>(null);
   useEffect(() => {
     let isStopped = false;
     const { tables } = createStore(config);
