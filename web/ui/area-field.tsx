@@ -107,8 +107,9 @@ export function AreaField({
           <p role="status" className="min-w-0 flex-1 leading-tight">
             <span className="font-semibold wrap-anywhere">{chosen.area.name}</span>
             <span className="block text-sm text-ink-soft">
-              {describeArea(chosen.area, shopFee, arrival)}
+              {describeArea(chosen.area, shopFee, arrival !== null)}
               {isGuessed ? ', by your address' : ''}
+              {arrival === null || chosen.area.needs_agreement ? null : `. ${arrival}`}
             </span>
           </p>
           <button
@@ -222,7 +223,7 @@ export function AreaSelect({ areas, defaultValue, shopFee, problem }: AreaSelect
 const feeText = (cents: number): string => (cents === 0 ? 'Free' : formatKsh(cents));
 
 /** Fee and promise, such as `KSh 200.00, 15-60 minutes`. */
-const describeArea = (area: DeliveryArea, shopFee: number, arrival: string | null = null): string =>
+const describeArea = (area: DeliveryArea, shopFee: number, hasArrival = false): string =>
   area.needs_agreement
     ? 'Fee and day to be agreed'
-    : `${feeText(feeIn(area, shopFee))}${arrival === null ? `, ${describePromise(area)}` : `. ${arrival}`}`;
+    : `${feeText(feeIn(area, shopFee))}${hasArrival ? '' : `, ${describePromise(area)}`}`;

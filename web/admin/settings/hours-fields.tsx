@@ -42,6 +42,9 @@ export function OpeningHours({ name, label, hint, value, problem, onChange }: Ho
     // The pressed button disappears.
     field.current?.focus();
   }
+  /** Beside the day that the problem names; otherwise below all days. */
+  const isOfDay = (dayName: string) => problem?.startsWith(`${dayName}:`) ?? false;
+  const isOfOneDay = weekdays.some(([, dayName]) => isOfDay(dayName));
   const isVaried = weekdays.some(
     ([day]) =>
       timesOf(spans, day) !==
@@ -117,6 +120,7 @@ export function OpeningHours({ name, label, hint, value, problem, onChange }: Ho
                       </div>
                     ))}
                     {own.length === 0 ? <p className="py-2.5 text-sm text-ink-soft">Closed</p> : null}
+                    {isOfDay(dayName) ? <Problem name={name} problem={problem} /> : null}
                   </div>
                   <Button
                     tone="quiet"
@@ -153,7 +157,7 @@ export function OpeningHours({ name, label, hint, value, problem, onChange }: Ho
           ) : null}
         </>
       )}
-      <Problem name={name} problem={problem} />
+      {isOfOneDay ? null : <Problem name={name} problem={problem} />}
     </fieldset>
   );
 }

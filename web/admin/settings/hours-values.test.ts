@@ -38,6 +38,7 @@ test('knows which spans end on the next day', () => {
   expect(nextDayOf(span(7, '18:00', '02:00'))).toBe('Monday');
   expect(endsNextDay(span(1, '18:00', '00:00'))).toBe(false);
   expect(endsNextDay(span(1, '08:00', '22:00'))).toBe(false);
+  expect(endsNextDay(span(1, '18:00', '')), 'not typed yet').toBe(false);
 });
 
 test.each([

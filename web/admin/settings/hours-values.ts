@@ -42,8 +42,8 @@ export const writeSpans = (spans: readonly OpenSpan[]): string => JSON.stringify
 export const readSpans = (text: string): OpenSpan[] =>
   text === always ? [] : (JSON.parse(text) as unknown[]).filter(isSpan);
 
-/** Whether a span ends on the next day. */
-export const endsNextDay = ({ from, to }: OpenSpan): boolean => to !== '00:00' && to < from;
+/** Whether a span ends on the next day; not while its end is not typed yet. */
+export const endsNextDay = ({ from, to }: OpenSpan): boolean => to !== '' && to !== '00:00' && to < from;
 
 /** The day after that of a span. */
 export const nextDayOf = ({ day }: OpenSpan): string => nameOfDay(day + 1);

@@ -181,7 +181,9 @@ test('opening hours begin with the usual ones, have several times a day and past
   await user.click(group.getByRole('button', { name: 'Add a time on Tuesday' }));
   expect(group.getAllByLabelText('Tuesday from')).toHaveLength(2);
   await user.click(screen.getByRole('button', { name: 'Save Settings' }));
-  await group.findByText('Tuesday: please enter both times');
+  await within(group.getByRole('listitem', { name: 'Tuesday' })).findByText(
+    'Tuesday: please enter both times',
+  );
   await user.click(group.getByRole('button', { name: 'The same on every day' }));
   expect(group.queryByText('Closed')).toBeNull();
   await user.click(screen.getByRole('button', { name: 'Discard' }));
