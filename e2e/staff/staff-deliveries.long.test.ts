@@ -230,6 +230,7 @@ describe.each(sizes)('%s', (size, viewport) => {
 
     // Status changes: the database sets the times and updates the order.
     await statusOfDelivery(page, order).click();
+    await page.getByRole('menuitemradio').first().waitFor();
     expect(await page.getByRole('menuitemradio').allTextContents()).toEqual([
       'Assigned',
       'Picked Up',

@@ -241,13 +241,11 @@ function Rider({ delivery }: { delivery: ListedDelivery }) {
             href={chat}
             target="_blank"
             rel="noreferrer"
-            title={`WhatsApp the job to ${delivery_person}`}
+            title="WhatsApp the job to the rider"
+            aria-label={`WhatsApp ${delivery.order.order_number} to ${delivery_person}`}
             className="tap shrink-0 text-leaf-700"
           >
             <Icon name="chat" className="size-4" />
-            <span className="sr-only">
-              WhatsApp {delivery.order.order_number} to {delivery_person}
-            </span>
           </a>
         ) : null}
       </span>

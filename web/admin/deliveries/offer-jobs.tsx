@@ -10,6 +10,9 @@ import { chatWithRider, jobText } from './rider-chat.ts';
 /** The message that reports the assignment: the offer takes its place, and the next one the place of the offer. */
 const topic = 'saved';
 
+/** Not longer: on a phone it covers the filters, and the list of deliveries has the same link. */
+const staysMs = 10_000;
+
 /** More are no tour of one rider. */
 const mostJobs = 100;
 
@@ -41,6 +44,7 @@ export async function offerJobs(tables: Staff['tables'], orderIds: readonly stri
     title: 'Success',
     text: done,
     topic,
+    staysMs,
     content: (
       <p className="mt-2 flex flex-wrap gap-2">
         {messages.map(({ href, count }) => (

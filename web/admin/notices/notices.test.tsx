@@ -123,12 +123,19 @@ test('sound, repetition, events and counts are chosen for this device', async ()
   expect(deviceSettings()).toMatchObject({
     volume: 'loud',
     repeats: true,
-    kinds: ['paid_order', 'late_order', 'refund_to_approve'],
+    kinds: ['paid_order', 'late_order', 'cancel_request', 'order_to_agree', 'refund_to_approve'],
     countsInTitle: false,
     countsOnIcon: true,
   });
   await opened.user.click(dialog.getByLabelText('Inquiries'));
-  expect(deviceSettings().kinds).toEqual(['paid_order', 'late_order', 'refund_to_approve', 'inquiry']);
+  expect(deviceSettings().kinds).toEqual([
+    'paid_order',
+    'late_order',
+    'cancel_request',
+    'order_to_agree',
+    'refund_to_approve',
+    'inquiry',
+  ]);
   await opened.user.click(dialog.getByLabelText('Off'));
   expect(dialog.getByLabelText(/^Repeat every 20 seconds/)).toHaveProperty('disabled', true);
   expect(dialog.getByRole('button', { name: 'Test' })).toHaveProperty('disabled', true);

@@ -14,6 +14,8 @@ export interface Toast {
   topic?: string;
   /** Below the text. The toast then stays until `dismissToast` is called for its topic or the user dismisses it. */
   content?: ReactNode;
+  /** How long a toast with content stays. Default: until then. */
+  staysMs?: number;
   /** Called when a toast with content is dismissed. */
   onDismiss?(): void;
 }
@@ -213,6 +215,7 @@ export function raiseToast({
   topic,
   action,
   content,
+  staysMs = Number.POSITIVE_INFINITY,
   onDismiss,
 }: Toast): void {
   // The live region must be in the page before its first message, or screen readers do not announce it.
@@ -230,7 +233,7 @@ export function raiseToast({
         text
       ),
       ...(content && {
-        duration: Number.POSITIVE_INFINITY,
+        duration: staysMs,
         // Updates the toast in place: dismissing the previous one would call its `onDismiss`.
         ...(before !== undefined && { id: before }),
         onDismiss() {
