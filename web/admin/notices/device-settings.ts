@@ -36,16 +36,26 @@ const defaults: DeviceSettings = {
   kinds: allKinds,
 };
 
+/** Kinds that a device chose among while it did not store which ones it knew. */
+const firstKinds: readonly NoticeKind[] = [
+  'paid_order',
+  'late_order',
+  'failed_delivery',
+  'refund_to_approve',
+  'inquiry',
+];
+
 /** Reads stored settings. What is missing or unknown, also of another version, is as on a new device. */
 export function parseDeviceSettings(text: string | null): DeviceSettings {
-  let stored: Partial<Record<keyof DeviceSettings, unknown>> | null = null;
+  let stored: Partial<Record<keyof DeviceSettings | 'knownKinds', unknown>> | null = null;
   try {
     stored = JSON.parse(text ?? 'null');
   } catch {
     // Not written by the panel.
   }
   if (typeof stored !== 'object' || stored === null) return defaults;
-  const { volume, kinds } = stored;
+  const { volume, kinds, knownKinds } = stored;
+  const known: readonly unknown[] = Array.isArray(knownKinds) ? knownKinds : firstKinds;
   const isOn = (name: 'repeats' | 'notifies' | 'isPushed' | 'countsInTitle' | 'countsOnIcon'): boolean => {
     const value = stored[name];
     return typeof value === 'boolean' ? value : defaults[name];
@@ -57,7 +67,10 @@ export function parseDeviceSettings(text: string | null): DeviceSettings {
     isPushed: isOn('isPushed'),
     countsInTitle: isOn('countsInTitle'),
     countsOnIcon: isOn('countsOnIcon'),
-    kinds: Array.isArray(kinds) ? allKinds.filter((known) => kinds.includes(known)) : defaults.kinds,
+    // A kind that came with a later version was not declined.
+    kinds: Array.isArray(kinds)
+      ? allKinds.filter((kind) => kinds.includes(kind) || !known.includes(kind))
+      : defaults.kinds,
   };
 }
 
@@ -80,7 +93,7 @@ let isInMemory = false;
 
 export function changeDeviceSettings(change: Partial<DeviceSettings>): void {
   settings = { ...deviceSettings(), ...change };
-  text = JSON.stringify(settings);
+  text = JSON.stringify({ ...settings, knownKinds: allKinds });
   writeStored(key, text);
   isInMemory = readStored(key) !== text;
   for (const listener of listeners) listener();

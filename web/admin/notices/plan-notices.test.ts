@@ -72,6 +72,11 @@ test('settings of a device keep what is known', () => {
     isPushed: true,
     countsInTitle: true,
     countsOnIcon: true,
-    kinds: ['inquiry'],
+    // Kinds that came later were not declined.
+    kinds: ['cancel_request', 'order_to_agree', 'inquiry'],
   });
+  expect(
+    parseDeviceSettings(JSON.stringify({ kinds: ['inquiry'], knownKinds: allKinds })).kinds,
+    'all were known',
+  ).toEqual(['inquiry']);
 });

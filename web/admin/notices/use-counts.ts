@@ -1,6 +1,7 @@
 // Counts what waits in the title of the tab and on the icon of the installed app.
 import { useEffect } from 'react';
 import { useWork } from '../deliveries/rider-queries.ts';
+import { useMay } from '../layout/use-member.tsx';
 import type { Waiting } from '../live/use-waiting.ts';
 import { useOrdersNeedingReview } from '../orders/order-queries.ts';
 import { useDeviceSettings } from './device-settings.ts';
@@ -11,12 +12,13 @@ export const titleWithCount = (title: string, count: number): string =>
 
 /** Counts paid orders to prepare (also those asked to be cancelled), failed deliveries, orders to agree on, and what else needs a decision or an answer. */
 export function useCounts({ refunds, money, inquiries }: Waiting, isActive: boolean): void {
+  const may = useMay();
   const work = useWork(isActive);
   const reviews = useOrdersNeedingReview(isActive)?.count ?? 0;
   const count =
     (work?.to_prepare ?? 0) +
     (work?.failed ?? 0) +
-    (work?.to_agree ?? 0) +
+    (may('orders') ? (work?.to_agree ?? 0) : 0) +
     reviews +
     refunds +
     money +

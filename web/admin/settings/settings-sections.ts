@@ -30,7 +30,7 @@ export const fieldInputs: Record<SettingsField, FieldInput> = {
   delivery_fee: {
     label: 'Delivery fee (KES)',
     inputMode: 'decimal',
-    hint: '0 means free. It is added to every order placed from now on',
+    hint: '0 means free. For orders placed from now on, in areas without a fee of their own',
     alsoCalled: 'price shipping',
   },
   opening_hours: {
