@@ -48,13 +48,14 @@ test('the receipt of an order that was paid and then cancelled says so', async (
   expect(sheet.queryByText('Asante!')).toBeNull();
 });
 
-test('the packing slip says when the order is promised, and for which agreed day', async () => {
+test('the packing slip says the area, and when the order is promised', async () => {
   const { id } = await placePaidOrder(shop, 'Promised Slip', '0711030179');
-  await changeOrder(shop, id, { promised_at: '2026-11-28T19:14:00Z' });
+  await changeOrder(shop, id, { promised_at: '2026-11-28T19:14:00Z', area_name: 'Kilimani' });
   const sheet = within(await print(id, 'Packing slip'));
   expect(sheet.getByText('Arrives by').nextElementSibling?.textContent).toBe(
     formatDateTime('2026-11-28T19:14:00Z'),
   );
+  expect(sheet.getByText('Area').nextElementSibling?.textContent).toBe('Kilimani');
 });
 
 test('the packing slip of an agreed day names the day', async () => {

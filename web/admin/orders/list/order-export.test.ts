@@ -34,6 +34,11 @@ test('the file has what a discount code takes off', () => {
   expect(cell('Discount code', { discount_code: 'JANI10' })).toBe('JANI10');
 });
 
+test('the file has the area of delivery', () => {
+  expect(cell('Area', { area_name: 'Kilimani' })).toBe('Kilimani');
+  expect(cell('Area', { area_name: null })).toBeNull();
+});
+
 test('the file says how an order came', () => {
   expect(cell('Came by', { source: 'storefront' })).toBe('Storefront');
   expect(cell('Came by', { source: 'walk_in' })).toBe('Walk-in');
