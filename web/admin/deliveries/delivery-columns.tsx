@@ -243,7 +243,7 @@ function Rider({ delivery }: { delivery: ListedDelivery }) {
             rel="noreferrer"
             title="WhatsApp the job to the rider"
             aria-label={`WhatsApp ${delivery.order.order_number} to ${delivery_person}`}
-            className="tap shrink-0 text-leaf-700"
+            className="tap -my-2.25! flex shrink-0 text-leaf-700"
           >
             <Icon name="chat" className="size-4" />
           </a>
