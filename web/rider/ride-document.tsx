@@ -14,49 +14,50 @@ import {
   type RiderStep,
   stepLabels,
 } from '../../domain/rider-page.ts';
+import { colours } from './ride-colours.ts';
 import { startRide } from './ride-script.ts';
 
 const css = `
 *{box-sizing:border-box}
 [hidden]{display:none!important}
-html{font:18px/1.4 system-ui,-apple-system,Roboto,sans-serif;color:#111;background:#fff;-webkit-text-size-adjust:100%}
+html{font:18px/1.4 system-ui,-apple-system,Roboto,sans-serif;color:${colours.ink};background:${colours.paper};-webkit-text-size-adjust:100%}
 body{margin:0 auto;max-width:36rem;padding:.75rem .75rem 4rem;overflow-wrap:anywhere}
-header{display:flex;justify-content:space-between;align-items:baseline;gap:.75rem;border-bottom:3px solid #111;padding-bottom:.5rem}
+header{display:flex;justify-content:space-between;align-items:baseline;gap:.75rem;border-bottom:3px solid ${colours.ink};padding-bottom:.5rem}
 h1{font-size:1.2rem;margin:0}h2{font-size:1.25rem;margin:0}p,ul{margin:0}
-a{color:#0b3d91}
+a{color:${colours.link}}
 .end{font-size:.9rem;text-align:right}
-#line{background:#111;color:#fff;font-weight:700;padding:.6rem .75rem;margin-top:.5rem;border-radius:.4rem;position:sticky;top:0;z-index:1}
-.note{display:flex;justify-content:space-between;align-items:center;gap:.75rem;margin-top:.5rem;padding:.6rem .75rem;border:3px solid #0b5d1e;border-radius:.4rem;font-weight:700}
-.note.bad{border-color:#8a0f0f;background:#fff0f0;color:#5c0000}
-.note button{min-height:3rem;min-width:3.5rem;font:inherit;background:#fff;color:#111;border:2px solid #111;border-radius:.4rem}
-article{display:grid;gap:.6rem;border:2px solid #111;border-radius:.6rem;padding:.75rem;margin-top:.9rem}
+#line{background:${colours.ink};color:${colours.paper};font-weight:700;padding:.6rem .75rem;margin-top:.5rem;border-radius:.4rem;position:sticky;top:0;z-index:1}
+.note{display:flex;justify-content:space-between;align-items:center;gap:.75rem;margin-top:.5rem;padding:.6rem .75rem;border:3px solid ${colours.done};border-radius:.4rem;font-weight:700}
+.note.bad{border-color:${colours.danger};background:${colours.dangerShade};color:${colours.ink}}
+.note button{min-height:3rem;min-width:3.5rem;font:inherit;background:${colours.paper};color:${colours.ink};border:2px solid ${colours.ink};border-radius:.4rem}
+article{display:grid;gap:.6rem;border:2px solid ${colours.ink};border-radius:.6rem;padding:.75rem;margin-top:.9rem}
 .top{display:flex;flex-wrap:wrap;justify-content:space-between;align-items:center;gap:.4rem}
 .badge{font-weight:800;padding:.2rem .6rem;border-radius:.3rem;white-space:nowrap}
-.paid{background:#0b5d1e;color:#fff}.cash{background:#ffd400;color:#111}.bad-badge{background:#8a0f0f;color:#fff}
+.paid{background:${colours.done};color:${colours.paper}}.cash{background:${colours.cash};color:${colours.ink}}.bad-badge{background:${colours.danger};color:${colours.paper}}
 .state{font-weight:700}
 .place{font-size:1.15rem;font-weight:700}
 ul{list-style:none;padding:0;font-weight:600}
-.notes{border-left:6px solid #ffd400;padding-left:.6rem;white-space:pre-line;font-weight:600}
+.notes{border-left:6px solid ${colours.cash};padding-left:.6rem;white-space:pre-line;font-weight:600}
 .links{display:grid;grid-template-columns:1fr auto 1fr;gap:.5rem;overflow-wrap:normal}
 .links a,button,summary{display:flex;align-items:center;justify-content:center;min-height:3.4rem;border-radius:.5rem;font:inherit;font-weight:700;text-align:center;text-decoration:none;padding:.3rem .4rem}
-.links a{border:2px solid #0b3d91;background:#fff}
-button{width:100%;border:2px solid #0b5d1e;background:#0b5d1e;color:#fff;font-size:1.2rem;cursor:pointer}
-.plain{background:#fff;color:#0b5d1e}
-.danger{border-color:#8a0f0f;background:#8a0f0f}
-summary{border:2px solid #8a0f0f;color:#8a0f0f;background:#fff;cursor:pointer}
+.links a{border:2px solid ${colours.link};background:${colours.paper}}
+button{width:100%;border:2px solid ${colours.done};background:${colours.done};color:${colours.paper};font-size:1.2rem;cursor:pointer}
+.plain{background:${colours.paper};color:${colours.done}}
+.danger{border-color:${colours.danger};background:${colours.danger}}
+summary{border:2px solid ${colours.danger};color:${colours.danger};background:${colours.paper};cursor:pointer}
 summary::-webkit-details-marker{display:none}
 form{display:grid;gap:.6rem;margin:0}
 label{display:grid;gap:.25rem;font-weight:700}
 .choice{display:flex;align-items:center;gap:.7rem;min-height:3rem;font-weight:600}
 .choice input{width:1.6rem;height:1.6rem;flex:none}
-input[type=text]{font:inherit;font-size:1.5rem;font-weight:700;letter-spacing:.08em;min-height:3.4rem;width:100%;padding:.3rem .7rem;border:2px solid #111;border-radius:.5rem;background:#fff;color:#111}
-.hint{font-weight:400;color:#333}
-.waiting{background:#111;color:#fff;font-weight:700;padding:.6rem .75rem;border-radius:.4rem}
-.done{border-color:#555;background:#f4f4f4}
+input[type=text]{font:inherit;font-size:1.5rem;font-weight:700;letter-spacing:.08em;min-height:3.4rem;width:100%;padding:.3rem .7rem;border:2px solid ${colours.ink};border-radius:.5rem;background:${colours.paper};color:${colours.ink}}
+.hint{font-weight:400;color:${colours.softInk}}
+.waiting{background:${colours.ink};color:${colours.paper};font-weight:700;padding:.6rem .75rem;border-radius:.4rem}
+.done{border-color:${colours.softInk};background:${colours.shade}}
 fieldset{border:0;margin:0;padding:0;display:grid;gap:.1rem}
 legend{font-weight:700;padding:0}
-:focus-visible{outline:4px solid #0b3d91;outline-offset:2px}
-footer{margin-top:1.2rem;border-top:2px solid #111;padding-top:.6rem}
+:focus-visible{outline:4px solid ${colours.link};outline-offset:2px}
+footer{margin-top:1.2rem;border-top:2px solid ${colours.ink};padding-top:.6rem}
 footer .links{grid-template-columns:1fr 1fr;margin-top:.5rem}
 `;
 
@@ -297,7 +298,7 @@ function Document({ title, body, hasScript, children }: DocumentProps) {
         <meta name="robots" content="noindex, nofollow" />
         <meta name="referrer" content="no-referrer" />
         <meta name="format-detection" content="telephone=no" />
-        <meta name="theme-color" content="#ffffff" />
+        <meta name="theme-color" content={colours.paper} />
         <title>{title}</title>
         <link rel="icon" href="data:," />
         <style dangerouslySetInnerHTML={{ __html: css }} />

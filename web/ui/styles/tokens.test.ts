@@ -17,6 +17,17 @@ const raw =
 const exceptions: Record<string, Record<string, string>> = {
   'root.tsx': { '#201135': '--color-dusk-900' },
   'lib/web-app-manifest.ts': { '#201135': '--color-dusk-900', '#fdf8ef': '--color-paper' },
+  'rider/ride-colours.ts': {
+    '#23142f': '--color-ink',
+    '#5c4a68': '--color-ink-soft',
+    '#fffdf9': '--color-card',
+    '#f6ebda': '--color-paper-deep',
+    '#452a67': '--color-dusk-700',
+    '#114c2c': '--color-leaf-800',
+    '#f4d228': '--color-fruit-ginger-lemon',
+    '#97201a': '--color-tone-red',
+    '#ffe1de': '--color-danger-soft',
+  },
 };
 
 test('colours, sizes of type and durations come from the tokens', () => {
