@@ -18,6 +18,12 @@ export interface OpenJob {
   phone: string;
   address: string;
   city: string;
+  /** That the customer chose. */
+  area: string | null;
+  /** Latitude and longitude of the customer's device. */
+  map_point: string | null;
+  /** When the customer expects it. */
+  promised_at: string | null;
   customer_notes: string | null;
   /** Of staff, for this delivery. */
   notes: string | null;
@@ -63,6 +69,7 @@ export interface Press {
 /** The answer of `rider_page` and `rider_press`. */
 export interface Ride {
   link_id: string;
+  rider_id: string;
   expires_at: string;
   now: string;
   name: string;

@@ -554,7 +554,7 @@ export type Database = {
       resume_prompts: { Args: Record<PropertyKey, never>; Returns: undefined };
       revoke_rider_link: { Args: { rider_id: string; }; Returns: undefined };
       rider_page: { Args: { secret: string; }; Returns: Json };
-      rider_press: { Args: { secret: string; press_key: string; delivery_id: string; step: string; code?: string | null; received_cents?: number | null; is_other_amount?: boolean | null; failure_reason?: string | null; }; Returns: Json };
+      rider_press: { Args: { secret: string; press_key: string; delivery_id: string; step: string; code?: string | null; received_cents?: number | null; is_other_amount?: boolean | null; failure_reason?: string | null; seconds_ago?: number | null; }; Returns: Json };
       save_push_subscription: { Args: { endpoint: string; p256dh: string; auth_secret: string; device: string; kinds: string[]; }; Returns: string };
       save_rider: { Args: { name: string; phone: string; vehicle: string; plate?: string | null; is_active?: boolean | null; rider_id?: string | null; seen_updated_at?: string | null; }; Returns: Database['public']['Tables']['riders']['Row']; SetofOptions: { from: '*'; to: 'riders'; isOneToOne: true; isSetofReturn: false }; };
       search_audit: { Args: { area?: string | null; person?: string | null; from_day?: string | null; until_day?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['CompositeTypes']['audit_row'][] };

@@ -19,6 +19,7 @@ export default [
   ]),
   route('t/:code/:page?', 'storefront/tracking/short-link.ts'),
   route('ride/:secret', 'rider/ride-route.ts'),
+  route('ride-worker.js', 'rider/ride-worker-route.ts'),
   route('sitemap.xml', 'storefront/discovery/sitemap.ts'),
   route('robots.txt', 'storefront/discovery/robots.ts'),
   route('manifest.webmanifest', 'storefront/discovery/web-manifest.ts'),

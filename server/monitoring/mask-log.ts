@@ -7,7 +7,7 @@ const masked = '•••';
 const pathWords = new Set(
   `rest auth storage functions realtime v1 rpc api event shop order track-order receipt pay delivery contact newsletter confirm unsubscribe
   t admin login reset-password dashboard products orders deliveries inquiries messages templates reconciliation days settings texts
-  customer-data payments account ride riders assets art fonts share healthz readyz metrics sitemap.xml robots.txt manifest.webmanifest sw.js _root.data
+  customer-data payments account ride ride-worker.js riders assets art fonts share healthz readyz metrics sitemap.xml robots.txt manifest.webmanifest sw.js _root.data
   mobile-money notice till reversal reach validation confirmation result timeout status outcome websocket broadcast
   token user users signup otp verify recover magiclink resend logout invite generate_link reauthenticate authorize callback sso saml acs
   metadata factors challenge passkeys identities audit health jwks.json .well-known

@@ -218,6 +218,20 @@ language sql stable
 return coalesce(current_setting('private.' || fact, true), '') = 'yes';
 comment on function private.is_stated is 'Whether the writer of the row has stated a fact (private.state).';
 
+create function private.state_moment(at timestamptz) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform set_config('private.moment', coalesce(extract(epoch from state_moment.at)::text, ''), true);
+end
+$$;
+comment on function private.state_moment is
+  'States for the triggers of the next statements when their change happened, where that was before now. Null takes it back. It ends with the transaction at the latest.';
+
+create function private.moment() returns timestamptz
+language sql volatile
+return coalesce(to_timestamp(nullif(current_setting('private.moment', true), '')::double precision), clock_timestamp());
+comment on function private.moment is 'When the change of this statement happened: as stated (private.state_moment), else now.';
+
 create function private.refuse_change() returns trigger
 language plpgsql set search_path = '' as $$
 begin

@@ -36,8 +36,8 @@ create table public.deliveries (
   )
 );
 comment on table public.deliveries is 'Delivery of a paid order. Created with the payment, completed when staff assign it.';
-comment on column public.deliveries.pickup_time is 'When the status became picked_up. Null: never, or undone.';
-comment on column public.deliveries.delivery_time is 'When the status became delivered. Null: never, or undone.';
+comment on column public.deliveries.pickup_time is 'When the status became picked_up, by a rider without a network when the rider pressed. Null: never, or undone.';
+comment on column public.deliveries.delivery_time is 'When the status became delivered, as with pickup_time. Null: never, or undone.';
 comment on column public.deliveries.taken_by is 'Email address of the staff member who prepares the order. Null: nobody yet.';
 comment on column public.deliveries.ready_at is 'When the order was packed, at the latest when its rider took it. Null: not packed.';
 comment on column public.deliveries.failure_reason is 'Why the delivery failed, as staff stated it. Null: it has not failed, or nobody said why.';
@@ -104,7 +104,7 @@ $$;
 create function private.before_delivery_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 declare
-  moment timestamptz := clock_timestamp();
+  moment timestamptz := private.moment();
   ordered public.orders;
 begin
   new := private.without_invisible_texts(new);
@@ -124,7 +124,7 @@ begin
   end if;
   if tg_op = 'UPDATE' then
     -- Never the same time for two changes.
-    new.updated_at := greatest(moment, old.updated_at + interval '1 microsecond');
+    new.updated_at := greatest(clock_timestamp(), old.updated_at + interval '1 microsecond');
     if private.is_stated('undoes') then
       return new;
     end if;

@@ -57,9 +57,9 @@ begin
   if member is not null then
     select a.user_id into member from public.admin_profiles as a where a.user_id = member;
   end if;
-  insert into public.order_events (order_id, kind, actor, actor_id, actor_email, details)
+  insert into public.order_events (happened_at, order_id, kind, actor, actor_id, actor_email, details)
   values (
-    order_id, kind,
+    private.moment(), order_id, kind,
     case when member is not null then 'staff' when private.is_stated('by_rider') then 'rider' else default_actor end, member,
     case when member is not null then private.email_of(member) end,
     jsonb_strip_nulls(details || case
@@ -71,7 +71,7 @@ begin
 end
 $$;
 comment on function private.record_order_event is
-  'Appends to an order''s timeline. The actor is the staff member, by default the caller, else the rider whose press it is, else default_actor.';
+  'Appends to an order''s timeline, with the time of private.moment. The actor is the staff member, by default the caller, else the rider whose press it is, else default_actor.';
 
 create function private.record_order_events(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' as $$

@@ -56,7 +56,8 @@ begin
   end if;
   return job || jsonb_build_object(
     'name', ordered.customer_name, 'phone', ordered.customer_phone,
-    'address', ordered.shipping_address, 'city', ordered.city,
+    'address', ordered.shipping_address, 'city', ordered.city, 'area', ordered.area_name, 'map_point', ordered.map_point,
+    'promised_at', coalesce(ordered.promised_again_at, ordered.promised_at),
     'customer_notes', ordered.delivery_notes, 'notes', delivery.delivery_notes,
     'cash_cents', case when ordered.payment_status = 'unpaid' then ordered.charge_cents end,
     'asks_code', private.asks_for_code(delivery),
@@ -72,7 +73,7 @@ language plpgsql stable set search_path = '' as $$
 begin
   return (
     select jsonb_build_object(
-      'link_id', link.id, 'expires_at', link.expires_at, 'name', r.name, 'now', now(),
+      'link_id', link.id, 'rider_id', r.id, 'expires_at', link.expires_at, 'name', r.name, 'now', now(),
       'shop', (
         select jsonb_build_object('name', s.store_name, 'phone', s.support_phone, 'chat_phone', s.chat_phone)
         from public.store_settings as s
@@ -136,8 +137,22 @@ return case delivery_status
   when 'assigned' then 1 when 'picked_up' then 2 when 'in_transit' then 3 when 'delivered' then 4 when 'failed' then 4 else 0
 end;
 
+create function private.moment_of_press(delivery public.deliveries, seconds_ago integer) returns timestamptz
+language sql volatile set search_path = '' as $$
+  select greatest(
+    clock_timestamp() - make_interval(secs => greatest(moment_of_press.seconds_ago, 0)),
+    delivery.created_at, (
+      select max(e.happened_at) from public.order_events as e
+      where e.order_id = delivery.order_id and e.kind in ('delivery_assigned', 'delivery_status_changed')
+    )
+  );
+$$;
+comment on function private.moment_of_press is
+  'When a rider pressed, by the age of the press: not in the future, and not before the assignment or the step before it. The clock of a phone can be wrong, so the page sends an age.';
+
 create function private.decide_press(
-  link public.rider_links, delivery_id uuid, step text, code text, received_cents integer, is_other_amount boolean, failure_reason text
+  link public.rider_links, delivery_id uuid, step text, code text, received_cents integer, is_other_amount boolean, failure_reason text,
+  seconds_ago integer
 ) returns jsonb
 language plpgsql set search_path = '' as $$
 #variable_conflict use_column
@@ -198,6 +213,9 @@ begin
   ) then
     return jsonb_build_object('outcome', 'reason_missing', 'order_number', ordered.order_number);
   end if;
+  if decide_press.seconds_ago > 0 then
+    perform private.state_moment(private.moment_of_press(delivery, decide_press.seconds_ago));
+  end if;
   update public.deliveries as d
   set delivery_status = decide_press.step,
       failure_reason = case when decide_press.step = 'failed' then decide_press.failure_reason end,
@@ -209,6 +227,7 @@ begin
       'person', delivery.delivery_person, 'received_cents', decide_press.received_cents, 'charge_cents', ordered.charge_cents
     ));
   end if;
+  perform private.state_moment(null);
   return jsonb_build_object('outcome', 'done', 'order_number', ordered.order_number, 'status', decide_press.step);
 end
 $$;
@@ -217,7 +236,7 @@ comment on function private.decide_press is
 
 create function public.rider_press(
   secret text, press_key uuid, delivery_id uuid, step text, code text default null, received_cents integer default null,
-  is_other_amount boolean default false, failure_reason text default null
+  is_other_amount boolean default false, failure_reason text default null, seconds_ago integer default 0
 ) returns jsonb
 language plpgsql volatile security definer set search_path = '' as $$
 #variable_conflict use_column
@@ -242,23 +261,26 @@ begin
       E'\n', rider_press.delivery_id, rider_press.step, left(rider_press.code, 40), rider_press.received_cents,
       rider_press.is_other_amount, left(rider_press.failure_reason, 40)
     ), 'UTF8')), 'hex');
-    -- A repeated press waits for the first one here, and then reads its outcome. The form of a press that was refused can be sent again
-    -- with other values.
+    -- A repeated press, also one that was first sent with an earlier link of the rider, waits for the first one here, and then reads its
+    -- outcome. The form of a press that was refused can be sent again with other values.
     insert into private.rider_presses as known (press_key, link_id, delivery_id, request_hash)
     values (rider_press.press_key, link.id, rider_press.delivery_id, request_hash)
     on conflict (press_key) do update set request_hash = excluded.request_hash
-    where known.link_id = link.id and known.outcome ->> 'outcome' <> 'done' and known.request_hash <> excluded.request_hash;
+    where known.outcome ->> 'outcome' <> 'done' and known.request_hash <> excluded.request_hash
+      and exists (select from public.rider_links as l where l.id = known.link_id and l.rider_id = link.rider_id);
     if found then
       perform private.state('by_rider');
       answer := private.decide_press(
         link, rider_press.delivery_id, rider_press.step, left(rider_press.code, 40), rider_press.received_cents,
-        rider_press.is_other_amount, rider_press.failure_reason
+        rider_press.is_other_amount, rider_press.failure_reason, rider_press.seconds_ago
       );
       perform private.state('by_rider', false);
       update private.rider_presses as p set outcome = answer where p.press_key = rider_press.press_key;
     else
       select p.outcome || '{"is_repeated": true}' into answer
-      from private.rider_presses as p where p.press_key = rider_press.press_key and p.link_id = link.id;
+      from private.rider_presses as p
+      join public.rider_links as l on l.id = p.link_id and l.rider_id = link.rider_id
+      where p.press_key = rider_press.press_key;
       answer := coalesce(answer, '{"outcome": "not_yours"}');
     end if;
   end if;
@@ -270,7 +292,7 @@ begin
 end
 $$;
 comment on function public.rider_press is
-  'A press on the page of the rider whose link has this secret: a step of a delivery, or seen. Once per press_key: a repeated one answers as the first. Answers as rider_page, with the outcome of private.decide_press as press. code: of the customer. received_cents: cash that the rider got, confirmed by is_other_amount where it is not what the order costs.';
+  'A press on the page of the rider whose link has this secret: a step of a delivery, or seen. Once per press_key: a repeated one answers as the first. Answers as rider_page, with the outcome of private.decide_press as press. code: of the customer. received_cents: cash that the rider got, confirmed by is_other_amount where it is not what the order costs. seconds_ago: how long the press waited on the device for a network.';
 
 create function public.finish_without_code(delivery_id uuid, reason text) returns public.status_change
 language plpgsql security definer set search_path = '' as $$

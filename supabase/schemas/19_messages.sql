@@ -45,7 +45,7 @@ comment on table public.outbox_messages is
   'Messages to customers and staff. sending: being handed over. unsure: may have been sent, so only staff send it again. over_budget: withheld by a limit or daily budget (problem says which) until the order is paid or staff send it. subject and body: of the last attempt, or those to send (is_verbatim).';
 comment on column public.outbox_messages.order_id is 'Null for newsletter mails, replies to inquiries, messages to staff and tests.';
 comment on column public.outbox_messages.event_key is
-  'Event key: distinguishes messages of one kind and order. Empty, the id of the refund or of the note of change (change_notes), or the number of payments that were taken back or of failed deliveries; of a job the id of its rider; of newsletter mails the subscription''s id; of replies the inquiry''s id; of messages to staff the id of the incident, the refund or the audit event; of a repeated message of an order its own id.';
+  'Event key: distinguishes messages of one kind and order. Empty, the id of the refund or of the note of change (change_notes), or the number of payments that were taken back or of failed deliveries; of a job the id of its rider, and after a space how many texts that rider had about it before; of newsletter mails the subscription''s id; of replies the inquiry''s id; of messages to staff the id of the incident, the refund or the audit event; of a repeated message of an order its own id.';
 comment on column public.outbox_messages.recipient is 'Email address, or phone as +254….';
 comment on column public.outbox_messages.gateway_reference is 'Id from the text message gateway.';
 comment on column public.outbox_messages.resent_by is 'Email address of the staff member who sent it again.';
@@ -168,7 +168,14 @@ begin
   if new.rider_id is null or old.rider_id is not distinct from new.rider_id or not private.is_open_delivery(new.delivery_status) then
     return;
   end if;
-  perform private.add_to_outbox(o, 'job_for_rider', r.id::text, 'text', r.phone, now() + private.undo_window())
+  perform private.add_to_outbox(
+    o, 'job_for_rider', concat_ws(' ', r.id, nullif((
+      -- One that waits says the same. Undoing brings back what the rider has read.
+      select count(*) from public.outbox_messages as m
+      where m.order_id = o.id and m.kind = 'job_for_rider' and split_part(m.event_key, ' ', 1) = r.id::text
+        and (m.status <> 'waiting' or m.attempts > 0) and not private.is_stated('undoes')
+    ), 0)), 'text', r.phone, now() + private.undo_window()
+  )
   from public.orders as o
   cross join public.riders as r
   join public.message_templates as template on template.kind = 'job_for_rider' and template.channel = 'text' and template.is_on
@@ -179,7 +186,7 @@ exception when others then
 end
 $$;
 comment on function private.queue_job_for_rider is
-  'Puts the text with a delivery to its new rider into the outbox, where its template is on. Never fails.';
+  'Puts the text with a delivery to its new rider into the outbox, also to one who had it before, where its template is on. Never fails.';
 
 create function private.queue_messages_of_order(old public.orders, new public.orders) returns void
 language plpgsql set search_path = '' as $$

@@ -577,7 +577,7 @@ language sql stable set search_path = '' as $$
   select coalesce(
     case
     when message.kind = 'job_for_rider' and not exists (
-      select from public.deliveries as d where d.order_id = message.order_id and d.rider_id::text = message.event_key
+      select from public.deliveries as d where d.order_id = message.order_id and d.rider_id::text = split_part(message.event_key, ' ', 1)
     ) then false
     when message.order_id is not null then private.is_message_true(message.order_id, message.kind)
     else private.is_staff_message_true(message.kind, message.event_key) end, false

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import type { OpenJob, Ride } from '../../domain/rider-page.ts';
 import { colourPairs, colours } from './ride-colours.ts';
 import { renderClosed, renderRide } from './ride-document.tsx';
+import { loader as loadWorker } from './ride-worker-route.ts';
 
 const open: OpenJob = {
   id: '6f1c3f0e-0000-4000-8000-000000000001',
@@ -13,6 +14,9 @@ const open: OpenJob = {
   phone: '+254712345678',
   address: 'Westlands, Building: Delta, Unit: B12',
   city: 'Nairobi',
+  area: null,
+  map_point: null,
+  promised_at: null,
   customer_notes: '</script><script>alert(1)</script>',
   notes: null,
   cash_cents: null,
@@ -21,6 +25,7 @@ const open: OpenJob = {
 };
 const ride: Ride = {
   link_id: '6f1c3f0e-0000-4000-8000-000000000002',
+  rider_id: '6f1c3f0e-0000-4000-8000-000000000003',
   expires_at: '2026-11-28T18:00:00Z',
   now: '2026-11-28T09:00:00Z',
   name: 'Brian',
@@ -31,13 +36,13 @@ let keys = 0;
 const render = (change: Partial<Ride>, hasScript = true) =>
   renderRide({ ...ride, ...change }, { newKey: () => `key-${++keys}`, hasScript });
 
-test('a page with thirty deliveries is below 60 kB compressed, and the script is in it once', async () => {
+test('a page with thirty deliveries and its service worker are below 60 kB, and the script is in it once', async () => {
   const html = render({
     jobs: Array.from({ length: 30 }, (_, index) => ({ ...open, id: `${open.id.slice(0, -2)}${10 + index}` })),
   });
   const stream = new Blob([html]).stream().pipeThrough(new CompressionStream('gzip'));
   expect((await new Response(stream).arrayBuffer()).byteLength).toBeLessThan(15_000);
-  expect(render({}).length).toBeLessThan(60_000);
+  expect(render({}).length + (await loadWorker().text()).length).toBeLessThan(60_000);
   expect(html.match(/<script/g)).toHaveLength(1);
   expect(render({}, false)).not.toContain('<script');
 });
@@ -68,6 +73,38 @@ test('asks for the code only where it is needed, and not after five wrong ones',
   const locked = render({ jobs: [{ ...open, tries_left: 0 }] });
   expect(locked).not.toContain('name="code"');
   expect(locked).toContain('Five wrong codes');
+});
+
+test('names the chosen area once, and leads to the point on the map or to the address', () => {
+  const html = render({ jobs: [{ ...open, area: 'Westlands', map_point: '-1.26,36.80' }] });
+  expect(html).toContain('<p class="place">Westlands</p><p>Building: Delta, Unit: B12</p>');
+  expect(html).toContain('query=-1.26%2C36.80"');
+  expect(render({ jobs: [{ ...open, area: 'Kilimani' }] })).toContain(
+    '<p class="place">Kilimani</p><p>Westlands, Building: Delta, Unit: B12</p>',
+  );
+  expect(render({})).toContain('query=Westlands%2C%20Building');
+});
+
+test('names the day of a promise that is not for today', () => {
+  expect(render({ jobs: [{ ...open, promised_at: '2026-11-28T09:40:00Z' }] })).toContain('by 12:40<');
+  expect(render({ jobs: [{ ...open, promised_at: '2026-11-29T09:40:00Z' }] })).toContain(
+    'by Sun, 29 Nov, 12:40<',
+  );
+});
+
+test('shows what is done at the door on the way, and after a press that was refused', () => {
+  const isOpen = /<details id="door-[^>]* open=""/;
+  expect(render({})).not.toMatch(isOpen);
+  expect(render({ jobs: [{ ...open, status: 'in_transit' }] })).toMatch(isOpen);
+  const press = { outcome: 'wrong_code', delivery_id: open.id, tries_left: 4 } as const;
+  expect(render({ press })).toMatch(isOpen);
+  expect(render({ press: { ...press, outcome: 'done' } })).not.toMatch(isOpen);
+});
+
+test('several deliveries are counted by their step', () => {
+  const jobs = [open, { ...open, status: 'assigned' as const }, { ...open, status: 'assigned' as const }];
+  expect(render({ jobs })).toContain('<b>3 deliveries</b>: 1 picked up, 2 to pick up');
+  expect(render({})).not.toContain('deliveries</b>');
 });
 
 test('a done delivery has no phone, address or notes', () => {

@@ -34,7 +34,7 @@ article{display:grid;gap:.6rem;border:2px solid ${colours.ink};border-radius:.6r
 .top{display:flex;flex-wrap:wrap;justify-content:space-between;align-items:center;gap:.4rem}
 .badge{font-weight:800;padding:.2rem .6rem;border-radius:.3rem;white-space:nowrap}
 .paid{background:${colours.done};color:${colours.paper}}.cash{background:${colours.cash};color:${colours.ink}}.bad-badge{background:${colours.danger};color:${colours.paper}}
-.state{font-weight:700}
+.state{font-weight:700}.by{white-space:nowrap}
 .place{font-size:1.15rem;font-weight:700}
 ul{list-style:none;padding:0;font-weight:600}
 .notes{border-left:6px solid ${colours.cash};padding-left:.6rem;white-space:pre-line;font-weight:600}
@@ -42,7 +42,7 @@ ul{list-style:none;padding:0;font-weight:600}
 .links a,button,summary{display:flex;align-items:center;justify-content:center;min-height:3.4rem;border-radius:.5rem;font:inherit;font-weight:700;text-align:center;text-decoration:none;padding:.3rem .4rem}
 .links a{border:2px solid ${colours.link};background:${colours.paper}}
 button{width:100%;border:2px solid ${colours.done};background:${colours.done};color:${colours.paper};font-size:1.2rem;cursor:pointer}
-.plain{background:${colours.paper};color:${colours.done}}
+button.plain{background:${colours.paper};color:${colours.done}}
 .danger{border-color:${colours.danger};background:${colours.danger}}
 summary{border:2px solid ${colours.danger};color:${colours.danger};background:${colours.paper};cursor:pointer}
 summary::-webkit-details-marker{display:none}
@@ -58,7 +58,13 @@ fieldset{border:0;margin:0;padding:0;display:grid;gap:.1rem}
 legend{font-weight:700;padding:0}
 :focus-visible{outline:4px solid ${colours.link};outline-offset:2px}
 footer{margin-top:1.2rem;border-top:2px solid ${colours.ink};padding-top:.6rem}
-footer .links{grid-template-columns:1fr 1fr;margin-top:.5rem}
+footer .links{grid-template-columns:3fr 2fr;margin-top:.5rem}
+.summary{margin-top:.75rem}
+.empty{margin-top:1rem;padding:1.5rem .75rem;text-align:center;border:2px dashed ${colours.softInk};border-radius:.6rem}
+.empty b{font-size:1.15rem}
+summary.plain{border-color:${colours.done};color:${colours.done}}
+details[open]>summary{margin-bottom:.6rem}
+.door[open]>summary{display:none}
 `;
 
 const nairobi = new Intl.DateTimeFormat('en-KE', {
@@ -69,6 +75,18 @@ const nairobi = new Intl.DateTimeFormat('en-KE', {
 });
 const shillings = (cents: number) => `KSh ${(cents / 100).toLocaleString('en-KE')}`;
 const clock = (time: string) => nairobi.format(new Date(time));
+const dayOf = (time: string) =>
+  new Date(time).toLocaleDateString('en-KE', {
+    weekday: 'short',
+    day: 'numeric',
+    month: 'short',
+    timeZone: 'Africa/Nairobi',
+  });
+/** The time, with its day unless that is today. */
+const moment = (time: string, now: string) =>
+  dayOf(time) === dayOf(now) ? clock(time) : `${dayOf(time)}, ${clock(time)}`;
+const secondsBetween = (from: string, to: string) =>
+  Math.max(0, Math.floor((Date.parse(to) - Date.parse(from)) / 1000));
 const digitsOf = (phone: string) => phone.replace(/\D/g, '');
 const chat = (phone: string, text: string) =>
   `https://wa.me/${digitsOf(phone)}?text=${encodeURIComponent(text)}`;
@@ -149,12 +167,63 @@ function Offered({ job, step, children }: { job: OpenJob; step: RiderStep; child
   );
 }
 
-function OpenCard({ job, shop, newKey }: { job: OpenJob; shop: Shop; newKey: () => string }) {
+/** What is done at the door: shown at once on the way, and after a tap before. */
+function AtTheDoor({
+  job,
+  isTried,
+  children,
+}: {
+  job: OpenJob;
+  isTried: boolean;
+  children: React.ReactNode;
+}) {
+  return (
+    <details
+      id={`door-${job.id}`}
+      className="door"
+      data-open-in="in_transit"
+      open={isTried || job.status === 'in_transit'}
+    >
+      <summary className="plain">At the door</summary>
+      {children}
+    </details>
+  );
+}
+
+/** Area and address: the area that the customer chose, else what they wrote before the building. */
+function placeOf({ area, address }: OpenJob): [place: string, details: string] {
+  const place = area ?? address.split(', Building: ')[0] ?? address;
+  return [place, address.startsWith(place) ? address.slice(place.length).replace(/^,? */, '') : address];
+}
+
+/** What the rider has to do, in a line. */
+function Summary({ open }: { open: readonly OpenJob[] }) {
+  if (open.length < 2) return null;
+  const counted = (['in_transit', 'picked_up', 'assigned'] as const).flatMap((status) => {
+    const count = open.filter((job) => job.status === status).length;
+    return count > 0 ? [`${count} ${stepLabels[status].toLowerCase()}`] : [];
+  });
+  return (
+    <p className="summary">
+      <b>{open.length} deliveries</b>: {counted.join(', ')}
+    </p>
+  );
+}
+
+interface OpenCardProps {
+  job: OpenJob;
+  shop: Shop;
+  now: string;
+  /** Whether its last press was refused, for what was typed. */
+  isTried: boolean;
+  newKey: () => string;
+}
+
+function OpenCard({ job, shop, now, isTried, newKey }: OpenCardProps) {
   const isLocked = job.asks_code && job.tries_left === 0;
   const cash = job.cash_cents === null ? null : chargeCents(job.cash_cents);
-  const query = encodeURIComponent(`${job.address}, ${job.city}, Kenya`);
-  const [area = job.address] = job.address.split(', Building: ');
-  const rest = job.address.slice(area.length).replace(/^, /, '');
+  const query = encodeURIComponent(job.map_point ?? `${job.address}, ${job.city}, Kenya`);
+  const [place, details] = placeOf(job);
   return (
     <article
       data-job={job.id}
@@ -172,9 +241,17 @@ function OpenCard({ job, shop, newKey }: { job: OpenJob; shop: Shop; newKey: () 
       </div>
       <p>
         {job.order_number} · <span className="state">{stepLabels[job.status]}</span>
+        {job.promised_at ? (
+          <>
+            {' · '}
+            <span className="by">by {moment(job.promised_at, now)}</span>
+          </>
+        ) : null}
       </p>
-      <p className="place">{area}</p>
-      {rest ? <p>{rest}</p> : null}
+      <div>
+        <p className={place.length > 40 ? 'state' : 'place'}>{place}</p>
+        {details ? <p>{details}</p> : null}
+      </div>
       <Items items={job.items} />
       {[job.customer_notes, job.notes].map((text, index) =>
         text ? (
@@ -200,48 +277,50 @@ function OpenCard({ job, shop, newKey }: { job: OpenJob; shop: Shop; newKey: () 
         <StepForm job={job} step="picked_up" newKey={newKey} />
       </Offered>
       <Offered job={job} step="in_transit">
-        <StepForm job={job} step="in_transit" newKey={newKey} tone="plain" />
+        <StepForm job={job} step="in_transit" newKey={newKey} />
       </Offered>
       <Offered job={job} step="delivered">
         {isLocked ? (
           <p className="notes">Five wrong codes. Call the shop, which finishes this order.</p>
         ) : (
-          <StepForm
-            job={job}
-            step="delivered"
-            newKey={newKey}
-            label={cash === null ? 'Delivered' : 'Delivered and paid'}
-          >
-            {job.asks_code ? (
-              <label>
-                Customer's code
-                <input
-                  type="text"
-                  name="code"
-                  inputMode="numeric"
-                  pattern="(\s*[0-9]){4}\s*"
-                  maxLength={8}
-                  required
-                />
-                <span className="hint">
-                  Four digits, on the customer's page and in the text
-                  {job.tries_left < 5 ? `. ${job.tries_left} left to try` : ''}
-                </span>
-              </label>
-            ) : null}
-            {cash === null ? null : (
-              <>
+          <AtTheDoor job={job} isTried={isTried}>
+            <StepForm
+              job={job}
+              step="delivered"
+              newKey={newKey}
+              label={cash === null ? 'Delivered' : 'Delivered and paid'}
+            >
+              {job.asks_code ? (
                 <label>
-                  Cash received (KSh)
-                  <input type="text" name="received" inputMode="numeric" required />
+                  Customer's code
+                  <input
+                    type="text"
+                    name="code"
+                    inputMode="numeric"
+                    pattern="(\s*[0-9]){4}\s*"
+                    maxLength={8}
+                    required
+                  />
+                  <span className="hint">
+                    Four digits that the customer has
+                    {job.tries_left < 5 ? <b>. {job.tries_left} left to try</b> : null}
+                  </span>
                 </label>
-                <label className="choice">
-                  <input type="checkbox" name="other" value="yes" />
-                  Another amount than {shillings(cash)}
-                </label>
-              </>
-            )}
-          </StepForm>
+              ) : null}
+              {cash === null ? null : (
+                <>
+                  <label>
+                    Cash received (KSh)
+                    <input type="text" name="received" inputMode="numeric" required />
+                  </label>
+                  <label className="choice">
+                    <input type="checkbox" name="other" value="yes" />
+                    Another amount than {shillings(cash)}
+                  </label>
+                </>
+              )}
+            </StepForm>
+          </AtTheDoor>
         )}
       </Offered>
       <Offered job={job} step="failed">
@@ -329,7 +408,8 @@ export function renderRide(
       title={`${open.length > 0 ? `(${open.length}) ` : ''}${ride.shop.name}: deliveries`}
       hasScript={hasScript}
       body={{
-        'data-link': ride.link_id,
+        'data-rider': ride.rider_id,
+        'data-left': String(secondsBetween(ride.now, ride.expires_at)),
         'data-read': clock(ride.now),
         ...(press
           ? {
@@ -354,12 +434,22 @@ export function renderRide(
       </div>
       <main>
         {open.length === 0 ? (
-          <p style={{ marginTop: '1rem', fontWeight: 700 }}>
-            No deliveries at the moment. New ones appear here.
+          <p className="empty">
+            <b>No deliveries at the moment</b>
+            <br />
+            New ones appear here.
           </p>
         ) : null}
+        <Summary open={open} />
         {open.map((job) => (
-          <OpenCard key={job.id} job={job} shop={ride.shop} newKey={newKey} />
+          <OpenCard
+            key={job.id}
+            job={job}
+            shop={ride.shop}
+            now={ride.now}
+            isTried={press?.isDone === false && ride.press?.delivery_id === job.id}
+            newKey={newKey}
+          />
         ))}
         {done.map((job) => (
           <DoneCard key={job.id} job={job} />

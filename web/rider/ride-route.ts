@@ -44,6 +44,7 @@ export async function action({ context, params, request }: Route.ActionArgs): Pr
     received_cents: readShillings(text('received') ?? '') as number,
     is_other_amount: text('other') === 'yes',
     failure_reason: text('failure') as string,
+    seconds_ago: /^\d{1,7}$/.test(text('age') ?? '') ? Number(text('age')) : 0,
   });
   const ride = answer.error ? null : (answer.data as unknown as Ride);
   // A reload of the answer would post the form again.

@@ -16,7 +16,10 @@ export function startRide(): void {
   const pollMs = 15_000;
   const retryMs = [2_000, 5_000, 15_000, 30_000];
   const timeoutMs = 20_000;
-  const storageKey = `ride-${document.body.dataset.link}`;
+  // A shift: what is older cannot be sent any more, because its order was finished by others.
+  const maxAgeMs = 16 * 3_600_000;
+  // Of the rider, not of the link: what waits at the end of a link is sent with the next one.
+  const storageKey = `ride-${document.body.dataset.rider}`;
   const main = document.querySelector('main') as HTMLElement;
   const notes = document.getElementById('notes') as HTMLElement;
   const line = document.getElementById('line') as HTMLElement;
@@ -27,6 +30,7 @@ export function startRide(): void {
   let isTouched = false;
   let hasEnded = false;
   let retry: ReturnType<typeof setTimeout> | undefined;
+  let ending: ReturnType<typeof setTimeout> | undefined;
 
   function waiting(): Waiting[] {
     try {
@@ -70,6 +74,9 @@ export function startRide(): void {
       for (const part of Array.from(article.querySelectorAll<HTMLElement>('[data-from]'))) {
         part.hidden = !(part.dataset.from as string).split(' ').includes(status as string);
       }
+      if (last)
+        for (const part of Array.from(article.querySelectorAll<HTMLDetailsElement>('[data-open-in]')))
+          if (part.dataset.openIn === status) part.open = true;
       const sign = article.querySelector<HTMLElement>('.waiting') as HTMLElement;
       sign.hidden = !last;
       sign.textContent = last ? `${last.label}: pressed ${clock(last.at)}, waits to be sent` : '';
@@ -111,6 +118,7 @@ export function startRide(): void {
       (document.getElementById(id) as HTMLDetailsElement | null)?.setAttribute('open', '');
     document.title = page.title;
     document.body.dataset.read = page.body.dataset.read;
+    document.body.dataset.left = page.body.dataset.left;
     if (!isGone) {
       const now = articles().map(({ dataset }) => dataset.job);
       for (const { dataset } of before)
@@ -120,27 +128,60 @@ export function startRide(): void {
     const said = page.body.dataset.press;
     if (said) note(said, page.body.dataset.bad !== undefined, page.body.dataset.job);
     if (isGone) end();
+    else endInTime();
   }
 
-  /** The link has ended: what still waits cannot be sent. */
+  /** The link has ended: what still waits is sent with the next link. */
   function end(): void {
     hasEnded = true;
-    const lost = waiting();
-    for (const { label, at } of lost) note(`Not sent: ${label}, pressed ${clock(at)}. Call the shop.`, true);
-    keep([]);
+    for (const { label, at } of waiting())
+      note(`Not sent yet: ${label}, pressed ${clock(at)}. It is sent when you open a new link.`, true);
     clearTimeout(retry);
     line.hidden = true;
   }
 
-  async function ask(body?: string): Promise<Response> {
+  /** Without a network the page ends by itself. */
+  function endInTime(): void {
+    clearTimeout(ending);
+    ending = setTimeout(
+      () => {
+        const box = document.createElement('p');
+        box.textContent = 'This link has ended. Ask the shop for a new one.';
+        main.replaceChildren(box);
+        end();
+        if ('caches' in window)
+          void caches.open('ride-1').then(
+            (cache) => cache.delete(location.pathname),
+            () => {},
+          );
+      },
+      Math.min(Number(document.body.dataset.left) * 1000, 2 ** 31 - 1),
+    );
+  }
+
+  /** Stores the page for when there is no network (`ride-worker.ts`). */
+  function install(): void {
+    try {
+      const { serviceWorker } = navigator;
+      if (!serviceWorker || serviceWorker.controller) return;
+      // It stores what it fetches.
+      serviceWorker.addEventListener('controllerchange', () => void ask(null).catch(() => {}), {
+        once: true,
+      });
+      serviceWorker.register('/ride-worker.js', { scope: '/ride/' }).catch(() => {});
+    } catch {}
+  }
+
+  /** @param body of a press; null for the whole page */
+  async function ask(body?: string | null): Promise<Response> {
     const control = new AbortController();
     const timer = setTimeout(() => control.abort(), timeoutMs);
     try {
       const response = await fetch(location.pathname, {
-        method: body === undefined ? 'GET' : 'POST',
+        method: body ? 'POST' : 'GET',
         headers: {
-          'x-ride-part': '1',
-          ...(body === undefined ? {} : { 'content-type': 'application/x-www-form-urlencoded' }),
+          ...(body === null ? {} : { 'x-ride-part': '1' }),
+          ...(body ? { 'content-type': 'application/x-www-form-urlencoded' } : {}),
         },
         body: body ?? null,
         cache: 'no-store',
@@ -161,7 +202,8 @@ export function startRide(): void {
     clearTimeout(retry);
     try {
       for (let first = waiting()[0]; first && !hasEnded; first = waiting()[0]) {
-        const response = await ask(first.body);
+        const age = Math.max(0, Math.floor((Date.now() - first.at) / 1000));
+        const response = await ask(`${first.body}&age=${age}`);
         // Another request was changing the delivery, the server is busy, or it is being updated.
         if (response.status === 409 || response.status === 429 || response.status >= 500)
           throw new Error('later');
@@ -226,14 +268,22 @@ export function startRide(): void {
     void send();
   });
   addEventListener('online', () => void poll());
+  addEventListener('offline', () => {
+    failures = Math.max(failures, 1);
+    if (!hasEnded) show();
+  });
   addEventListener('pageshow', ({ persisted }) => {
     if (persisted) void poll();
   });
   document.addEventListener('visibilitychange', () => void poll());
   setInterval(() => void poll(), pollMs);
-  if (document.body.dataset.ended !== undefined) end();
-  else {
-    show();
-    void send();
-  }
+  const old = waiting().filter(({ at }) => Date.now() - at > maxAgeMs);
+  for (const { label, at } of old) note(`Not sent: ${label}, pressed ${clock(at)}. Call the shop.`, true);
+  if (old.length > 0) keep(waiting().filter((press) => !old.includes(press)));
+  if (document.body.dataset.stored !== undefined) failures = 1;
+  endInTime();
+  install();
+  show();
+  if (failures > 0) void poll();
+  else void send();
 }

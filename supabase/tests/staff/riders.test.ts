@@ -165,6 +165,9 @@ describe.each(testDatabases())('on %s', (kind) => {
         phone: order.customer_phone,
         address: 'Westlands',
         city: 'Nairobi',
+        area: null,
+        map_point: null,
+        promised_at: expect.any(String),
         customer_notes: 'Allergic to hibiscus',
         notes: null,
         cash_cents: null,
@@ -180,6 +183,18 @@ describe.each(testDatabases())('on %s', (kind) => {
         ofAnother.order.customer_phone,
       ])
         expect(text).not.toContain(hidden);
+    });
+
+    test('shows area and point on the map of an open delivery, and neither afterwards', async () => {
+      const area_id = await readValue<string>(
+        `select id from public.delivery_areas where not needs_agreement order by position limit 1`,
+      );
+      const { secret, order, code } = await ride({ area_id, map_point: '-1.29207,36.82195' });
+      expect((await page(secret)).jobs).toMatchObject([
+        { area: expect.any(String), map_point: '-1.29207,36.82195' },
+      ]);
+      await press(secret, order, 'delivered', { code });
+      expect(JSON.stringify((await page(secret)).jobs)).not.toMatch(/-1\.29207|"area"|promised/);
     });
 
     test('stores no secret, and one link is valid per rider', async () => {
@@ -330,6 +345,97 @@ describe.each(testDatabases())('on %s', (kind) => {
       ]);
       expect(rides.map((each) => each.press?.outcome)).toEqual(['done', 'done']);
       expect(rides.filter((each) => each.press?.is_repeated)).toHaveLength(1);
+    });
+
+    describe('that waited on the device', () => {
+      /** Seconds between now and the times of a delivery. */
+      const agesOf = async ({ id }: { id: string }) =>
+        (await readRow<Record<'paid' | 'pickup' | 'delivery' | 'change', number | null>>(
+          `select extract(epoch from now() - created_at)::float as paid, extract(epoch from now() - pickup_time)::float as pickup,
+             extract(epoch from now() - delivery_time)::float as delivery, extract(epoch from now() - updated_at)::float as change
+           from public.deliveries where order_id = $1`,
+          [id],
+        )) ?? expect.fail('no delivery');
+      const assignTwoHoursAgo = async ({ id }: { id: string }) => {
+        await database.execute('alter table public.order_events disable trigger order_events_before_change');
+        await database.query(
+          `update public.order_events set happened_at = happened_at - interval '2 hours' where order_id = $1`,
+          [id],
+        );
+        await database.execute('alter table public.order_events enable trigger order_events_before_change');
+        await database.query(
+          `update public.deliveries set created_at = created_at - interval '2 hours' where order_id = $1`,
+          [id],
+        );
+      };
+
+      test('counts from when it was pressed, in the delivery and on the timeline', async () => {
+        const { secret, order, code } = await ride();
+        await assignTwoHoursAgo(order);
+        await press(secret, order, 'picked_up', { seconds_ago: 1800 });
+        await press(secret, order, 'delivered', { code, seconds_ago: 600 });
+        const { pickup, delivery, change } = await agesOf(order);
+        expect(pickup).toBeGreaterThanOrEqual(1800);
+        expect(pickup).toBeLessThan(3600);
+        expect(delivery).toBeGreaterThanOrEqual(600);
+        expect(delivery).toBeLessThan(1800);
+        expect(change).toBeLessThan(600);
+        expect(
+          await readRows(
+            `select e.kind, d.delivery_time = e.happened_at as is_then from public.order_events as e
+             join public.deliveries as d on d.order_id = e.order_id
+             where e.order_id = $1 and e.actor = 'rider' order by e.id desc limit 2`,
+            [order.id],
+          ),
+        ).toEqual([
+          { kind: 'status_changed', is_then: true },
+          { kind: 'delivery_status_changed', is_then: true },
+        ]);
+      });
+
+      test('is neither in the future nor before the step before it', async () => {
+        const { secret, order, code } = await ride();
+        await press(secret, order, 'picked_up', { seconds_ago: 2_000_000_000 });
+        expect(
+          await readValue(
+            `select d.pickup_time = e.happened_at from public.deliveries as d
+             join public.order_events as e on e.order_id = d.order_id and e.kind = 'delivery_assigned' where d.order_id = $1`,
+            [order.id],
+          ),
+        ).toBe(true);
+        await press(secret, order, 'in_transit', { seconds_ago: -2_000_000_000 });
+        await press(secret, order, 'delivered', { code, seconds_ago: 7200 });
+        const { pickup, delivery } = await agesOf(order);
+        expect(delivery).toBeGreaterThanOrEqual(0);
+        expect(delivery).toBeLessThanOrEqual(pickup ?? expect.fail('not picked up'));
+      });
+
+      test('changes no time of what happens after it in the same transaction', async () => {
+        const { secret, order } = await ride();
+        await assignTwoHoursAgo(order);
+        const { id } = await deliveryOf(order);
+        const { rows } = await database.query<{ age: number }>(
+          `with pressed as materialized (
+             select public.rider_press($1, gen_random_uuid(), $2, 'picked_up', seconds_ago => 1800)
+           )
+           select extract(epoch from clock_timestamp() - private.moment())::float as age from pressed`,
+          [secret, id],
+        );
+        expect(rows[0]?.age).toBeLessThan(1);
+      });
+
+      test('is sent with the next link of its rider, once', async () => {
+        const { rider, secret, order } = await ride();
+        const press_key = randomUUID();
+        await press(secret, order, 'picked_up', { press_key });
+        const next = await openLink(rider);
+        expect((await press(next, order, 'picked_up', { press_key })).press).toMatchObject({
+          outcome: 'done',
+          is_repeated: true,
+        });
+        const other = await ride();
+        expect(await outcomeOf(press(other.secret, order, 'picked_up', { press_key }))).toBe('not_yours');
+      });
     });
 
     test('on a second device reads what was done', async () => {
@@ -549,6 +655,37 @@ describe.each(testDatabases())('on %s', (kind) => {
         { event_key: rider.id, is_true: false },
         { event_key: other.id, is_true: true },
       ]);
+      await database.query(`update public.message_templates set is_on = false where kind = 'job_for_rider'`);
+    });
+
+    test('is sent again to a rider who gets the delivery back, but not while the first one waits', async () => {
+      await database.query(`update public.message_templates set is_on = true where kind = 'job_for_rider'`);
+      const { order, rider } = await ride();
+      const other = await addRider();
+      const send = () =>
+        database.query(
+          `update public.outbox_messages set status = 'sent', next_attempt_at = null where order_id = $1 and kind = 'job_for_rider'`,
+          [order.id],
+        );
+      await assign(order, other);
+      await assign(order, rider);
+      expect((await textsOf(order)).map(({ event_key }) => event_key)).toEqual([rider.id, other.id]);
+      await send();
+      await assign(order, other);
+      await send();
+      await assign(order, rider);
+      expect((await textsOf(order)).map(({ event_key }) => event_key)).toEqual([
+        rider.id,
+        other.id,
+        `${other.id} 1`,
+        `${rider.id} 1`,
+      ]);
+      expect(
+        await readValue(
+          `select private.is_still_true(m) from public.outbox_messages as m where m.order_id = $1 and m.event_key = $2`,
+          [order.id, `${rider.id} 1`],
+        ),
+      ).toBe(true);
       await database.query(`update public.message_templates set is_on = false where kind = 'job_for_rider'`);
     });
   });

@@ -76,9 +76,9 @@ test.each([
 });
 
 const web = join(import.meta.dirname, '../..');
-/** Inline scripts, which run before anything is imported; the script of the rider's page, which imports nothing; the worker, whose own scope has caches; tests. */
+/** Inline scripts, which run before anything is imported; the scripts of the rider's page, which import nothing; the worker, whose own scope has caches; tests. */
 const exceptions =
-  /^(ui\/early-taps\.tsx|admin\/data\/early-requests\.tsx|lib\/browser\/browser-storage\.ts|rider\/ride-script\.ts|service-worker\/.*|testing\/.*|.*\.test\.tsx?)$/;
+  /^(ui\/early-taps\.tsx|admin\/data\/early-requests\.tsx|lib\/browser\/browser-storage\.ts|rider\/ride-(?:script|worker)\.ts|service-worker\/.*|testing\/.*|.*\.test\.tsx?)$/;
 const access =
   /\b(?:localStorage|sessionStorage|indexedDB|cookieStore)\b(?!`)|\bdocument\.cookie\b(?!`)|\bcaches\.|navigator\.serviceWorker/;
 
