@@ -7,6 +7,16 @@
 -- review, which they show. They do not show the notices of a kind that they do not know. Their tracking pages ignore
 -- what they do not know of an order, and show no rating.
 
+create function private.has_ended(delivery_status text) returns boolean
+language sql immutable
+return delivery_status in ('delivered', 'failed');
+comment on function private.has_ended is 'Delivered or failed.';
+
+create function private.is_open_job(delivery_status text) returns boolean
+language sql immutable
+return delivery_status in ('assigned', 'picked_up', 'in_transit');
+comment on function private.is_open_job is 'An open delivery that a rider was assigned to.';
+
 alter table public.orders
   add column area_id uuid,
   add column area_name text,
@@ -424,7 +434,7 @@ begin
       select from public.deliveries as d
       -- One step in an index for each delivery: the planner would rather read all orders.
       cross join lateral (select own.delivery_day from public.orders as own where own.id = d.order_id limit 1) as o
-      where d.delivery_status in ('pending', 'assigned') and coalesce(o.delivery_day <= private.nairobi_day(now()), true)
+      where private.is_before_pickup(d.delivery_status) and coalesce(o.delivery_day <= private.nairobi_day(now()), true)
       limit 120
     ) as waiting
   ) / 10)::integer);
@@ -446,7 +456,7 @@ begin
   );
   -- Of all hours: with that of one hour, a later payment could arrive earlier.
   minutes := greatest(minutes, (
-    select least(2 * minutes, e.p90_minutes) from private.delivery_estimates as e where e.area_id = promise_for.area_id and e.hour is null
+    select least(minutes * 2, e.p90_minutes) from private.delivery_estimates as e where e.area_id = promise_for.area_id and e.hour is null
   ));
   return private.arrival_after(settings, minutes + private.queue_minutes(settings), promise_for.at);
 end
@@ -1761,11 +1771,11 @@ begin
           (
             select max(newest.updated_at) from (
               (select d.updated_at from public.deliveries as d
-                where d.rider_id = r.id and d.delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit')
+                where d.rider_id = r.id and private.is_open_delivery(d.delivery_status)
                 order by d.updated_at desc limit 1)
               union all
               (select d.updated_at from public.deliveries as d
-                where d.rider_id = r.id and d.delivery_status in ('delivered', 'failed')
+                where d.rider_id = r.id and private.has_ended(d.delivery_status)
                 order by d.updated_at desc limit 1)
             ) as newest
           ) as last_at
@@ -2084,10 +2094,10 @@ begin
         select jsonb_agg(private.describe_job(d) order by d.created_at, d.id)
         from (
           select * from public.deliveries as open
-          where open.rider_id = r.id and open.delivery_status in ('assigned', 'picked_up', 'in_transit')
+          where open.rider_id = r.id and private.is_open_job(open.delivery_status)
           union all
           select * from public.deliveries as done
-          where done.rider_id = r.id and done.delivery_status in ('delivered', 'failed') and done.updated_at > now() - interval '1 hour'
+          where done.rider_id = r.id and private.has_ended(done.delivery_status) and done.updated_at > now() - interval '1 hour'
         ) as d
       ), '[]'::jsonb)
     )
@@ -2164,7 +2174,7 @@ begin
     return jsonb_build_object(
       'outcome', 'already', 'order_number', ordered.order_number, 'status', delivery.delivery_status, 'failure', delivery.failure_reason
     );
-  elsif delivery.delivery_status not in ('assigned', 'picked_up', 'in_transit') then
+  elsif not private.is_open_job(delivery.delivery_status) then
     return '{"outcome": "not_yours"}';
   end if;
   owes_cash := ordered.payment_status = 'unpaid';
@@ -3056,7 +3066,7 @@ begin
     from public.orders as o
     -- One step in an index for each order: the planner would rather read all deliveries.
     cross join lateral (select * from public.deliveries as own where own.order_id = o.id limit 1) as d
-    where o.status in ('pending', 'processing', 'shipped', 'out_for_delivery')
+    where private.is_open_order(o.status)
       -- After an outage, orders that have been late for longer are no news.
       and o.promised_at < now() and o.promised_at > now() - interval '1 hour'
       and private.is_open_delivery(d.delivery_status) and private.work_step(o, d) is not null
@@ -3074,7 +3084,7 @@ begin
     select o.id
     from public.orders as o
     cross join lateral (select * from public.deliveries as own where own.order_id = o.id limit 1) as d
-    where o.status in ('pending', 'processing', 'shipped', 'out_for_delivery')
+    where private.is_open_order(o.status)
       and o.promised_at < now() and o.promised_at > now() - interval '1 hour'
       and o.promised_again_at is null and private.is_to_deliver(o.payment_status, o.payment_method) and not o.is_collected and o.delivery_day is null
       -- A rider who left half an hour ago or less is about to arrive.
@@ -3964,7 +3974,7 @@ begin
     return jsonb_build_object(
       'outcome', 'already', 'order_number', ordered.order_number, 'status', delivery.delivery_status, 'failure', delivery.failure_reason
     );
-  elsif delivery.delivery_status not in ('assigned', 'picked_up', 'in_transit') then
+  elsif not private.is_open_job(delivery.delivery_status) then
     return '{"outcome": "not_yours"}';
   end if;
   owes_cash := ordered.payment_status = 'unpaid';

@@ -185,10 +185,10 @@ begin
         select jsonb_agg(private.describe_job(d) order by d.created_at, d.id)
         from (
           select * from public.deliveries as open
-          where open.rider_id = r.id and open.delivery_status in ('assigned', 'picked_up', 'in_transit')
+          where open.rider_id = r.id and private.is_open_job(open.delivery_status)
           union all
           select * from public.deliveries as done
-          where done.rider_id = r.id and done.delivery_status in ('delivered', 'failed') and done.updated_at > now() - interval '1 hour'
+          where done.rider_id = r.id and private.has_ended(done.delivery_status) and done.updated_at > now() - interval '1 hour'
         ) as d
       ), '[]'::jsonb)
     )
@@ -238,7 +238,7 @@ begin
     return jsonb_build_object(
       'outcome', 'already', 'order_number', ordered.order_number, 'status', delivery.delivery_status, 'failure', delivery.failure_reason
     );
-  elsif delivery.delivery_status not in ('assigned', 'picked_up', 'in_transit') then
+  elsif not private.is_open_job(delivery.delivery_status) then
     return '{"outcome": "not_yours"}';
   end if;
   owes_cash := ordered.payment_status = 'unpaid';

@@ -67,6 +67,16 @@ language sql immutable
 return delivery_status in ('picked_up', 'in_transit', 'delivered');
 comment on function private.was_picked_up is 'The goods of a delivery went with its rider, and have not come back.';
 
+create function private.has_ended(delivery_status text) returns boolean
+language sql immutable
+return delivery_status in ('delivered', 'failed');
+comment on function private.has_ended is 'Delivered or failed.';
+
+create function private.is_open_job(delivery_status text) returns boolean
+language sql immutable
+return delivery_status in ('assigned', 'picked_up', 'in_transit');
+comment on function private.is_open_job is 'An open delivery that a rider was assigned to.';
+
 -- Payments
 
 create function private.is_open_attempt(status text) returns boolean

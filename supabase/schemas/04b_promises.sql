@@ -75,7 +75,7 @@ begin
       select from public.deliveries as d
       -- One step in an index for each delivery: the planner would rather read all orders.
       cross join lateral (select own.delivery_day from public.orders as own where own.id = d.order_id limit 1) as o
-      where d.delivery_status in ('pending', 'assigned') and coalesce(o.delivery_day <= private.nairobi_day(now()), true)
+      where private.is_before_pickup(d.delivery_status) and coalesce(o.delivery_day <= private.nairobi_day(now()), true)
       limit 120
     ) as waiting
   ) / 10)::integer);
@@ -96,7 +96,7 @@ begin
   );
   -- Of all hours: with that of one hour, a later payment could arrive earlier.
   minutes := greatest(minutes, (
-    select least(2 * minutes, e.p90_minutes) from private.delivery_estimates as e where e.area_id = promise_for.area_id and e.hour is null
+    select least(minutes * 2, e.p90_minutes) from private.delivery_estimates as e where e.area_id = promise_for.area_id and e.hour is null
   ));
   return private.arrival_after(settings, minutes + private.queue_minutes(settings), promise_for.at);
 end

@@ -572,21 +572,6 @@ $$;
 comment on function private.order_of_transaction is
   'The order of the payment with this receipt, else of this reference, else of the reference reported earlier.';
 
-create function public.record_mpesa_registration(kind text, api_version text default null) returns void
-language sql volatile security definer set search_path = '' as $$
-  insert into private.mpesa_registrations as known (kind, api_version)
-  values (record_mpesa_registration.kind, record_mpesa_registration.api_version)
-  on conflict (kind) do update set registered_at = now(), api_version = coalesce(excluded.api_version, known.api_version);
-$$;
-comment on function public.record_mpesa_registration is
-  'Records that M-PESA accepted a registration: till (confirmations) or statement. From then on the statement is pulled. api_version: of the C2B API.';
-
-create function public.till_registration() returns table (registered_at timestamptz, api_version text)
-language sql stable security definer set search_path = '' as $$
-  select r.registered_at, r.api_version from private.mpesa_registrations as r where r.kind = 'till';
-$$;
-comment on function public.till_registration is 'When the addresses for confirmations were registered, and by which version of C2B. No row: not yet.';
-
 create function public.receipts_not_in_statement(receipts text[]) returns text[]
 language sql stable security definer set search_path = '' as $$
   select coalesce(array_agg(given.receipt order by given.place), '{}')
@@ -599,5 +584,4 @@ $$;
 comment on function public.receipts_not_in_statement is 'Those of the receipts that no statement has listed.';
 
 -- Execution rights
-grant execute on function public.receive_mpesa_transaction, public.record_mpesa_registration,
-  public.till_registration, public.receipts_not_in_statement to service_role;
+grant execute on function public.receive_mpesa_transaction, public.receipts_not_in_statement to service_role;

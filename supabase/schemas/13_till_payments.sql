@@ -456,6 +456,21 @@ $$;
 comment on function public.statement_status is
   'For staff: registrations of confirmations and statement, end of its coverage, its gaps, and money and messages that wait.';
 
+create function public.record_mpesa_registration(kind text, api_version text default null) returns void
+language sql volatile security definer set search_path = '' as $$
+  insert into private.mpesa_registrations as known (kind, api_version)
+  values (record_mpesa_registration.kind, record_mpesa_registration.api_version)
+  on conflict (kind) do update set registered_at = now(), api_version = coalesce(excluded.api_version, known.api_version);
+$$;
+comment on function public.record_mpesa_registration is
+  'Records that M-PESA accepted a registration: till (confirmations) or statement. From then on the statement is pulled. api_version: of the C2B API.';
+
+create function public.till_registration() returns table (registered_at timestamptz, api_version text)
+language sql stable security definer set search_path = '' as $$
+  select r.registered_at, r.api_version from private.mpesa_registrations as r where r.kind = 'till';
+$$;
+comment on function public.till_registration is 'When the addresses for confirmations were registered, and by which version of C2B. No row: not yet.';
+
 create function public.begin_till_registration() returns void
 language plpgsql security definer set search_path = '' as $$
 begin
@@ -468,7 +483,7 @@ comment on function public.begin_till_registration is
   'Counts a registration of the till''s addresses from the panel; refuses more than ten an hour, of all staff together.';
 
 -- Execution rights
-grant execute on function public.begin_till_registration to service_role;
+grant execute on function public.begin_till_registration, public.record_mpesa_registration, public.till_registration to service_role;
 grant execute on function public.confirm_till_payment, public.correct_till_payment, public.statement_status
   to authenticated, service_role;
 grant execute on function public.store_callback, public.list_unsettled_callbacks, public.store_confirmation, public.list_unprocessed_confirmations, public.validate_till_payment,

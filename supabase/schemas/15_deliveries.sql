@@ -357,11 +357,11 @@ begin
           (
             select max(newest.updated_at) from (
               (select d.updated_at from public.deliveries as d
-                where d.rider_id = r.id and d.delivery_status in ('pending', 'assigned', 'picked_up', 'in_transit')
+                where d.rider_id = r.id and private.is_open_delivery(d.delivery_status)
                 order by d.updated_at desc limit 1)
               union all
               (select d.updated_at from public.deliveries as d
-                where d.rider_id = r.id and d.delivery_status in ('delivered', 'failed')
+                where d.rider_id = r.id and private.has_ended(d.delivery_status)
                 order by d.updated_at desc limit 1)
             ) as newest
           ) as last_at

@@ -181,7 +181,7 @@ begin
     from public.orders as o
     -- One step in an index for each order: the planner would rather read all deliveries.
     cross join lateral (select * from public.deliveries as own where own.order_id = o.id limit 1) as d
-    where o.status in ('pending', 'processing', 'shipped', 'out_for_delivery')
+    where private.is_open_order(o.status)
       -- After an outage, orders that have been late for longer are no news.
       and o.promised_at < now() and o.promised_at > now() - interval '1 hour'
       and private.is_open_delivery(d.delivery_status) and private.work_step(o, d) is not null
@@ -198,7 +198,7 @@ begin
     select o.id
     from public.orders as o
     cross join lateral (select * from public.deliveries as own where own.order_id = o.id limit 1) as d
-    where o.status in ('pending', 'processing', 'shipped', 'out_for_delivery')
+    where private.is_open_order(o.status)
       and o.promised_at < now() and o.promised_at > now() - interval '1 hour'
       and o.promised_again_at is null and private.is_to_deliver(o.payment_status, o.payment_method) and not o.is_collected and o.delivery_day is null
       -- A rider who left half an hour ago or less is about to arrive.

@@ -245,7 +245,7 @@ Approve or withdraw it here:
 {staff_link}$text$),
   ('second_factor_removed', 'mail', 'The second factor of {member} was removed', $text$Habari,
 
-{member} signs in to {shop} with the password alone now: the second factor was removed on {time}.
+The second factor of {member} was removed on {time}: the password alone is enough to sign in to {shop} now.
 
 {cause}
 
