@@ -40,13 +40,13 @@ export const scriptGroups: ScriptGroup[] = [
       reload.ts`,
     'web/ui/dialog': 'dialog-history.ts',
     'web/lib/browser': 'analytics.ts',
-    'web/storefront/layout': `storefront-layout.tsx header-search.tsx navigation.ts newsletter-form.tsx page-meta.ts
+    'web/storefront/layout': `storefront-layout.tsx chat-link.ts header-search.tsx navigation.ts newsletter-form.tsx page-meta.ts
       test-mode-banner.tsx side-drawer.tsx site-footer.tsx site-header.tsx storefront-sheet.tsx use-shop.ts wordmark.tsx`,
     'web/storefront/discovery': 'data-block.tsx',
     'web/storefront/last-order': 'last-order-slot.tsx',
     'web/storefront/offline': 'use-offline-reading.ts',
     'web/storefront/product': 'product-card.tsx',
-    domain: 'money.ts phone-format.ts product-image.ts timeout.ts',
+    domain: 'money.ts phone-format.ts product-image.ts timeout.ts whatsapp-link.ts',
   }),
   group('order-pieces', 7, { 'web/storefront/layout': 'share-button.tsx use-dialog-code.ts' }),
   // The drinks and the typed text of an order, for its form and for "Order again".

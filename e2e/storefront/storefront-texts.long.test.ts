@@ -76,7 +76,7 @@ const header: Shown[] = [
   link('Contact', '/contact'),
   link('Track Your Order', '/track-order'),
   'delivers all of its brands nationwide',
-  'Chat',
+  'Chat on WhatsApp',
   (page) => page.getByRole('banner').getByRole('combobox', { name: 'Search drinks' }),
 ];
 
@@ -126,7 +126,7 @@ describe('on a desktop', () => {
                 .getByRole('link', { name, exact: true })
                 .and(page.locator(`[href="${target}"]`)),
         ),
-        'Chat: 0700 000 000',
+        'WhatsApp chat: 0700 000 000',
         link('hello@jani.example', 'mailto:hello@jani.example'),
         (page) => page.getByRole('contentinfo').getByRole('link', { name: /Instagram/ }),
         button('Subscribe'),
@@ -193,7 +193,7 @@ describe('on a desktop', () => {
       '/contact',
       [
         heading('Phone'),
-        heading('Chat'),
+        heading('Chat on WhatsApp'),
         heading('Email support'),
         required('First name'),
         required('Last name'),

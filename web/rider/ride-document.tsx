@@ -14,6 +14,7 @@ import {
   type RiderStep,
   stepLabels,
 } from '../../domain/rider-page.ts';
+import { whatsappLink } from '../../domain/whatsapp-link.ts';
 import { colours } from './ride-colours.ts';
 import { startRide } from './ride-script.ts';
 
@@ -87,9 +88,6 @@ const moment = (time: string, now: string) =>
   dayOf(time) === dayOf(now) ? clock(time) : `${dayOf(time)}, ${clock(time)}`;
 const secondsBetween = (from: string, to: string) =>
   Math.max(0, Math.floor((Date.parse(to) - Date.parse(from)) / 1000));
-const digitsOf = (phone: string) => phone.replace(/\D/g, '');
-const chat = (phone: string, text: string) =>
-  `https://wa.me/${digitsOf(phone)}?text=${encodeURIComponent(text)}`;
 
 interface Shop {
   name: string;
@@ -114,7 +112,7 @@ function ShopContacts({ shop }: { shop: Shop }) {
       </p>
       <p className="links">
         <Away href={`tel:${shop.phone}`}>Call the shop</Away>
-        <Away href={`https://wa.me/${digitsOf(shop.chat_phone)}`}>WhatsApp</Away>
+        <Away href={whatsappLink(shop.chat_phone)}>WhatsApp</Away>
       </p>
     </footer>
   );
@@ -263,7 +261,7 @@ function OpenCard({ job, shop, now, isTried, newKey }: OpenCardProps) {
       <p className="links">
         <Away href={`tel:${job.phone}`}>Call</Away>
         <Away
-          href={chat(
+          href={whatsappLink(
             job.phone,
             `Habari ${job.first_name}, I am your rider from ${shop.name}, with your order ${job.order_number}.`,
           )}

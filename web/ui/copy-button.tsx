@@ -1,5 +1,6 @@
 // Copies a short text and confirms it.
 import { useEffect, useState } from 'react';
+import { whatsappLink } from '../../domain/whatsapp-link.ts';
 import { copyText } from './copy-text.ts';
 import { Icon } from './icons.tsx';
 
@@ -7,9 +8,11 @@ interface CopyButtonProps {
   text: string;
   /** What is copied, for screen readers: "tracking number". */
   what: string;
+  /** Offered on WhatsApp where the browser cannot copy it. Default: false, because some texts are secret. */
+  isSendable?: boolean;
 }
 
-export function CopyButton({ text, what }: CopyButtonProps) {
+export function CopyButton({ text, what, isSendable = false }: CopyButtonProps) {
   const [outcome, setOutcome] = useState<'copied' | 'refused' | null>(null);
 
   useEffect(() => {
@@ -38,6 +41,16 @@ export function CopyButton({ text, what }: CopyButtonProps) {
         {outcome === 'refused' ? (
           <>
             Please copy it by hand: <span className="break-all select-all">{text}</span>
+            {isSendable ? (
+              <a
+                href={whatsappLink(null, text)}
+                target="_blank"
+                rel="noreferrer"
+                className="block py-2.5 font-semibold text-dusk-600 underline underline-offset-2"
+              >
+                Send by WhatsApp
+              </a>
+            ) : null}
           </>
         ) : null}
       </span>

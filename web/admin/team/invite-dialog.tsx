@@ -2,6 +2,7 @@
 import { type FormEvent, useState } from 'react';
 import { isEmail } from '../../../domain/email.ts';
 import type { StaffRole } from '../../../domain/staff-rights.ts';
+import { whatsappLink } from '../../../domain/whatsapp-link.ts';
 import { Button } from '../../ui/button.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import {
@@ -140,7 +141,7 @@ function Sent({ form, link, onClose }: { form: InvitationForm; link: string | nu
             <div className="flex flex-wrap items-center gap-3">
               <CopyButton text={link} what="invitation link" />
               <a
-                href={`https://wa.me/?text=${encodeURIComponent(words)}`}
+                href={whatsappLink(null, words)}
                 target="_blank"
                 rel="noreferrer"
                 className="tap font-semibold underline"

@@ -1,5 +1,6 @@
 // Links to call, chat or e-mail.
 import { msisdn, normalisePhone } from '../../../domain/phone.ts';
+import { whatsappLink } from '../../../domain/whatsapp-link.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
 
@@ -11,8 +12,7 @@ export const callTo = (phone: string): string =>
  * The WhatsApp chat with a mobile number as it is stored.
  * @param text stands in the chat
  */
-export const chatTo = (phone: string, text?: string): string =>
-  `https://wa.me/${msisdn(phone)}${text ? `?text=${encodeURIComponent(text)}` : ''}`;
+export const chatTo = (phone: string, text?: string): string => whatsappLink(msisdn(phone), text);
 
 /** A `mailto:` link, encoded so that it has one recipient and no other fields. */
 export const mailTo = (email: string, subject?: string): string =>

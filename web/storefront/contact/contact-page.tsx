@@ -12,8 +12,9 @@ import { Icon, type IconName } from '../../ui/icons.tsx';
 import { describeBreadcrumbs } from '../discovery/breadcrumbs.ts';
 import { DataBlock } from '../discovery/data-block.tsx';
 import { describeStore } from '../discovery/structured-data.ts';
+import { useChatLink } from '../layout/chat-link.ts';
 import { describePage } from '../layout/page-meta.ts';
-import { chatLink, useShop } from '../layout/use-shop.ts';
+import { useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/contact-page.ts';
 import { ContactForm } from './contact-form.tsx';
 import { ShopTexts } from './shop-texts.tsx';
@@ -96,7 +97,7 @@ const locations = [
 export default function ContactPage({ loaderData, actionData }: Route.ComponentProps) {
   const { settings, config } = useShop();
   const origin = config.publicUrl;
-  const chat = chatLink(settings.chat_phone);
+  const chat = useChatLink();
   const call = `tel:${settings.support_phone}`;
   const mail = `mailto:${settings.support_email}`;
   const phone = formatPhone(settings.support_phone);
@@ -136,7 +137,7 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
           />
           <ContactMethod
             icon="chat"
-            title="Chat"
+            title="Chat on WhatsApp"
             text="The fastest way, also 24/7."
             link={chat}
             label={formatPhone(settings.chat_phone)}
@@ -175,7 +176,7 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
             <div className="grid gap-3">
               <a href={chat} className={buttonStyle('leaf')}>
                 <Icon name="chat" />
-                Chat with us
+                Chat on WhatsApp
               </a>
               <a href={call} className={buttonStyle('dusk')}>
                 <Icon name="phone" />

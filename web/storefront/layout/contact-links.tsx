@@ -1,16 +1,18 @@
 // How to reach the seller, with a prepared message.
 import { formatPhone } from '../../../domain/phone-format.ts';
 import { buttonStyle } from '../../ui/button.tsx';
-import { chatLink, useShop } from './use-shop.ts';
+import { useChatLink } from './chat-link.ts';
+import { useShop } from './use-shop.ts';
 
 const linkStyle = '-my-2 inline-block py-2 font-bold underline underline-offset-2';
 
 /** WhatsApp and call links within a sentence. */
 export function ContactLinks({ message }: { message: string }) {
   const { settings } = useShop();
+  const chat = useChatLink(message);
   return (
     <>
-      <a href={chatLink(settings.chat_phone, message)} target="_blank" rel="noreferrer" className={linkStyle}>
+      <a href={chat} target="_blank" rel="noreferrer" className={linkStyle}>
         WhatsApp us
       </a>{' '}
       or{' '}
@@ -24,14 +26,10 @@ export function ContactLinks({ message }: { message: string }) {
 /** The same as two buttons. */
 export function ContactButtons({ message }: { message: string }) {
   const { settings } = useShop();
+  const chat = useChatLink(message);
   return (
     <div className="flex grow flex-wrap gap-2 *:grow sm:grow-0">
-      <a
-        href={chatLink(settings.chat_phone, message)}
-        target="_blank"
-        rel="noreferrer"
-        className={buttonStyle('ember')}
-      >
+      <a href={chat} target="_blank" rel="noreferrer" className={buttonStyle('ember')}>
         WhatsApp us
       </a>
       <a href={`tel:${settings.support_phone}`} className={buttonStyle('quiet')}>

@@ -1,7 +1,7 @@
-// Shares a page's URL with the system's share dialog, or copies it.
-import { useEffect, useState } from 'react';
+// Shares a page's URL with the system's share dialog. Browsers without one copy it, and offer WhatsApp.
+import { useState } from 'react';
+import { whatsappLink } from '../../../domain/whatsapp-link.ts';
 import { buttonStyle } from '../../ui/button.tsx';
-import { copyText } from '../../ui/copy-text.ts';
 
 interface ShareButtonProps {
   /** The full URL, without anything that reveals private data. */
@@ -11,24 +11,14 @@ interface ShareButtonProps {
 }
 
 export function ShareButton({ url, title, label = 'Share' }: ShareButtonProps) {
-  const [outcome, setOutcome] = useState<'copied' | 'refused' | null>(null);
-  useEffect(() => {
-    if (outcome !== 'copied') return;
-    const timer = setTimeout(() => setOutcome(null), 4000);
-    return () => clearTimeout(timer);
-  }, [outcome]);
+  const [outcome, setOutcome] = useState<'shared' | 'copied' | 'refused' | null>(null);
 
   async function share() {
-    try {
-      if (navigator.share) {
-        await navigator.share({ url, title });
-        return;
-      }
-    } catch (error) {
-      // Cancelling the share dialog does not copy the URL.
-      if (error instanceof DOMException && error.name === 'AbortError') return;
-    }
-    setOutcome((await copyText(url)) ? 'copied' : 'refused');
+    // Few visitors share: the code is loaded then.
+    const { shareLink } = await import('./share-link.ts').catch(() => ({
+      shareLink: () => 'refused' as const,
+    }));
+    setOutcome(await shareLink(url, title));
   }
 
   return (
@@ -58,6 +48,16 @@ export function ShareButton({ url, title, label = 'Share' }: ShareButtonProps) {
           </>
         ) : null}
       </span>
+      {outcome && outcome !== 'shared' ? (
+        <a
+          href={whatsappLink(null, `${title} ${url}`)}
+          target="_blank"
+          rel="noreferrer"
+          className="py-2.5 text-sm font-semibold text-dusk-600 underline underline-offset-2"
+        >
+          Send by WhatsApp
+        </a>
+      ) : null}
     </span>
   );
 }

@@ -107,7 +107,7 @@ export function SideDrawer({ chat }: { chat: string }) {
             </Link>
             <a href={chat} className={buttonStyle('glass', 'large')}>
               <Icon name="chat" />
-              Chat with us
+              Chat on WhatsApp
             </a>
           </div>
         </div>

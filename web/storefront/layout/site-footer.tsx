@@ -2,9 +2,10 @@
 import { Link } from 'react-router';
 import { formatPhone } from '../../../domain/phone-format.ts';
 import { Icon } from '../../ui/icons.tsx';
+import { useChatLink } from './chat-link.ts';
 import { shopTextPath } from './navigation.ts';
 import { NewsletterForm } from './newsletter-form.tsx';
-import { chatLink, useShop } from './use-shop.ts';
+import { useShop } from './use-shop.ts';
 import { Wordmark } from './wordmark.tsx';
 
 const explore = [
@@ -48,6 +49,7 @@ function Links({ title, links }: { title: string; links: { label: string; to: st
 
 export function SiteFooter() {
   const { settings, year } = useShop();
+  const chat = useChatLink();
   const social = (
     [
       { name: 'instagram', label: 'Instagram', href: settings.instagram_url },
@@ -105,11 +107,11 @@ export function SiteFooter() {
           </section>
           <address className="grid grid-cols-1 content-start justify-items-start text-sm not-italic wrap-anywhere">
             <a
-              href={chatLink(settings.chat_phone)}
+              href={chat}
               className="inline-flex min-h-11 items-center gap-3 hover:text-ember-300 hover:underline"
             >
               <Icon name="chat" />
-              Chat: {formatPhone(settings.chat_phone)}
+              WhatsApp chat: {formatPhone(settings.chat_phone)}
             </a>
             <a
               href={`mailto:${settings.support_email}`}

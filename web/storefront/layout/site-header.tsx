@@ -2,16 +2,17 @@
 import { Link, useLocation } from 'react-router';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
+import { useChatLink } from './chat-link.ts';
 import { HeaderSearch } from './header-search.tsx';
 import { isCurrent, pages } from './navigation.ts';
 import { SideDrawer } from './side-drawer.tsx';
-import { chatLink, useShop } from './use-shop.ts';
+import { useShop } from './use-shop.ts';
 import { Wordmark } from './wordmark.tsx';
 
 export function SiteHeader() {
   const { settings } = useShop();
   const location = useLocation();
-  const chat = chatLink(settings.chat_phone);
+  const chat = useChatLink();
 
   return (
     <header className="sticky -top-9 z-30 border-b border-line bg-paper max-xl:static">
@@ -26,7 +27,7 @@ export function SiteHeader() {
             className="hidden min-h-7 items-center gap-2 hover:text-white hover:underline md:inline-flex"
           >
             <Icon name="chat" className="size-4" />
-            Chat with us
+            Chat on WhatsApp
           </a>
         </div>
       </div>

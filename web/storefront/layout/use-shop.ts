@@ -7,11 +7,3 @@ export function useShop() {
   if (!shop) throw new Error('The document has no loader data of the root');
   return shop;
 }
-
-/**
- * URL of a WhatsApp chat with the seller.
- * @param message text that the chat starts with
- */
-export function chatLink(phone: string, message = ''): string {
-  return `https://wa.me/${phone.replace(/\D/g, '')}${message && `?text=${encodeURIComponent(message)}`}`;
-}

@@ -1,8 +1,9 @@
 // How to pay without a prompt: the values to enter in M-PESA, each with a copy button.
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import { CopyButton } from '../../ui/copy-button.tsx';
+import { useChatLink } from '../layout/chat-link.ts';
 import { ContactLinks } from '../layout/contact-links.tsx';
-import { chatLink, useShop } from '../layout/use-shop.ts';
+import { useShop } from '../layout/use-shop.ts';
 
 interface HandPaidOrder {
   trackingNumber: string;
@@ -53,16 +54,15 @@ export function PayByTill({ order }: { order: HandPaidOrder }) {
 
 /** Opens a chat with a prepared message. */
 export function ReceiptChat({ trackingNumber }: { trackingNumber: string }) {
-  const { settings } = useShop();
-  const message = `I have paid order ${trackingNumber} by hand. The M-PESA receipt is `;
+  const chat = useChatLink(`I have paid order ${trackingNumber} by hand. The M-PESA receipt is `);
   return (
     <a
-      href={chatLink(settings.chat_phone, message)}
+      href={chat}
       target="_blank"
       rel="noreferrer"
       className="font-semibold text-dusk-600 underline underline-offset-2"
     >
-      send us the receipt in a chat
+      send us the receipt on WhatsApp
     </a>
   );
 }

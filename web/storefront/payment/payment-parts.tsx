@@ -63,7 +63,7 @@ export function TrackingNumber({ number }: { number: string }) {
         <span className="block text-xs text-ink-soft">Tracking number</span>
         <strong className="font-semibold tabular-nums">{number}</strong>
       </p>
-      <CopyButton text={number} what="tracking number" />
+      <CopyButton text={number} what="tracking number" isSendable />
     </div>
   );
 }

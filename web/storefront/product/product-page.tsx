@@ -15,7 +15,7 @@ import { hasOrders } from '../../lib/orders/stored-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { readPause, readShopSettings } from '../../lib/shop-settings.ts';
 import { Badge } from '../../ui/badge.tsx';
-import { Button } from '../../ui/button.tsx';
+import { Button, buttonStyle } from '../../ui/button.tsx';
 import { FlavourDot, flavourSlug } from '../../ui/flavour.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
@@ -24,6 +24,7 @@ import { ProductImage } from '../../ui/product-image.tsx';
 import { describeBreadcrumbs } from '../discovery/breadcrumbs.ts';
 import { DataBlock } from '../discovery/data-block.tsx';
 import { describeProduct } from '../discovery/structured-data.ts';
+import { useChatLink } from '../layout/chat-link.ts';
 import { describePage } from '../layout/page-meta.ts';
 import { ShareButton } from '../layout/share-button.tsx';
 import { useDialogCode } from '../layout/use-dialog-code.ts';
@@ -136,6 +137,7 @@ interface DetailProps {
 
 function Detail({ product, related, areas }: DetailProps) {
   const { settings, config } = useShop();
+  const chat = useChatLink();
   const again = useOrderAgain();
   const [quantity, setQuantity] = useState(1);
   const UnpaidOrder = useOwnOrdersPart('UnpaidOrder');
@@ -315,9 +317,13 @@ function Detail({ product, related, areas }: DetailProps) {
                 You are offline. Come back to this button when your phone has a network again.
               </Notice>
             ) : null}
-            <p>
+            <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
+              <a href={chat} target="_blank" rel="noreferrer" className={buttonStyle('quiet')}>
+                <Icon name="chat" className="size-4.5" />
+                Ask on WhatsApp
+              </a>
               <ShareButton url={`${config.publicUrl}/shop/${product.slug}`} title={product.name} />
-            </p>
+            </div>
             <ul className="grid gap-3 rounded-xl bg-card p-5 text-sm shadow-sm sm:grid-cols-3 sm:gap-4">
               <Fact icon="clock" title="15-60 minutes" text="within Nairobi" />
               <Fact icon="snow" title="Ice-cold" text="from fridge to door" />

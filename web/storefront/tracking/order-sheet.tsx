@@ -4,6 +4,7 @@ import { Link } from 'react-router';
 import { describeDiscount } from '../../../domain/discount.ts';
 import { formatKsh } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
+import { whatsappLink } from '../../../domain/whatsapp-link.ts';
 import { formatDay, formatOrderDate } from '../../lib/orders/order-date.ts';
 import { describeOrder, type OrderMeaning, totalLines } from '../../lib/orders/order-meaning.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -13,8 +14,9 @@ import { flavourSlug } from '../../ui/flavour.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { Price } from '../../ui/price.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
+import { useChatLink } from '../layout/chat-link.ts';
 import { ShareButton } from '../layout/share-button.tsx';
-import { chatLink, useShop } from '../layout/use-shop.ts';
+import { useShop } from '../layout/use-shop.ts';
 import { OrderAgainLink } from '../order/order-again-link.tsx';
 import { describeOrderArrival } from './arrival.ts';
 import { CancelOrder } from './cancel-form.tsx';
@@ -188,7 +190,7 @@ export function OrderSheet({
                   <span className="flex flex-wrap items-center justify-between gap-x-2">
                     <span className="tabular-nums">{order.trackingNumber}</span>
                     <span className="-my-2.5 -mr-3">
-                      <CopyButton text={order.trackingNumber} what="tracking number" />
+                      <CopyButton text={order.trackingNumber} what="tracking number" isSendable />
                     </span>
                   </span>
                 </Fact>
@@ -260,7 +262,7 @@ function Rider({
             Call<span className="sr-only"> {firstName}</span>
           </a>
           <a
-            href={chatLink(phone, `Habari ${firstName}! It's about order ${trackingNumber}.`)}
+            href={whatsappLink(phone, `Habari ${firstName}! It's about order ${trackingNumber}.`)}
             target="_blank"
             rel="noreferrer"
             className={buttonStyle('ember')}
@@ -298,9 +300,10 @@ function useNow(first: number): number {
   return now;
 }
 
-/** Shares the page without the access key, and orders the same again. */
+/** Orders the same again, asks about this order, and shares the page without the access key. */
 function Actions({ order, meaning }: { order: TrackedOrder; meaning: OrderMeaning }) {
   const { config } = useShop();
+  const chat = useChatLink();
   // The order form finds out which of them can be ordered now.
   const drinks = (order.details?.items ?? []).flatMap(({ slug, name, quantity }) =>
     slug ? [{ slug, name, quantity }] : [],
@@ -310,6 +313,13 @@ function Actions({ order, meaning }: { order: TrackedOrder; meaning: OrderMeanin
       {meaning.canOrderAgain ? (
         <OrderAgainLink drinks={drinks} orderId={order.id} trackingNumber={order.trackingNumber} />
       ) : null}
+      {/* Beside the fee and day to agree on is the same button. */}
+      {meaning.kind === 'to_agree' ? null : (
+        <a href={chat} target="_blank" rel="noreferrer" className={buttonStyle('quiet')}>
+          <Icon name="chat" className="size-4.5" />
+          WhatsApp us
+        </a>
+      )}
       <ShareButton
         url={`${config.publicUrl}/track-order/${order.trackingNumber}`}
         title={`Order ${order.trackingNumber}`}

@@ -4,11 +4,13 @@ import { redirect } from 'react-router';
 import { orderLink } from '../../../domain/order-link.ts';
 import { withTimeout } from '../../../domain/timeout.ts';
 import { describeOtherNumber, normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
+import { aboutOrder } from '../../../domain/whatsapp-link.ts';
 import { rememberedOrder } from '../../lib/orders/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { Icon } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { dismissToast, showToast } from '../../ui/toasts/toasts.tsx';
+import { ContactLinks } from '../layout/contact-links.tsx';
 import { describePage } from '../layout/page-meta.ts';
 import { useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/tracking-page.ts';
@@ -144,6 +146,7 @@ export default function TrackingPage({ loaderData, actionData }: Route.Component
           <h2 className="text-2xl">No Order Found</h2>
           <p className="text-ink-soft">Please check your tracking number and try again</p>
           <NumberHint trackingNumber={trackingNumber} />
+          <AskUs trackingNumber={trackingNumber} />
         </TrackingCard>
       ) : null}
       {lookup.kind === 'needs digits' && !order ? (
@@ -174,6 +177,7 @@ export default function TrackingPage({ loaderData, actionData }: Route.Component
           ) : (
             <p className="text-sm text-ink-soft">We couldn’t check just now. Please try again.</p>
           )}
+          <AskUs trackingNumber={trackingNumber} />
         </TrackingCard>
       ) : null}
       {order ? (
@@ -235,6 +239,14 @@ function useLookupToast(lookup: OrderLookup) {
     // Of the next lookup it would be untrue.
     return () => void dismissToast('tracking').catch(() => {});
   }, [lookup]);
+}
+
+function AskUs({ trackingNumber }: { trackingNumber: string }) {
+  return (
+    <p className="text-sm">
+      Need help now? <ContactLinks message={aboutOrder(trackingNumber)} />.
+    </p>
+  );
 }
 
 /** Other numbers that customers mistake for their tracking number. */
