@@ -7,6 +7,7 @@ const keys = ['AbCdEfGhIjKlMnOpQrStUv', 'AbCdEfGhIjKlMnOpQrStU_', 'AbCdEfGhIjKlM
 const links = [
   ...keys.map((key) => `/t/20261121-1234-${key}`),
   `/t/20261121-1234-${keys[0]}/receipt`,
+  ...keys.map((key) => `/ride/Zz${key}`),
   '/track-order/JJ-20261121-1234',
   '/track-order/JJ-20261121-1234/receipt',
   '/track-order/JJ-20261121-1234?key=0123456789abcdef0123456789abcdef',

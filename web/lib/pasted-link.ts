@@ -2,8 +2,8 @@
 
 /** What no page's URL ends with. */
 const added = /[\s\p{Cf}\p{Zs}.,;:!?'"`´‘’‚“”„«»‹›…*_~|()[\]{}<>]+$/u;
-/** A short link's key may end with an underscore, but has 22 characters. */
-const shortLink = /^\/t\/\d{8}-\d{4,6}-[A-Za-z0-9_-]{22}/;
+/** Keys of short links and secrets of riders' links may end with an underscore, but have 22 and 24 characters. */
+const linkWithKey = /^\/(?:t\/\d{8}-\d{4,6}-[A-Za-z0-9_-]{22}|ride\/[A-Za-z0-9_-]{24})/;
 /** Parameters of links in messages. */
 const parameters = ['key', 'tracking'];
 
@@ -19,7 +19,7 @@ export function linkWithoutPunctuation(url: URL): string | null {
   } catch {
     return null;
   }
-  const [kept = ''] = shortLink.exec(path) ?? [];
+  const [kept = ''] = linkWithKey.exec(path) ?? [];
   const rest = path.slice(kept.length).replace(added, '');
   const cleaned = new URL(url);
   if (kept + rest !== path) cleaned.pathname = kept + rest.replace(/(.)\/+$/, '$1') || '/';
