@@ -2,32 +2,9 @@
 import { randomUUID } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import type { AbusedShop } from './abused-shop.ts';
-import { clientFrom, type Reply } from './client.ts';
-
-/** Undefined if the rule held, otherwise the problem. */
-type Found = string | undefined;
-
-interface Rule {
-  name: string;
-  check(shop: Visit): Promise<Found>;
-}
-
-/** Calls to the shop from a given IP address. */
-interface Visit {
-  shop: AbusedShop;
-  /** Calls a procedure from an address. */
-  call(address: string, procedure: string, body: unknown): Promise<Reply>;
-  /** The same with the secret key. */
-  own(method: string, path: string, body?: unknown): Promise<Reply>;
-  post(address: string, path: string, body: unknown): Promise<Reply>;
-}
-
-interface Placed {
-  id: string;
-  tracking_number: string;
-  access_key: string;
-  total_amount: number;
-}
+import { clientFrom } from './client.ts';
+import { riderRules } from './rider-rules.ts';
+import { type Found, initiate, place, type Rule, type Visit } from './visit.ts';
 
 /**
  * Tries one wrong tracking number from each address.
@@ -45,38 +22,6 @@ async function guess(visit: Visit, addresses: string[]) {
   }
   return { answered, windows: window() - first + 1 };
 }
-
-let orders = 0;
-async function place(
-  visit: Visit,
-  address: string,
-  phone: string,
-  product = visit.shop.product,
-  quantity = 1,
-) {
-  orders += 1;
-  const price = product.total - 100;
-  const reply = await visit.call(address, 'place_order', {
-    idempotency_key: randomUUID(),
-    product_id: product.id,
-    quantity,
-    customer_name: 'Amina Kamau',
-    customer_email: `amina${orders}@example.com`,
-    customer_phone: phone,
-    delivery_location: 'Westlands',
-    expected_total: price * quantity + 100,
-  });
-  return { reply, order: reply.status === 200 ? (JSON.parse(reply.body) as Placed) : null };
-}
-
-const initiate = (visit: Visit, address: string, order: Partial<Placed>, phone: string) =>
-  visit.post(address, '/functions/v1/mobile-money', {
-    action: 'initiate',
-    phoneNumber: phone,
-    amount: order.total_amount,
-    trackingNumber: order.tracking_number,
-    orderId: order.id,
-  });
 
 const rules: readonly Rule[] = [
   {
@@ -347,9 +292,15 @@ export async function checkRules(
       send(shop.target.publishableKey, address, 'POST', `/rest/v1/rpc/${procedure}`, body),
     own: (method, path, body) => send(shop.secretKey, null, method, path, body),
     post: (address, path, body) => send(shop.target.publishableKey, address, 'POST', path, body),
+    readWith: (token, path) =>
+      client.send({
+        path,
+        headers: { apikey: shop.target.publishableKey, authorization: `Bearer ${token}` },
+      }),
+    open: (address, path) => client.send({ path, headers: { 'x-forwarded-for': address } }),
   };
   const results: { name: string; found: Found }[] = [];
-  for (const { name, check } of rules.filter(isWanted)) {
+  for (const { name, check } of [...rules, ...riderRules].filter(isWanted)) {
     results.push({ name, found: await check(visit).catch((error: unknown) => `it failed: ${error}`) });
   }
   client.close();

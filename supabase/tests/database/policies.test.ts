@@ -7,12 +7,13 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { areasOf } from '../../../domain/staff-rights.ts';
 import {
   everyCaller as everyone,
+  makeProduct,
   type Person,
   people,
   personIds,
   secondStepPassed,
 } from '../shop-database.ts';
-import { setUpShop } from '../steps.ts';
+import { newPhone, setUpShop } from '../steps.ts';
 
 const all: Person[] = everyone;
 const signedIn: Person[] = [
@@ -996,7 +997,7 @@ async function succeeds(database: Database, person: Person, statement: string): 
 }
 
 describe.each(testDatabases())('on %s', (kind) => {
-  const { database, queryAs, readRows } = setUpShop(kind);
+  const { database, queryAs, readRows, readRow, readValue, place, pay, asStaff, callAs } = setUpShop(kind);
   beforeAll(async () => {
     await database.execute(`
       insert into auth.users (id, email) values ('${id(9)}', 'new@jani.example');
@@ -1466,6 +1467,204 @@ describe.each(testDatabases())('on %s', (kind) => {
     await database.query(`update public.orders set status = 'processing' where id = $1`, [id(4)]);
     const { rows } = await queryAs('counter', `select id from public.orders where id = '${id(4)}'`);
     expect(rows).toHaveLength(1);
+  });
+
+  describe('the secret of a rider', () => {
+    interface Job {
+      id: string;
+      phone?: string;
+    }
+    const delivery = () => ({ phone: newPhone(), order: '', key: '', id: '' });
+    const [own, other, unassigned] = [delivery(), delivery(), delivery()];
+    /** A secret of each kind, by what became of its link. */
+    const secrets: Record<string, string | null> = {};
+    const valid = { secret: '' };
+    const opening = ['valid'];
+    const closed = [
+      'replaced by a newer one',
+      'ended by staff',
+      'after its shift',
+      'of an inactive rider',
+      'of a deleted rider',
+      'that is the stored hash of a valid one',
+      'that is the id of a valid link',
+      'that is the access key of the order',
+      'with the same beginning as a valid one',
+      'in other letters than a valid one',
+      'that is empty',
+      'that is missing',
+      'of 10,000 characters',
+    ];
+    const addRider = (name: string) =>
+      asStaff<{ id: string; phone: string; updated_at: string }>('save_rider', {
+        name,
+        phone: newPhone(),
+        vehicle: 'Motorbike',
+      });
+    const openLink = async (rider_id: string) =>
+      (await asStaff<{ secret: string }>('open_rider_link', { rider_id })).secret;
+    const press = (
+      person: Person,
+      secret: string | null,
+      delivery_id: string,
+      step = 'picked_up',
+      address?: string,
+    ) =>
+      callAs<{ jobs: Job[]; press?: { outcome: string } }>(
+        person,
+        'rider_press',
+        { secret, press_key: randomUUID(), delivery_id, step },
+        address,
+      );
+    const statusOf = (delivery: { id: string }) =>
+      readValue('select delivery_status from public.deliveries where id = $1', [delivery.id]);
+    const refusalOf = (attempt: Promise<unknown>) =>
+      attempt.then(
+        () => null,
+        (thrown: DatabaseError) => thrown.detail,
+      );
+
+    beforeAll(async () => {
+      const product = await makeProduct(database, 100);
+      const [brian, colleague] = [await addRider('Brian Otieno'), await addRider('Kamau Maina')];
+      for (const delivery of [own, other, unassigned]) {
+        const order = await place(product, { customer_phone: delivery.phone });
+        await pay(order);
+        Object.assign(delivery, {
+          order: order.tracking_number,
+          key: order.access_key,
+          id: await readValue('select id from public.deliveries where order_id = $1', [order.id]),
+        });
+      }
+      for (const [delivery, rider] of [
+        [own, brian],
+        [other, colleague],
+      ] as const)
+        await database.query(
+          `update public.deliveries set delivery_status = 'assigned', delivery_person = 'Rider', delivery_phone = $2,
+             delivery_vehicle = 'Motorbike' where id = $1`,
+          [delivery.id, rider.phone],
+        );
+      secrets['replaced by a newer one'] = await openLink(brian.id);
+      const secret = await openLink(brian.id);
+      valid.secret = secret;
+      secrets.valid = secret;
+      const link = await readRow<{ id: string; secret_hash: string }>(
+        'select id, secret_hash from public.rider_links where rider_id = $1 and revoked_at is null',
+        [brian.id],
+      );
+      for (const [kind, end] of [
+        ['ended by staff', 'update public.rider_links set revoked_at = now() where rider_id = $1'],
+        ['after its shift', 'update public.rider_links set expires_at = now() where rider_id = $1'],
+        ['of an inactive rider', 'update public.riders set is_active = false where id = $1'],
+        ['of a deleted rider', 'delete from public.riders where id = $1'],
+      ] as const) {
+        const { id } = await addRider(kind);
+        const ended = await openLink(id);
+        // Positive control: it was valid.
+        expect(await callAs('visitor', 'rider_page', { secret: ended })).toMatchObject({ jobs: [] });
+        await database.query(end, [id]);
+        secrets[kind] = ended;
+      }
+      Object.assign(secrets, {
+        'that is the stored hash of a valid one': link?.secret_hash,
+        'that is the id of a valid link': link?.id,
+        'that is the access key of the order': own.key,
+        'with the same beginning as a valid one': `${secret.slice(0, -1)}${secret.endsWith('A') ? 'B' : 'A'}`,
+        'in other letters than a valid one': secret.replace(/[a-z]/gi, (letter) =>
+          letter === letter.toLowerCase() ? letter.toUpperCase() : letter.toLowerCase(),
+        ),
+        'that is empty': '',
+        'that is missing': null,
+        'of 10,000 characters': secret.repeat(417),
+      });
+    });
+
+    test.each([...opening, ...closed])('%s', async (name) => {
+      const secret = secrets[name] ?? null;
+      const isOpen = opening.includes(name);
+      // The secret alone is the right: staff have no more with a wrong one, strangers no less with a valid one.
+      for (const person of everyone) {
+        const read = () => callAs<{ jobs: Job[] }>(person, 'rider_page', { secret });
+        if (isOpen) {
+          const jobs = (await read()).jobs;
+          expect(
+            jobs.map(({ id, phone }) => [id, phone]),
+            person,
+          ).toEqual([[own.id, own.phone.replace(/^0/, '+254')]]);
+        } else {
+          expect(await refusalOf(read()), person).toBe('rider_link_ended');
+          expect(await refusalOf(press(person, secret, own.id)), person).toBe('rider_link_ended');
+        }
+        for (const delivery of [other, unassigned]) {
+          const pressed = press(person, secret, delivery.id);
+          if (isOpen) expect((await pressed).press?.outcome, person).toBe('not_yours');
+          else expect(await refusalOf(pressed), person).toBe('rider_link_ended');
+        }
+      }
+      expect([await statusOf(own), await statusOf(other), await statusOf(unassigned)]).toEqual([
+        'assigned',
+        'assigned',
+        'pending',
+      ]);
+    });
+
+    test('opens no order, and neither does anything that its page shows', async () => {
+      const textsIn = (value: unknown): string[] =>
+        typeof value === 'string'
+          ? [value]
+          : value && typeof value === 'object'
+            ? Object.values(value).flatMap(textsIn)
+            : [];
+      const page = await callAs('visitor', 'rider_page', { secret: valid.secret });
+      const known = [...new Set([valid.secret, ...textsIn(page)])];
+      expect(known.length).toBeGreaterThan(10);
+      const keysThatOpen = async (keys: (string | undefined)[]) => {
+        const found: string[] = [];
+        for (const access_key of keys) {
+          const given = { tracking_number: own.order, access_key };
+          const shown = [
+            (await callAs<{ is_masked: boolean }>('visitor', 'track_order', given)).is_masked,
+            (await callAs<unknown[]>('visitor', 'orders_by_access_key', { access_keys: [access_key] }))
+              .length === 0,
+          ];
+          if (shown.includes(false)) found.push(access_key ?? '');
+        }
+        return found;
+      };
+      expect(await keysThatOpen(known)).toEqual([]);
+      expect(await keysThatOpen([own.key])).toEqual([own.key]);
+    });
+
+    test('is guessed within the limit of a network alone, and beyond it nothing is read or stored', async () => {
+      const [guesser, elsewhere] = ['203.0.113.41', '198.51.100.41'];
+      const read = (secret: string | null, address: string) =>
+        refusalOf(callAs('visitor', 'rider_page', { secret }, address));
+      await database.query(
+        `update private.limits set allowed = 5 where name in ('rider_pages', 'rider_presses')`,
+      );
+      const guesses: (string | null)[] = [];
+      for (let guess = 0; guess < 8; guess += 1) guesses.push(await read(`guess-${guess}`, guesser));
+      expect(guesses).toEqual([
+        ...Array(5).fill('rider_link_ended'),
+        ...Array(3).fill('too_many_rider_calls'),
+      ]);
+      // A secret that exists gets the same answer there, so that a guess beyond the limit tells nothing.
+      expect(await read(valid.secret, guesser)).toBe('too_many_rider_calls');
+      expect(await read(valid.secret, elsewhere)).toBeNull();
+      const presses = () => readValue<number>('select count(*)::int from private.rider_presses');
+      for (let guess = 0; guess < 5; guess += 1)
+        expect(await refusalOf(press('visitor', `guess-${guess}`, own.id, 'picked_up', guesser))).toBe(
+          'rider_link_ended',
+        );
+      const before = await presses();
+      expect(await refusalOf(press('visitor', valid.secret, own.id, 'picked_up', guesser))).toBe(
+        'too_many_rider_calls',
+      );
+      expect([await presses(), await statusOf(own)]).toEqual([before, 'assigned']);
+      const pressed = await press('visitor', valid.secret, own.id, 'picked_up', elsewhere);
+      expect([pressed.press?.outcome, await statusOf(own)]).toEqual(['done', 'picked_up']);
+    });
   });
 
   test('security definer functions have an empty search path', async () => {
