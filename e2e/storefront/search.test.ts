@@ -31,6 +31,17 @@ describe.each(
     });
   }
 
+  longStory('a question leads to its page, with and without drinks', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport });
+    await page.goto(`${shop.url}/shop?search=do+you+deliver+to+Mombasa`);
+    await page.getByRole('heading', { name: 'No products found' }).waitFor();
+    await page.getByRole('link', { name: 'See where and when we deliver' }).waitFor();
+    await page.goto(`${shop.url}/shop?search=how+long+delivery`);
+    await drinks(page).first().waitFor();
+    await page.getByRole('link', { name: 'See where and when we deliver' }).click();
+    await page.waitForURL(/\/delivery$/);
+  });
+
   longStory('the header suggests drinks for keyboard and touch', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     const searches: string[] = [];

@@ -1,4 +1,4 @@
--- Product search: an index of words, synonyms, and ranking (docs/decisions/search.md).
+-- Product search: an index of words, synonyms, and ranking (docs/decisions/search.md). Prices in a search: 02c_search_prices.sql.
 
 -- Words
 -- English stems, so that singular and plural are one word; Kiswahili words pass unchanged. No stop words: "can" is a vessel.
@@ -70,8 +70,8 @@ language sql immutable set search_path = '' as $$
     regexp_replace(
       -- Accents are their own characters after NFKD: the first range removes them, with apostrophes and the variants of emoji.
       regexp_replace(lower(normalize(written, nfkd)), '[\u0300-\u036f\ufe0f''’]', '', 'g'),
-      -- A size is one word: 500 ml is 500ml.
-      '(\d)\s+(ml|cl|l|g|kg)\M', '\1\2', 'g'
+      -- A size is one word: 500 ml and 500mls are 500ml.
+      '(\d)\s*(?:(ml)s|(ml|cl|l|g|kg))\M', '\1\2\3', 'g'
     ),
     '[^a-z0-9\u0080-\U0010ffff]+', ' ', 'g'
   ));
@@ -205,37 +205,6 @@ create type private.search_terms as (
 comment on type private.search_terms is
   'A search as it was read. all_words: every word, as typed or similar; null if all words match every drink. exact_words: any word as typed or its meaning. any_words: any word, or similar. correction: the text with typing errors corrected. is_misspelt: whether a word is in no product. most_cents: the highest price that it names.';
 
-create function private.split_price(folded text, out words text, out most_cents integer)
-language plpgsql immutable set search_path = '' as $$
-declare
-  currency constant text := '(?:bob|kshs?|kes|shs?|shillings?|shilingi)';
-  number constant text := '(\d{1,3}(?: \d{3})+|\d{1,7})';
-  -- A lower bound is read, too, but limits nothing.
-  named constant text := '\m(?:(over|above|more than|from|at least|zaidi ya) |(?:at|for|about|around|price|kama|bei ya|bei) )?'
-    || format('(?:%1$s ?%2$s|%2$s ?%1$s)(?: or less)?\M ?', currency, number);
-  limited constant text := format('\m(?:(?:under|below|less than|cheaper than|up to|at most|maximum|max|budget|chini ya|hadi) '
-    '(?:%1$s ?)?%2$s(?: ?%1$s)?|%2$s or less)\M ?', currency, number);
-  found_price text[];
-begin
-  words := folded;
-  found_price := regexp_match(folded, limited);
-  if found_price is not null then
-    most_cents := replace(coalesce(found_price[1], found_price[2]), ' ', '')::integer * 100;
-    words := regexp_replace(words, limited, '', 'g');
-  end if;
-  found_price := regexp_match(words, named);
-  if found_price is not null then
-    if found_price[1] is null then
-      most_cents := coalesce(most_cents, replace(coalesce(found_price[2], found_price[3]), ' ', '')::integer * 100);
-    end if;
-    words := regexp_replace(words, named, '', 'g');
-  end if;
-  words := trim(words);
-end
-$$;
-comment on function private.split_price is
-  'Separates the price in a folded search from its words: most_cents is the highest price wanted, null without one. words has no price.';
-
 -- The number of corrected and compared words, indexes and the number of synonyms bound the cost of a search (docs/decisions/search.md).
 create function private.read_search(search text) returns private.search_terms
 language plpgsql stable
@@ -251,12 +220,9 @@ set jit = off
 set pg_trgm.similarity_threshold = 0.2
 as $$
 declare
-  -- "700/=" and "<700" name a price.
-  folded text := private.fold_text(
-    regexp_replace(regexp_replace(left(search, 100), '(\d) ?/[=-]', '\1 bob', 'g'), '[<≤] ?(\d)', 'under \1', 'g')
-  );
+  folded text := private.fold_text(private.price_as_figures(left(search, 100)));
   priced record;
-  shop_name text;
+  shop_words text[];
   all_words tsquery;
   exact_words tsquery;
   any_words tsquery;
@@ -276,9 +242,12 @@ declare
   -- More words have fewer similar words each, and only three unknown words are corrected, so that the cost does not grow with the text.
   max_similar integer;
   corrected_count integer := 0;
-  -- Other drinks that people ask for: words that need no correction.
+  -- Words of sentences, which narrow no search.
+  filler_words constant text[] :=
+    '{a,an,and,are,at,au,by,cha,do,does,for,have,how,i,in,is,it,kwa,la,me,my,na,ni,of,or,our,out,the,to,vya,wa,we,what,when,where,which,with,ya,you,your,za}';
+  -- Drinks of others that people ask for, and words of questions: they need no correction.
   known_words constant text[] :=
-    '{afia,beer,chai,cider,coffee,coke,cola,fanta,guinness,kahawa,keringet,konyagi,krest,maziwa,milk,minute,mirinda,monster,novida,pepsi,picana,quencher,rum,savanna,schweppes,smirnoff,sprite,stoney,tusker,vodka,water,whisky,wine,yoghurt,yogurt}';
+    '{afia,alvaro,azam,beer,ceres,chai,cider,coca,coffee,coke,cola,dasani,delmonte,fanta,guinness,highlands,kahawa,keringet,kevian,konyagi,krest,lucozade,maramoja,maziwa,milk,minute,mirinda,monster,monte,novida,pepsi,picana,predator,quencher,refund,rum,savanna,schweppes,smirnoff,softa,sold,sprite,stoney,tropicana,tusker,vodka,water,whisky,wine,yoghurt,yogurt}';
 begin
   -- A price matches every drink: "500 bob" is no size.
   priced := private.split_price(folded);
@@ -286,7 +255,8 @@ begin
     folded := priced.words;
     exact_words := '';
   end if;
-  select private.fold_text(s.store_name) into shop_name from public.store_settings as s;
+  select string_to_array(private.fold_text(s.store_name), ' ') into shop_words from public.store_settings as s;
+  shop_words := shop_words || array_to_string(shop_words, '');
   -- Some characters fold to several.
   words := (string_to_array(left(folded, 200), ' '))[1:10];
   max_similar := greatest(4, 40 / greatest(coalesce(cardinality(words), 0), 2));
@@ -306,12 +276,17 @@ begin
       typed := words[word_index] || words[word_index + 1];
     end if;
     typed := left(typed, 60);
-    if typed = any ('{a,an,and,the,of,for,with,in,to,or,my,na,ya,wa,za,la,cha,vya,kwa,au}') then
+    -- One letter is the beginning of a word only while nothing else is typed.
+    if typed = any (filler_words) or (typed ~ '^[a-z]$' and cardinality(words) > 1) then
       word_index := word_index + word_count;
       continue;
     end if;
-    -- The shop's own name matches every drink.
-    if (typed = any (string_to_array(shop_name, ' ')) or typed in (shop_name || 's', replace(shop_name, ' ', '')))
+    -- The shop's own name matches every drink, also with one typing error.
+    if (typed = any (shop_words) or rtrim(typed, 's') = any (shop_words) or (meaning is null and char_length(typed) <= 60 and exists (
+        select from unnest(shop_words) as shop (word)
+        where char_length(shop.word) between 4 and 60 and left(shop.word, 1) = left(typed, 1) and private.meaning_of(shop.word) is null
+          and extensions.levenshtein_less_equal(shop.word, typed, 1) <= 1
+      )))
       and not exists (select from private.search_words as w where w.word = typed)
     then
       exact_words := coalesce(exact_words, '');

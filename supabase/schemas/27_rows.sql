@@ -392,20 +392,21 @@ Kenyan law applies. Changes of these terms apply to orders placed after the chan
 -- Words that mean nothing are left out of a search.
 insert into public.search_synonyms (word, means)
 select word, '' from unnest(array[
-  'barafu', 'baridi', 'bei', 'best', 'best seller', 'bestseller', 'beverage', 'bob', 'buy', 'chilled', 'cold',
-  'cool', 'delivery', 'drink', 'flavor', 'flavour', 'fruit', 'gani', 'how much', 'ice', 'iko', 'joosi', 'juice',
-  'juisi', 'jus', 'jusi', 'kabisa', 'kinywaji', 'kitu', 'ksh', 'ladha', 'maji ya', 'maji ya matunda', 'matunda',
-  'menu', 'moja', 'mpya', 'nairobi', 'naomba', 'nataka', 'new', 'nipe', 'nunua', 'order', 'please', 'popular',
-  'price', 'refreshment', 'sharubati', 'tunda', 'vinywaji', 'zote', '🍹', '🥤', '🧃'
+  'barafu', 'baridi', 'bei', 'best', 'best seller', 'bestseller', 'beverage', 'bob', 'bulk', 'buy', 'carton', 'chilled', 'cold',
+  'cool', 'crate', 'deliver', 'delivery', 'delivery fee', 'delivery time', 'drink', 'flavor', 'flavour',
+  'fruit', 'gani', 'how long', 'how much', 'ice', 'iko', 'joosi', 'juice', 'juisi', 'jumla', 'jus', 'jusi', 'kabisa',
+  'kinywaji', 'kitu', 'ksh', 'ladha', 'list', 'maji ya', 'maji ya matunda', 'matunda', 'menu', 'moja', 'mpya', 'nairobi',
+  'naomba', 'nataka', 'new', 'ngapi', 'nipe', 'nunua', 'order', 'pesa ngapi', 'please', 'popular', 'price',
+  'refreshment', 'sharubati', 'size', 'tunda', 'vinywaji', 'wholesale', 'zote', '🍹', '🥤', '🧃'
 ]) as meaningless (word);
 
 -- What visitors write, for the words of the catalogue.
 insert into public.search_synonyms (word, means)
 select word, means
 from (values
-  ('330ml', array['0 33l', '33cl', 'dogo', 'mini', 'ndogo', 'small']),
+  ('330ml', array['0 33l', '33cl', 'dogo', 'mini', 'ndogo', 'small', 'smallest']),
   ('500ml', array['0 5l', '500 millilitres', '50cl', 'half liter', 'half litre', 'medium']),
-  ('750ml', array['0 75l', '75cl', 'big', 'family', 'kubwa', 'large', 'share', 'three quarter litre']),
+  ('750ml', array['0 75l', '1 litre', '1l', '75cl', 'big', 'biggest', 'family', 'kubwa', 'large', 'litre', 'share', 'three quarter litre']),
   ('blackcurrant', array['berry', 'cassis', 'currant', 'grape', 'ribena', 'zabibu', '🍇']),
   ('bottle', array['chupa', 'glass bottle']),
   ('can', array['debe', 'kopo', 'mkebe', 'tin']),
@@ -418,7 +419,7 @@ from (values
   ('khat mint', array['🌿']),
   ('khat', array['giza', 'gomba', 'jaba', 'kangeta', 'mairungi', 'miraa', 'muguka', 'qat', 'veve']),
   ('lemon lime', array['malimau', 'ndimu']),
-  ('lemon', array['limau', '🍋']),
+  ('lemon', array['limao', 'limau', '🍋']),
   ('mango', array['apple mango', 'embe', 'maembe', '🥭']),
   ('mint', array['mint leaf', 'mnanaa', 'nanaa', 'peppermint']),
   ('offer', array['affordable', 'bei poa', 'bei ya chini', 'cheap', 'cheapest', 'deal', 'discount', 'nafuu', 'ofa', 'promo', 'promotion', 'punguzo', 'rahisi', 'sale']),
@@ -428,7 +429,7 @@ from (values
   ('sour sharp tart', array['chachu', 'ukali']),
   ('sparkling', array['bubbles', 'carbonated', 'fizzy', 'soda', 'sparkle']),
   ('strong ginger double', array['hot', 'kali', 'spicy', 'strong']),
-  ('sugary', array['bila sukari']),
+  ('sugary', array['bila sukari', 'no sugar', 'sugar free', 'sugarless', 'without sugar']),
   ('sweet', array['sukari', 'tamu']),
   ('tamarind', array['imli', 'ukwaju']),
   ('water watermelon', array['maji', 'water']),

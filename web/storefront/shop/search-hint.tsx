@@ -1,10 +1,21 @@
-// A hint for searches about an order or a price.
+// A hint for searches about an order, a price, or a question to the shop.
 import { Link } from 'react-router';
 import { formatKsh } from '../../../domain/money.ts';
+import { shopTextPath } from '../layout/navigation.ts';
 import { readSearchPurpose } from './search-purpose.ts';
 
 const linkStyle =
   '-my-2 inline-block py-2.5 font-bold text-leaf-700 underline underline-offset-4 hover:text-leaf-800';
+
+const answers = {
+  delivery: {
+    question: 'A question about delivery?',
+    label: 'See where and when we deliver',
+    to: '/delivery',
+  },
+  contact: { question: 'Looking for us?', label: 'See our phone, chat and places', to: '/contact' },
+  question: { question: 'A question?', label: 'Read the answers', to: shopTextPath('faq') },
+} as const;
 
 interface SearchHintProps {
   search: string;
@@ -54,6 +65,17 @@ export default function SearchHint({
         Looking for a price?{' '}
         <Link to="/shop?sort=price" onClick={onSortByPrice} className={linkStyle}>
           See all drinks, cheapest first
+        </Link>
+      </p>
+    );
+  }
+  if (purpose.kind !== 'order') {
+    const { question, label, to } = answers[purpose.kind];
+    return (
+      <p className={isFound ? 'mb-4 text-lg' : 'text-lg'}>
+        {question}{' '}
+        <Link to={to} className={linkStyle}>
+          {label}
         </Link>
       </p>
     );

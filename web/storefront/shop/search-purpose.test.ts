@@ -52,6 +52,33 @@ test.each([
   expect(readSearchPurpose(search)).toBeNull();
 });
 
+test.each([
+  ['do you deliver to Mombasa', 'delivery'],
+  ['how long delivery', 'delivery'],
+  ['delivery fee', 'delivery'],
+  ['shipping', 'delivery'],
+  ['where are you', 'contact'],
+  ['are you open now', 'contact'],
+  ['opening hours', 'contact'],
+  ['whatsapp', 'contact'],
+  ['phone number', 'contact'],
+  ['how to pay', 'question'],
+  ['mpesa', 'question'],
+  ['M-PESA', 'question'],
+  ['is it alcoholic', 'question'],
+  ['is this halal', 'question'],
+  ['refund', 'question'],
+])('%s asks the shop: %s', (search, kind) => {
+  expect(readSearchPurpose(search)).toEqual({ kind });
+});
+
+test.each(['paypal juice', 'payload', 'showcase', 'tiller', 'ageless', 'mango and passion', 'openwater'])(
+  '%s asks nothing',
+  (search) => {
+    expect(readSearchPurpose(search)).toBeNull();
+  },
+);
+
 test('reads at most the maximum length of a search text', () => {
   expect(readSearchPurpose(`${'x '.repeat(200)}under 1000`)).toBeNull();
 });

@@ -269,8 +269,8 @@ function Catalogue({ list, loadedQuery, deliveryFee }: CatalogueProps) {
           ?
         </p>
       ) : null}
-      {/* Only a search with a digit can be about a price. */}
-      {visibleProducts.length > 0 && isAnswered && /\d/.test(searchText) ? (
+      {/* A price has a digit. Some questions find drinks, too. */}
+      {visibleProducts.length > 0 && isAnswered && /\d|deliver|how|where|pay/i.test(searchText) ? (
         <Suspense fallback={null}>
           <SearchHint
             search={searchText}
