@@ -31,10 +31,26 @@ describe('after a press', () => {
   test.each<[Partial<Press>, boolean, string]>([
     [{ outcome: 'done', status: 'picked_up' }, true, 'ORD-1: Picked up.'],
     [
+      { outcome: 'done', status: 'delivered', received_cents: 71_100 },
+      false,
+      'ORD-1: Delivered. It was paid by M-PESA before: give KSh 711.00 back, or call the shop.',
+    ],
+    [
       { outcome: 'already', status: 'failed', failure: 'no_answer' },
       true,
       'ORD-1 was set to “Could not deliver” (Phone not answered) before. Nothing was changed.',
     ],
+    [
+      { outcome: 'already', status: 'delivered', step: 'delivered' },
+      true,
+      'ORD-1 was set to “Delivered” before. Nothing was changed.',
+    ],
+    [
+      { outcome: 'already', status: 'failed', failure: 'no_answer', step: 'delivered' },
+      false,
+      'ORD-1 was set to “Could not deliver” (Phone not answered) before. Nothing was changed. Call the shop if that is wrong.',
+    ],
+    [{ outcome: 'cancelled' }, false, 'ORD-1 was cancelled. If you have it, bring it back to the shop.'],
     [
       { outcome: 'wrong_code', tries_left: 1 },
       false,

@@ -46,6 +46,7 @@ export type Job = OpenJob | DoneJob;
 
 export interface Press {
   delivery_id: string;
+  step?: RiderStep;
   outcome:
     | 'done'
     | 'already'
@@ -78,6 +79,8 @@ export interface Ride {
   press?: Press;
 }
 
+const hasEnded = (status: JobStatus | undefined) => status === 'delivered' || status === 'failed';
+
 export const isOpenJob = (job: Job): job is OpenJob => job.status !== 'delivered' && job.status !== 'failed';
 
 /** Where each step is offered; a delivery can be delivered without the steps before it. */
@@ -95,24 +98,41 @@ export const stepLabels: Record<JobStatus, string> = {
   failed: 'Could not deliver',
 };
 
+/** A delivery that ended without a press on this page. */
+export const describeEnd = (job: Pick<DoneJob, 'order_number' | 'status' | 'is_cancelled'>): string =>
+  job.is_cancelled
+    ? `${job.order_number} was cancelled. If you have it, bring it back to the shop.`
+    : `${job.order_number} is set to “${stepLabels[job.status]}” now.`;
+
 /** The sentence after a press, and whether it did what was wanted. */
 export function describePress(press: Press): { isDone: boolean; text: string } {
   const order = press.order_number ?? 'This order';
   const status = press.status ?? 'assigned';
   switch (press.outcome) {
-    case 'done':
-      return { isDone: true, text: `${order}: ${stepLabels[status]}.` };
+    case 'done': {
+      const text = `${order}: ${stepLabels[status]}.`;
+      return press.received_cents === undefined
+        ? { isDone: true, text }
+        : {
+            isDone: false,
+            text: `${text} It was paid by M-PESA before: give ${formatKsh(press.received_cents)} back, or call the shop.`,
+          };
+    }
     case 'already': {
       const why = press.failure ? ` (${deliveryFailures[press.failure].label})` : '';
-      return {
-        isDone: true,
-        text: `${order} was set to “${stepLabels[status]}”${why} before. Nothing was changed.`,
-      };
+      const text = `${order} was set to “${stepLabels[status]}”${why} before. Nothing was changed.`;
+      // The other end of the delivery: one of the two is wrong.
+      return hasEnded(status) && hasEnded(press.step) && press.step !== status
+        ? { isDone: false, text: `${text} Call the shop if that is wrong.` }
+        : { isDone: true, text };
     }
     case 'not_yours':
       return { isDone: false, text: 'This order is not on your list any more. Please call the shop.' };
     case 'cancelled':
-      return { isDone: false, text: `${order} was cancelled. Bring it back to the shop.` };
+      return {
+        isDone: false,
+        text: describeEnd({ order_number: order, status: 'failed', is_cancelled: true }),
+      };
     case 'asked_to_cancel':
       return { isDone: false, text: `The customer asked to cancel ${order}. Please call the shop first.` };
     case 'wrong_code': {

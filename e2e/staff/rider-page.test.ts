@@ -55,7 +55,8 @@ story('works without scripts, and says what is wrong', async ({ newVisitor }) =>
   await card.getByText('At the door', { exact: true }).click();
   await card.getByLabel("Customer's code").fill(wrongCode(code));
   await card.getByRole('button', { name: 'Delivered' }).click();
-  await page.getByText('wrong code. Ask the customer again: 4 tries left', { exact: false }).waitFor();
+  await card.getByText('wrong code. Ask the customer again: 4 tries left', { exact: false }).waitFor();
+  expect(new URL(page.url()).hash).toBe(`#job-${(await deliveryOf(shop, order)).id}`);
   await card.getByLabel("Customer's code").fill(code);
   await card.getByRole('button', { name: 'Delivered' }).click();
   await card.getByText('Delivered', { exact: true }).waitFor();
@@ -127,6 +128,36 @@ story(
         ),
       'the customer is forgotten',
     );
+  },
+);
+
+story(
+  'no press is lost where the storage is full and a network answers with its own sign-in page',
+  async ({ newVisitor }) => {
+    const { order, url } = await giveJob(shop, 'Baraka Captive');
+    const { page } = await newVisitor();
+    await page.addInitScript(() => {
+      Storage.prototype.setItem = () => {
+        throw new DOMException('The quota has been exceeded', 'QuotaExceededError');
+      };
+    });
+    await page.goto(url);
+    const card = jobOn(page, order);
+    let isCaptive = true;
+    await page.route('**/ride/*', (route) =>
+      isCaptive
+        ? route.fulfill({ contentType: 'text/html', body: '<title>Sign in</title><main>Free Wi-Fi</main>' })
+        : route.continue(),
+    );
+    await card.getByRole('button', { name: 'Picked up' }).click();
+    await page.getByText('No network. 1 press waits to be sent. Nothing is lost.').waitFor();
+    await card.getByText('Picked up: pressed', { exact: false }).waitFor();
+    expect((await deliveryOf(shop, order)).delivery_status).toBe('assigned');
+    isCaptive = false;
+    await isDelivery(shop, order, 'picked_up');
+    await card.getByRole('button', { name: 'On the way' }).waitFor();
+    await until(async () => !(await page.locator('#line').isVisible()), 'nothing waits');
+    expect(await stepsOf(shop, order)).toEqual(['rider picked_up']);
   },
 );
 

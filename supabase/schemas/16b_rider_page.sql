@@ -160,6 +160,7 @@ declare
   delivery public.deliveries;
   ordered public.orders;
   owes_cash boolean;
+  has_cash boolean;
 begin
   if not exists (select from public.deliveries as d where d.id = decide_press.delivery_id and d.rider_id = link.rider_id) then
     return '{"outcome": "not_yours"}';
@@ -181,6 +182,7 @@ begin
     return '{"outcome": "not_yours"}';
   end if;
   owes_cash := ordered.payment_status = 'unpaid';
+  has_cash := private.is_whole_shillings(decide_press.received_cents) and decide_press.received_cents <= 100000000;
   if decide_press.step = 'delivered' then
     if private.asks_for_code(delivery) then
       if delivery.wrong_codes >= private.most_code_tries() then
@@ -199,7 +201,7 @@ begin
       end if;
     end if;
     if owes_cash then
-      if private.is_whole_shillings(decide_press.received_cents) is not true or decide_press.received_cents > 100000000 then
+      if has_cash is not true then
         return jsonb_build_object('outcome', 'cash_missing', 'order_number', ordered.order_number, 'cash_cents', ordered.charge_cents);
       elsif decide_press.received_cents <> ordered.charge_cents and decide_press.is_other_amount is not true then
         return jsonb_build_object(
@@ -208,7 +210,10 @@ begin
         );
       end if;
     end if;
-  elsif decide_press.step = 'failed' and coalesce(decide_press.failure_reason, '') not in (
+  else
+    has_cash := false;
+  end if;
+  if decide_press.step = 'failed' and coalesce(decide_press.failure_reason, '') not in (
     'nobody_there', 'no_answer', 'address_not_found', 'not_accepted', 'damaged', 'rider_problem', 'other'
   ) then
     return jsonb_build_object('outcome', 'reason_missing', 'order_number', ordered.order_number);
@@ -220,19 +225,21 @@ begin
   set delivery_status = decide_press.step,
       failure_reason = case when decide_press.step = 'failed' then decide_press.failure_reason end,
       proven_by = case when decide_press.step = 'delivered' and private.asks_for_code(delivery) then 'code' else d.proven_by end,
-      collected_cents = case when decide_press.step = 'delivered' and owes_cash then decide_press.received_cents else d.collected_cents end
+      collected_cents = case when has_cash then decide_press.received_cents else d.collected_cents end
   where d.id = delivery.id;
-  if decide_press.step = 'delivered' and owes_cash then
+  if has_cash then
     perform private.record_order_event(ordered.id, 'cash_collected', 'rider', jsonb_build_object(
       'person', delivery.delivery_person, 'received_cents', decide_press.received_cents, 'charge_cents', ordered.charge_cents
     ));
   end if;
   perform private.state_moment(null);
-  return jsonb_build_object('outcome', 'done', 'order_number', ordered.order_number, 'status', decide_press.step);
+  return jsonb_build_object('outcome', 'done', 'order_number', ordered.order_number, 'status', decide_press.step)
+    -- It was paid in another way while the rider took the cash.
+    || case when has_cash and not owes_cash then jsonb_build_object('received_cents', decide_press.received_cents) else '{}' end;
 end
 $$;
 comment on function private.decide_press is
-  'What a press of a rider does. outcome: done; already (someone has done it or gone further: status, failure); not_yours; cancelled; asked_to_cancel (staff have not answered yet); wrong_code (tries_left); code_locked, code_missing, cash_missing, cash_differs, reason_missing. Only done changes the delivery, a wrong code its count.';
+  'What a press of a rider does. outcome: done (received_cents: cash for an order that was paid in the meantime); already (someone has done it or gone further: status, failure); not_yours; cancelled; asked_to_cancel (staff have not answered yet); wrong_code (tries_left); code_locked, code_missing, cash_missing, cash_differs, reason_missing. Only done changes the delivery, a wrong code its count.';
 
 create function public.rider_press(
   secret text, press_key uuid, delivery_id uuid, step text, code text default null, received_cents integer default null,
@@ -287,12 +294,14 @@ begin
   update public.riders as r set last_seen_at = now()
   where r.id = link.rider_id and (r.last_seen_at is null or r.last_seen_at < now() - interval '20 seconds');
   return private.describe_ride(link) || case
-    when answer is null then '{}' else jsonb_build_object('press', answer || jsonb_build_object('delivery_id', rider_press.delivery_id))
+    when answer is null then '{}' else jsonb_build_object(
+      'press', answer || jsonb_build_object('delivery_id', rider_press.delivery_id, 'step', rider_press.step)
+    )
   end;
 end
 $$;
 comment on function public.rider_press is
-  'A press on the page of the rider whose link has this secret: a step of a delivery, or seen. Once per press_key: a repeated one answers as the first. Answers as rider_page, with the outcome of private.decide_press as press. code: of the customer. received_cents: cash that the rider got, confirmed by is_other_amount where it is not what the order costs. seconds_ago: how long the press waited on the device for a network.';
+  'A press on the page of the rider whose link has this secret: a step of a delivery, or seen. Once per press_key: a repeated one answers as the first. Answers as rider_page, with the step and the outcome of private.decide_press as press. code: of the customer. received_cents: cash that the rider got, confirmed by is_other_amount where it is not what the order costs. seconds_ago: how long the press waited on the device for a network.';
 
 create function public.finish_without_code(delivery_id uuid, reason text) returns public.status_change
 language plpgsql security definer set search_path = '' as $$

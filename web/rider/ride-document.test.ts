@@ -101,10 +101,35 @@ test('shows what is done at the door on the way, and after a press that was refu
   expect(render({ press: { ...press, outcome: 'done' } })).not.toMatch(isOpen);
 });
 
+test('says in the job why a press was refused, and above the list only about a job that is not open', () => {
+  const press = {
+    outcome: 'wrong_code',
+    delivery_id: open.id,
+    order_number: 'ORD-1042',
+    tries_left: 4,
+  } as const;
+  const inJob = render({ press });
+  expect(inJob).toMatch(/<p class="note bad refused"[^>]*>ORD-1042: wrong code\. [^<]*4 tries left\.<\/p>/);
+  expect(inJob.match(/wrong code\. /g)).toHaveLength(2);
+  expect(inJob).toContain('data-retype="code"');
+  expect(render({})).toMatch(/<p class="note bad refused"[^>]*hidden=""[^>]*><\/p>/);
+  const gone = render({ press: { outcome: 'not_yours', delivery_id: 'another' } });
+  expect(gone).toContain('aria-live="polite"><p class="note bad">This order is not on your list');
+});
+
 test('several deliveries are counted by their step', () => {
   const jobs = [open, { ...open, status: 'assigned' as const }, { ...open, status: 'assigned' as const }];
   expect(render({ jobs })).toContain('<b>3 deliveries</b>: 1 picked up, 2 to pick up');
   expect(render({})).not.toContain('deliveries</b>');
+});
+
+test('a cancelled delivery is not said to be with the rider', () => {
+  const { id, order_number, items, first_name } = open;
+  const done = { id, order_number, items, first_name, status: 'failed', done_at: ride.now } as const;
+  const html = render({ jobs: [{ ...done, failure: null, is_cancelled: true }] });
+  expect(html).toContain('>Cancelled<');
+  expect(html).toContain('12:00 · If you have it, bring it back to the shop');
+  expect(html).toContain('data-end="ORD-1042 was cancelled. If you have it, bring it back to the shop."');
 });
 
 test('a done delivery has no phone, address or notes', () => {
@@ -124,12 +149,13 @@ test('a done delivery has no phone, address or notes', () => {
     ],
   });
   expect(html).toContain('11:59 · Phone not answered · Bring it back to the shop');
+  expect(html).toContain('data-end="ORD-1042 is set to “Could not deliver” now." data-bad=""');
   for (const hidden of ['254712345678', 'Westlands', 'Kamau', 'maps']) expect(html).not.toContain(hidden);
 });
 
 test('a link that has ended shows the phone of the shop and no script', () => {
   const html = renderClosed(
-    { title: 'This link has ended', text: 'Ask the shop.', hasEnded: true },
+    { title: 'This link has ended', text: 'Ask the shop.', hasEnded: true, isRefused: true },
     ride.shop,
   );
   expect(html).toContain('tel:+254700000000');

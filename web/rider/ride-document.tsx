@@ -5,6 +5,7 @@ import { chargeCents } from '../../domain/money.ts';
 import { formatPhone } from '../../domain/phone.ts';
 import {
   type DoneJob,
+  describeEnd,
   describePress,
   isOpenJob,
   type Job,
@@ -23,12 +24,14 @@ const css = `
 [hidden]{display:none!important}
 html{font:18px/1.4 system-ui,-apple-system,Roboto,sans-serif;color:${colours.ink};background:${colours.paper};-webkit-text-size-adjust:100%}
 body{margin:0 auto;max-width:36rem;padding:.75rem .75rem 4rem;overflow-wrap:anywhere}
-header{display:flex;justify-content:space-between;align-items:baseline;gap:.75rem;border-bottom:3px solid ${colours.ink};padding-bottom:.5rem}
+header{border-bottom:3px solid ${colours.ink};padding-bottom:.5rem}
 h1{font-size:1.2rem;margin:0}h2{font-size:1.25rem;margin:0}p,ul{margin:0}
 a{color:${colours.link}}
-.end{font-size:.9rem;text-align:right}
+.end{font-size:.9rem}
 #line{background:${colours.ink};color:${colours.paper};font-weight:700;padding:.6rem .75rem;margin-top:.5rem;border-radius:.4rem;position:sticky;top:0;z-index:1}
 .note{display:flex;justify-content:space-between;align-items:center;gap:.75rem;margin-top:.5rem;padding:.6rem .75rem;border:3px solid ${colours.done};border-radius:.4rem;font-weight:700}
+.refused{margin:0}
+#announcement{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
 .note.bad{border-color:${colours.danger};background:${colours.dangerShade};color:${colours.ink}}
 .note button{min-height:3rem;min-width:3.5rem;font:inherit;background:${colours.paper};color:${colours.ink};border:2px solid ${colours.ink};border-radius:.4rem}
 article{display:grid;gap:.6rem;border:2px solid ${colours.ink};border-radius:.6rem;padding:.75rem;margin-top:.9rem}
@@ -139,9 +142,16 @@ interface StepFormProps {
   label?: string;
 }
 
+/** Without scripts its answer opens at the job. */
 function StepForm({ job, step, newKey, children, tone, label = stepLabels[step] }: StepFormProps) {
   return (
-    <form method="post" id={`${step}-${job.id}`} data-label={stepLabels[step]} autoComplete="off">
+    <form
+      method="post"
+      action={`#job-${job.id}`}
+      id={`${step}-${job.id}`}
+      data-label={stepLabels[step]}
+      autoComplete="off"
+    >
       <input type="hidden" name="key" value={newKey()} />
       <input type="hidden" name="job" value={job.id} />
       <input type="hidden" name="step" value={step} />
@@ -212,18 +222,19 @@ interface OpenCardProps {
   job: OpenJob;
   shop: Shop;
   now: string;
-  /** Whether its last press was refused, for what was typed. */
-  isTried: boolean;
+  /** Why its last press was refused. */
+  refusal: string | null;
   newKey: () => string;
 }
 
-function OpenCard({ job, shop, now, isTried, newKey }: OpenCardProps) {
+function OpenCard({ job, shop, now, refusal, newKey }: OpenCardProps) {
   const isLocked = job.asks_code && job.tries_left === 0;
   const cash = job.cash_cents === null ? null : chargeCents(job.cash_cents);
   const query = encodeURIComponent(job.map_point ?? `${job.address}, ${job.city}, Kenya`);
   const [place, details] = placeOf(job);
   return (
     <article
+      id={`job-${job.id}`}
       data-job={job.id}
       data-number={job.order_number}
       data-status={job.status}
@@ -271,6 +282,9 @@ function OpenCard({ job, shop, now, isTried, newKey }: OpenCardProps) {
         <Away href={`https://www.google.com/maps/search/?api=1&query=${query}`}>Map</Away>
       </p>
       <p className="waiting" role="status" hidden />
+      <p className="note bad refused" data-of={job.id} hidden={refusal === null}>
+        {refusal}
+      </p>
       <Offered job={job} step="picked_up">
         <StepForm job={job} step="picked_up" newKey={newKey} />
       </Offered>
@@ -279,9 +293,11 @@ function OpenCard({ job, shop, now, isTried, newKey }: OpenCardProps) {
       </Offered>
       <Offered job={job} step="delivered">
         {isLocked ? (
-          <p className="notes">Five wrong codes. Call the shop, which finishes this order.</p>
+          <p className="note bad refused locked">
+            Five wrong codes. Call the shop, which finishes this order.
+          </p>
         ) : (
-          <AtTheDoor job={job} isTried={isTried}>
+          <AtTheDoor job={job} isTried={refusal !== null}>
             <StepForm
               job={job}
               step="delivered"
@@ -344,7 +360,15 @@ function OpenCard({ job, shop, now, isTried, newKey }: OpenCardProps) {
 function DoneCard({ job }: { job: DoneJob }) {
   const label = job.is_cancelled ? 'Cancelled' : stepLabels[job.status];
   return (
-    <article className="done" data-job={job.id} data-number={job.order_number} data-status="done">
+    <article
+      className="done"
+      id={`job-${job.id}`}
+      data-job={job.id}
+      data-number={job.order_number}
+      data-status="done"
+      data-end={describeEnd(job)}
+      data-bad={job.status === 'failed' ? '' : undefined}
+    >
       <div className="top">
         <h2>{job.first_name}</h2>
         <span className={`badge ${job.status === 'delivered' ? 'paid' : 'bad-badge'}`}>{label}</span>
@@ -352,7 +376,9 @@ function DoneCard({ job }: { job: DoneJob }) {
       <p>
         {job.order_number} · {clock(job.done_at)}
         {job.failure ? ` · ${deliveryFailures[job.failure].label}` : ''}
-        {job.status === 'failed' ? ' · Bring it back to the shop' : ''}
+        {job.status === 'failed'
+          ? ` · ${job.failure === null ? 'If you have it, bring it' : 'Bring it'} back to the shop`
+          : ''}
       </p>
       <p className="waiting" role="status" hidden />
     </article>
@@ -401,6 +427,10 @@ export function renderRide(
   const press = ride.press && describePress(ride.press);
   const open = ride.jobs.filter(isOpenJob);
   const done = ride.jobs.filter((job): job is DoneJob => !isOpenJob(job));
+  const refusalOf = ({ id }: OpenJob) =>
+    press?.isDone === false && ride.press?.outcome !== 'code_locked' && ride.press?.delivery_id === id
+      ? press.text
+      : null;
   return `<!DOCTYPE html>${renderToStaticMarkup(
     <Document
       title={`${open.length > 0 ? `(${open.length}) ` : ''}${ride.shop.name}: deliveries`}
@@ -414,6 +444,8 @@ export function renderRide(
               'data-press': press.text,
               'data-job': ride.press?.delivery_id,
               ...(press.isDone ? {} : { 'data-bad': '' }),
+              ...(ride.press?.outcome === 'done' ? { 'data-done': '' } : {}),
+              ...(ride.press?.outcome === 'wrong_code' ? { 'data-retype': 'code' } : {}),
             }
           : {}),
       }}
@@ -421,14 +453,15 @@ export function renderRide(
       <header>
         <h1>{ride.name}</h1>
         <p className="end">
-          {ride.shop.name}
-          <br />
-          until {clock(ride.expires_at)}
+          {ride.shop.name} · until {clock(ride.expires_at)}
         </p>
       </header>
       <p id="line" role="status" hidden />
+      <p id="announcement" role="status" />
       <div id="notes" aria-live="polite">
-        {press ? <p className={press.isDone ? 'note' : 'note bad'}>{press.text}</p> : null}
+        {press && !open.some(({ id }) => !press.isDone && id === ride.press?.delivery_id) ? (
+          <p className={press.isDone ? 'note' : 'note bad'}>{press.text}</p>
+        ) : null}
       </div>
       <main>
         {open.length === 0 ? (
@@ -445,7 +478,7 @@ export function renderRide(
             job={job}
             shop={ride.shop}
             now={ride.now}
-            isTried={press?.isDone === false && ride.press?.delivery_id === job.id}
+            refusal={refusalOf(job)}
             newKey={newKey}
           />
         ))}
@@ -465,13 +498,22 @@ export function renderRide(
   )}`;
 }
 
+interface ClosedPage {
+  title: string;
+  text: string;
+  hasEnded: boolean;
+  /** Not because of a failure of the shop: the same request would be refused again. */
+  isRefused: boolean;
+}
+
 /** The page of a link that has ended, or one that cannot be read now. Nothing of a customer is on it. */
-export function renderClosed(
-  { title, text, hasEnded }: { title: string; text: string; hasEnded: boolean },
-  shop: Shop | null,
-): string {
+export function renderClosed({ title, text, hasEnded, isRefused }: ClosedPage, shop: Shop | null): string {
   return `<!DOCTYPE html>${renderToStaticMarkup(
-    <Document title={title} hasScript={false} body={hasEnded ? { 'data-ended': '' } : {}}>
+    <Document
+      title={title}
+      hasScript={false}
+      body={hasEnded ? { 'data-ended': '' } : isRefused ? { 'data-refused': '' } : {}}
+    >
       <header>
         <h1>{title}</h1>
       </header>

@@ -1,6 +1,6 @@
 // The page of a rider, /ride/{secret}: its deliveries, and what is pressed there (docs/decisions/riders.md). A document of its own, without
 // the scripts of the other pages.
-import { type Ride, readShillings } from '../../domain/rider-page.ts';
+import { describePress, type Ride, readShillings } from '../../domain/rider-page.ts';
 import { shopContext } from '../lib/shop-context.ts';
 import { readShopSettings } from '../lib/shop-settings.ts';
 import type { Route } from './+types/ride-route.ts';
@@ -48,7 +48,7 @@ export async function action({ context, params, request }: Route.ActionArgs): Pr
   });
   const ride = answer.error ? null : (answer.data as unknown as Ride);
   // A reload of the answer would post the form again.
-  if (ride?.press?.outcome === 'done' && !isPart(request)) {
+  if (ride?.press?.outcome === 'done' && describePress(ride.press).isDone && !isPart(request)) {
     return new Response(null, { status: 303, headers: { ...headers, Location: `/ride/${params.secret}` } });
   }
   return show({ context, params, request }, answer);
@@ -80,6 +80,7 @@ async function show({ context, request }: Context, { data, error, status }: Read
       title: hasEnded ? 'This link has ended' : 'The list cannot be read',
       text: isRefused ? error.message : 'The shop does not answer at the moment. What was saved stays saved.',
       hasEnded,
+      isRefused: isRefused && status !== 409 && status !== 429,
     },
     shop,
   );

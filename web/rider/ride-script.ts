@@ -22,9 +22,13 @@ export function startRide(): void {
   const storageKey = `ride-${document.body.dataset.rider}`;
   const main = document.querySelector('main') as HTMLElement;
   const notes = document.getElementById('notes') as HTMLElement;
+  const announcement = document.getElementById('announcement') as HTMLElement;
   const line = document.getElementById('line') as HTMLElement;
-  // Where storage is disabled, what was pressed waits while the page is open.
+  // Where storage is disabled or full, what was pressed waits while the page is open.
   let memory: Waiting[] = [];
+  let isStoring = true;
+  // Why the last press of a job was refused.
+  const refusals: Record<string, string> = {};
   let isSending = false;
   let failures = 0;
   let isTouched = false;
@@ -34,8 +38,10 @@ export function startRide(): void {
 
   function waiting(): Waiting[] {
     try {
-      memory = JSON.parse(localStorage.getItem(storageKey) || '[]');
-    } catch {}
+      if (isStoring) memory = JSON.parse(localStorage.getItem(storageKey) || '[]');
+    } catch {
+      isStoring = false;
+    }
     return memory;
   }
   function keep(list: Waiting[]): void {
@@ -43,14 +49,19 @@ export function startRide(): void {
     try {
       if (list.length > 0) localStorage.setItem(storageKey, JSON.stringify(list));
       else localStorage.removeItem(storageKey);
-    } catch {}
+      isStoring = true;
+    } catch {
+      isStoring = false;
+    }
   }
   const clock = (at: number) => new Date(at).toTimeString().slice(0, 5);
   const articles = () => Array.from(main.querySelectorAll<HTMLElement>('article[data-job]'));
 
+  function removeNotes(job: string): void {
+    for (const old of Array.from(notes.children)) if ((old as HTMLElement).dataset.job === job) old.remove();
+  }
   function note(text: string, isBad: boolean, job = ''): void {
-    for (const old of Array.from(notes.children))
-      if (job && (old as HTMLElement).dataset.job === job) old.remove();
+    if (job) removeNotes(job);
     const box = document.createElement('p');
     box.className = isBad ? 'note bad' : 'note';
     box.dataset.job = job;
@@ -80,6 +91,11 @@ export function startRide(): void {
       const sign = article.querySelector<HTMLElement>('.waiting') as HTMLElement;
       sign.hidden = !last;
       sign.textContent = last ? `${last.label}: pressed ${clock(last.at)}, waits to be sent` : '';
+      const box = article.querySelector<HTMLElement>('.refused[data-of]');
+      const refusal = refusals[article.dataset.job as string];
+      if (!box) continue;
+      box.hidden = !refusal;
+      if (box.textContent !== (refusal || '')) box.textContent = refusal || '';
     }
     line.hidden = list.length === 0 && failures === 0;
     line.textContent =
@@ -88,8 +104,11 @@ export function startRide(): void {
         : `No network. This is the state of ${document.body.dataset.read}.`;
   }
 
-  /** Replaces the list, without what is being typed. */
-  function replace(html: string): void {
+  /**
+   * Replaces the list, without what is being typed.
+   * @param press that the list answers
+   */
+  function replace(html: string, press?: Waiting): void {
     const page = new DOMParser().parseFromString(html, 'text/html');
     const next = page.querySelector('main');
     if (!next) return;
@@ -107,9 +126,12 @@ export function startRide(): void {
     const focused = document.activeElement ? nameOf(document.activeElement) : '';
     const openParts = Array.from(main.querySelectorAll('details[open]')).map(({ id }) => id);
     const before = articles().filter(({ dataset }) => dataset.status !== 'done');
+    const { press: said, bad, done, job: pressed = '', retype } = page.body.dataset;
+    const isRetyped = (field: HTMLInputElement) =>
+      field.name === retype && field.closest<HTMLElement>('article')?.dataset.job === pressed;
     main.replaceChildren(...Array.from(next.childNodes));
     for (const field of fields()) {
-      const value = typed[nameOf(field)];
+      const value = isRetyped(field) ? undefined : typed[nameOf(field)];
       if (typeof value === 'string') field.value = value;
       else if (value !== undefined) field.checked = value;
       if (focused && nameOf(field) === focused) field.focus();
@@ -119,16 +141,40 @@ export function startRide(): void {
     document.title = page.title;
     document.body.dataset.read = page.body.dataset.read;
     document.body.dataset.left = page.body.dataset.left;
-    if (!isGone) {
-      const now = articles().map(({ dataset }) => dataset.job);
-      for (const { dataset } of before)
-        if (!now.includes(dataset.job))
-          note(`${dataset.number} was taken off your list. Ask the shop.`, true, dataset.job);
-    }
-    const said = page.body.dataset.press;
-    if (said) note(said, page.body.dataset.bad !== undefined, page.body.dataset.job);
+    if (!isGone)
+      for (const { dataset } of before) {
+        const job = dataset.job as string;
+        const now = articles().find((article) => article.dataset.job === job)?.dataset;
+        if (job === pressed || now?.status === dataset.status) continue;
+        delete refusals[job];
+        if (!now) note(`${dataset.number} was taken off your list. Ask the shop.`, true, job);
+        else if (now.end) note(now.end, now.bad !== undefined, job);
+      }
+    if (said && press) answer(said, bad !== undefined, done !== undefined, press);
     if (isGone) end();
     else endInTime();
+  }
+
+  /** Reports a press: a refused one in its job, if that is still to be done. */
+  function answer(said: string, isBad: boolean, isDone: boolean, { job, label }: Waiting): void {
+    delete refusals[job];
+    removeNotes(job);
+    if (!isBad) for (const old of Array.from(notes.querySelectorAll('.note:not(.bad)'))) old.remove();
+    const article = articles().find(({ dataset }) => dataset.job === job && dataset.status !== 'done');
+    // Its card shows the new state, and a note above would move the next button.
+    announcement.textContent = article ? said : '';
+    if (article && isDone) return;
+    if (!isBad || !article) {
+      const number = label.split(' ')[0] as string;
+      note(said.includes(number) ? said : `${label}: ${said}`, isBad, job);
+      return;
+    }
+    const locked = article.querySelector('.locked');
+    if (!locked) refusals[job] = said;
+    show();
+    const field = article.querySelector<HTMLInputElement>('[name=code]');
+    if (field && !field.value && document.activeElement === document.body) field.focus();
+    (locked || article.querySelector('.refused'))?.scrollIntoView({ block: 'nearest' });
   }
 
   /** The link has ended: what still waits is sent with the next link. */
@@ -172,8 +218,12 @@ export function startRide(): void {
     } catch {}
   }
 
-  /** @param body of a press; null for the whole page */
-  async function ask(body?: string | null): Promise<Response> {
+  /**
+   * Fails without an answer of this page: another request was changing the delivery, the server is busy or being updated, or the answer
+   * comes from somewhere else, such as the sign-in page of a public network.
+   * @param body of a press; null for the whole page
+   */
+  async function ask(body?: string | null): Promise<{ html: string; kind: string }> {
     const control = new AbortController();
     const timer = setTimeout(() => control.abort(), timeoutMs);
     try {
@@ -189,7 +239,11 @@ export function startRide(): void {
         signal: control.signal,
       });
       const html = await response.text();
-      return new Response(html, { status: response.status });
+      const { rider, ended, refused } = new DOMParser().parseFromString(html, 'text/html').body.dataset;
+      if (ended !== undefined) return { html, kind: 'ended' };
+      if (refused !== undefined) return { html, kind: 'refused' };
+      if (rider === document.body.dataset.rider) return { html, kind: 'list' };
+      throw new Error(`no answer (${response.status})`);
     } finally {
       clearTimeout(timer);
     }
@@ -203,14 +257,11 @@ export function startRide(): void {
     try {
       for (let first = waiting()[0]; first && !hasEnded; first = waiting()[0]) {
         const age = Math.max(0, Math.floor((Date.now() - first.at) / 1000));
-        const response = await ask(`${first.body}&age=${age}`);
-        // Another request was changing the delivery, the server is busy, or it is being updated.
-        if (response.status === 409 || response.status === 429 || response.status >= 500)
-          throw new Error('later');
+        const { html, kind } = await ask(`${first.body}&age=${age}`);
         const { key } = first;
-        if (response.status !== 410) keep(waiting().filter((press) => press.key !== key));
+        if (kind !== 'ended') keep(waiting().filter((press) => press.key !== key));
         failures = 0;
-        if (response.status === 200 || response.status === 410) replace(await response.text());
+        if (kind !== 'refused') replace(html, first);
         else note(`Not saved: ${first.label}. Call the shop.`, true, first.job);
         show();
       }
@@ -227,13 +278,11 @@ export function startRide(): void {
     if (waiting().length > 0) return send();
     isSending = true;
     try {
-      const response = await ask(isTouched ? 'step=seen' : undefined);
+      const { html, kind } = await ask(isTouched ? 'step=seen' : undefined);
       isTouched = false;
-      if (response.status >= 500 || response.status === 429) throw new Error('later');
       failures = 0;
       // A press of the meantime is newer than this answer.
-      if (waiting().length === 0 && (response.status === 200 || response.status === 410))
-        replace(await response.text());
+      if (waiting().length === 0 && kind !== 'refused') replace(html);
     } catch {
       failures += 1;
     }
@@ -257,15 +306,17 @@ export function startRide(): void {
     const list = waiting();
     if (list.some((press) => press.key === key)) return;
     const step = body.get('step') as string;
+    const job = article.dataset.job as string;
     const label = `${article.dataset.number} ${form.dataset.label as string}`;
-    keep([
-      ...list,
-      { key, job: article.dataset.job as string, step, body: String(body), label, at: Date.now() },
-    ]);
-    for (const old of Array.from(notes.children))
-      if ((old as HTMLElement).dataset.job === article.dataset.job) old.remove();
+    keep([...list, { key, job, step, body: String(body), label, at: Date.now() }]);
+    removeNotes(job);
+    delete refusals[job];
     show();
     void send();
+  });
+  // Another tab has pressed or sent.
+  addEventListener('storage', () => {
+    if (!hasEnded) show();
   });
   addEventListener('online', () => void poll());
   addEventListener('offline', () => {
@@ -280,7 +331,15 @@ export function startRide(): void {
   const old = waiting().filter(({ at }) => Date.now() - at > maxAgeMs);
   for (const { label, at } of old) note(`Not sent: ${label}, pressed ${clock(at)}. Call the shop.`, true);
   if (old.length > 0) keep(waiting().filter((press) => !old.includes(press)));
-  if (document.body.dataset.stored !== undefined) failures = 1;
+  // What the stored page says about a press is over.
+  if (document.body.dataset.stored !== undefined) {
+    failures = 1;
+    notes.replaceChildren();
+  } else
+    for (const { dataset, textContent } of Array.from(
+      main.querySelectorAll<HTMLElement>('.refused[data-of]:not([hidden])'),
+    ))
+      refusals[dataset.of as string] = textContent as string;
   endInTime();
   install();
   show();

@@ -454,7 +454,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await press(secret, order, 'picked_up');
       await assign(order, await addRider({ name: 'Kamau' }));
       const after = await press(secret, order, 'delivered', { code: '1234' });
-      expect(after.press).toEqual({ outcome: 'not_yours', delivery_id: expect.any(String) });
+      expect(after.press).toEqual({ outcome: 'not_yours', delivery_id: expect.any(String), step: 'delivered' });
       expect(after.jobs).toEqual([]);
       expect(await deliveryOf(order)).toMatchObject({ delivery_status: 'picked_up', wrong_codes: 0 });
     });
@@ -526,7 +526,28 @@ describe.each(testDatabases())('on %s', (kind) => {
       const { order, secret, code } = await cashRide();
       await asStaff('receive_cash', { order_id: order.id, received_cents: order.charge_cents });
       expect((await page(secret)).jobs).toMatchObject([{ cash_cents: null }]);
-      expect(await outcomeOf(press(secret, order, 'delivered', { code }))).toBe('done');
+      const done = await press(secret, order, 'delivered', { code });
+      expect(done.press).toEqual({
+        outcome: 'done',
+        order_number: expect.any(String),
+        status: 'delivered',
+        step: 'delivered',
+        delivery_id: expect.any(String),
+      });
+      expect(await deliveryOf(order)).toMatchObject({ collected_cents: null });
+    });
+
+    test('of an order that was paid in the meantime is recorded, and the rider reads that it was', async () => {
+      const { order, secret, code } = await cashRide();
+      await pay(order);
+      const { press: done } = await press(secret, order, 'delivered', {
+        code,
+        received_cents: order.charge_cents,
+      });
+      expect(done).toMatchObject({ outcome: 'done', received_cents: order.charge_cents });
+      expect(await deliveryOf(order)).toMatchObject({ collected_cents: order.charge_cents });
+      expect(await eventsOf(order)).toContain('rider cash_collected');
+      expect(await shop.stateOf(order)).toMatchObject({ status: 'delivered', money: 'paid' });
     });
   });
 

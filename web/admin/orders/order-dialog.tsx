@@ -466,9 +466,13 @@ function Delivery({ order }: { order: WholeOrder }) {
                 ) : null}
               </Fact>
             ) : null}
-            {delivery.collected_cents !== null && order.payment_status === 'unpaid' ? (
+            {delivery.collected_cents !== null &&
+            (order.payment_status === 'unpaid' || order.payment_method !== 'cash') ? (
               <Fact term="Cash">
-                <b>The rider has {formatKes(delivery.collected_cents)}</b>
+                <b>
+                  The rider {order.payment_status === 'unpaid' ? 'has' : 'also got'}{' '}
+                  {formatKes(delivery.collected_cents)}
+                </b>
               </Fact>
             ) : null}
             {delivery.delivery_notes ? (
