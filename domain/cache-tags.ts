@@ -8,6 +8,8 @@ export const settingsTag = 'store_settings';
 export const shopTextsTag = 'shop_texts';
 /** The list of flavours. */
 export const categoriesTag = 'categories';
+/** The brands. */
+export const brandsTag = 'brands';
 /** The synonyms of the search. */
 export const synonymsTag = 'search_synonyms';
 /** The areas of delivery. */

@@ -1,15 +1,21 @@
 -- Demo catalogue: nine flavours in three vessels. Fixed ids, so that tests and links can name them.
 
-insert into public.categories (id, name) values
-  ('c0000000-0000-4000-8000-000000000001', 'Mango'),
-  ('c0000000-0000-4000-8000-000000000002', 'Passion'),
-  ('c0000000-0000-4000-8000-000000000003', 'Pineapple Mint'),
-  ('c0000000-0000-4000-8000-000000000004', 'Tamarind'),
-  ('c0000000-0000-4000-8000-000000000005', 'Hibiscus'),
-  ('c0000000-0000-4000-8000-000000000006', 'Ginger Lemon'),
-  ('c0000000-0000-4000-8000-000000000007', 'Watermelon'),
-  ('c0000000-0000-4000-8000-000000000008', 'Blackcurrant'),
-  ('c0000000-0000-4000-8000-000000000009', 'Coconut Lime')
+insert into public.categories (id, name, page_text) values
+  ('c0000000-0000-4000-8000-000000000001', 'Mango', 'Apple mangoes from Embu, pressed whole with a handful of fresh khat leaf from Meru. Thick, sunny and naturally sweet, with a clean lift. In a bottle for one, a sparkling can for the road, or a flask to share.'),
+  ('c0000000-0000-4000-8000-000000000002', 'Passion', 'Purple passion fruit, seeds and all, strained over ice with young khat leaf. Sharp enough to wake you, soft enough to finish.'),
+  ('c0000000-0000-4000-8000-000000000003', 'Pineapple Mint', 'Juicy Thika pineapple and bruised garden mint over a measured infusion of khat. The one to reach for when the afternoon is hot and long.'),
+  ('c0000000-0000-4000-8000-000000000004', 'Tamarind', 'Coastal ukwaju, soaked slowly with a pinch of salt and wild honey. Sweet first, then sour, and very Kenyan.'),
+  ('c0000000-0000-4000-8000-000000000005', 'Hibiscus', 'Whole hibiscus flowers steeped overnight with orange peel and khat leaf. Ruby red, floral and dry.'),
+  ('c0000000-0000-4000-8000-000000000006', 'Ginger Lemon', 'Hand-grated ginger, whole lemon and raw honey with a firm dose of khat. Dawa, without the teapot.'),
+  ('c0000000-0000-4000-8000-000000000007', 'Watermelon', 'Cold-pressed watermelon with a squeeze of lime and a light khat infusion. The easiest drink we make, and the fastest to run out.'),
+  ('c0000000-0000-4000-8000-000000000008', 'Blackcurrant', 'Blackcurrant and a little beetroot over our strongest khat leaf. Dark fruit with a bright edge, made for long evenings.'),
+  ('c0000000-0000-4000-8000-000000000009', 'Coconut Lime', 'Tender coconut water from the coast, lime zest and khat. Salty, green and properly thirst-quenching.')
+on conflict do nothing;
+
+insert into public.brands (name, page_text) values
+  ('Embu Fresh', 'Fruit from Embu and fresh khat leaf from Meru, cold-pressed in the morning and bottled the same day, 500 ml. Thick, natural and best straight from the fridge.'),
+  ('Dusk Energy', 'Lightly sparkling, with the natural lift of khat, in a 330 ml slim can. Made for the last matatu home and everything after it.'),
+  ('Meru Gold', 'Our reserve: a double infusion of hand-picked Meru leaf in a 750 ml swing-top flask. Enough for four, and slow enough for a whole evening.')
 on conflict do nothing;
 
 insert into public.products (id, name, slug, tagline, description, price, previous_price, image_url, category, brand, stock_quantity, home_section, home_position, created_at) values

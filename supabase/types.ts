@@ -119,6 +119,13 @@ export type Database = {
         Relationships: [
         ];
       };
+      brands: {
+        Row: { created_at: string; name: string; page_text: string; slug: string; updated_at: string; };
+        Insert: { created_at?: string; name: string; page_text?: string; slug?: string; updated_at?: string; };
+        Update: { created_at?: string; name?: string; page_text?: string; slug?: string; updated_at?: string; };
+        Relationships: [
+        ];
+      };
       cash_counts: {
         Row: { counted_cents: number; day: string; expected_cents: number; given_back_cents: number; member: string; member_email: string | null; reason: string | null; taken_cents: number; };
         Insert: { counted_cents: number; day: string; expected_cents?: never; given_back_cents: number; member: string; member_email?: string | null; reason?: string | null; taken_cents: number; };
@@ -128,9 +135,9 @@ export type Database = {
         ];
       };
       categories: {
-        Row: { created_at: string; id: string; is_active: boolean; name: string; };
-        Insert: { created_at?: string; id?: string; is_active?: boolean; name: string; };
-        Update: { created_at?: string; id?: string; is_active?: boolean; name?: string; };
+        Row: { created_at: string; id: string; is_active: boolean; name: string; page_text: string; slug: string; updated_at: string; };
+        Insert: { created_at?: string; id?: string; is_active?: boolean; name: string; page_text?: string; slug?: string; updated_at?: string; };
+        Update: { created_at?: string; id?: string; is_active?: boolean; name?: string; page_text?: string; slug?: string; updated_at?: string; };
         Relationships: [
         ];
       };
@@ -317,6 +324,7 @@ export type Database = {
         Insert: { brand?: string | null; category?: string | null; created_at?: string; description?: string | null; home_position?: number | null; home_section?: ProductHomeSection | null; id?: string; image_url?: string | null; is_active?: boolean; is_low_on_stock?: never; low_stock_below?: number | null; name: string; previous_price?: number | null; price: number; slug: string; sold_out_until?: string | null; stock_quantity?: number; tagline?: string | null; updated_at?: string; };
         Update: { brand?: string | null; category?: string | null; created_at?: string; description?: string | null; home_position?: number | null; home_section?: ProductHomeSection | null; id?: string; image_url?: string | null; is_active?: boolean; is_low_on_stock?: never; low_stock_below?: number | null; name?: string; previous_price?: number | null; price?: number; slug?: string; sold_out_until?: string | null; stock_quantity?: number; tagline?: string | null; updated_at?: string; };
         Relationships: [
+          { foreignKeyName: "a product's brand is known"; columns: ['brand']; isOneToOne: false; referencedRelation: 'brands'; referencedColumns: ['name'] },
           { foreignKeyName: "a product's category exists"; columns: ['category']; isOneToOne: false; referencedRelation: 'categories'; referencedColumns: ['name'] },
         ];
       };
@@ -497,6 +505,7 @@ export type Database = {
       list_customers: { Args: { search?: string | null; kind?: string | null; sort?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['CompositeTypes']['listed_customer'][] };
       list_discount_codes: { Args: { search?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; only_id?: string | null; }; Returns: { id: string; code: string; percent: number; amount_cents: number; minimum_cents: number; starts_at: string; ends_at: string; max_uses: number; max_uses_per_phone: number; is_active: boolean; created_at: string; updated_at: string; uses: number; waiting: number; cost_cents: number; sold_cents: number; has_orders: boolean; }[] };
       list_own_sessions: { Args: Record<PropertyKey, never>; Returns: { id: string; created_at: string; last_seen_at: string; user_agent: string; address: string; is_current: boolean; }[] };
+      list_pages: { Args: Record<PropertyKey, never>; Returns: { kind: string; name: string; slug: string; page_text: string; products: number; is_active: boolean; updated_at: string; }[] };
       list_riders: { Args: Record<PropertyKey, never>; Returns: { id: string; name: string; phone: string; vehicle: string; plate: string; is_active: boolean; last_seen_at: string; updated_at: string; open_deliveries: number; link_expires_at: string; }[] };
       list_unprocessed_confirmations: { Args: { at_most?: number | null; }; Returns: { id: number; body: string; }[] };
       list_unsettled_callbacks: { Args: { at_most?: number | null; }; Returns: { id: number; payment_id: string; body: string; }[] };

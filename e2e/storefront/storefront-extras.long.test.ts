@@ -179,6 +179,11 @@ describe('search engines and shared links', () => {
       ['/shop', '/shop'],
       ['/shop?search=mango&category=Mango&sort=price', '/shop'],
       ['/shop?filter=brand', '/shop'],
+      ['/shop?category=Mango', '/flavors/mango'],
+      ['/shop?brand=Embu+Fresh&sort=price', '/brands/embu-fresh'],
+      ['/shop?brand=Embu+Fresh&category=Mango', '/shop'],
+      ['/flavors/mango?ref=x', '/flavors/mango'],
+      ['/brands/embu-fresh/', '/brands/embu-fresh'],
       ['/shop/mango-can?ref=x', '/shop/mango-can'],
       ['/shop/', '/shop'],
       ['/shop/mango-can/?ref=x', '/shop/mango-can'],
@@ -229,11 +234,20 @@ describe('search engines and shared links', () => {
       itemListElement: [
         { position: 1 },
         { item: `${shop.url}/shop` },
+        { item: `${shop.url}/flavors/mango` },
         { item: `${shop.url}/shop/mango-can` },
       ],
     });
     expect(ofType((await read('/shop/tamarind-flask')).text, 'Product')).toMatchObject({
       offers: { availability: 'https://schema.org/OutOfStock' },
+    });
+    const flavor = (await read('/flavors/mango')).text;
+    expect(ofType(flavor, 'CollectionPage')).toMatchObject({
+      url: `${shop.url}/flavors/mango`,
+      mainEntity: { '@type': 'ItemList', numberOfItems: 3 },
+    });
+    expect(ofType(flavor, 'BreadcrumbList')).toMatchObject({
+      itemListElement: [{ position: 1 }, { item: `${shop.url}/shop` }, { item: `${shop.url}/flavors/mango` }],
     });
     const home = (await read('/')).text;
     expect(ofType(home, 'Store')).toMatchObject({ name: 'Jani Juice', telephone: '+254700000000' });
@@ -246,7 +260,16 @@ describe('search engines and shared links', () => {
     const sitemap = await read('/sitemap.xml');
     expect(sitemap.headers.get('content-type')).toMatch(/^application\/xml/);
     const places = [...sitemap.text.matchAll(/<loc>([^<]*)<\/loc>/g)].map(([, place]) => place);
-    for (const path of ['/', '/shop', '/delivery', '/contact', '/track-order', '/shop/mango-can']) {
+    for (const path of [
+      '/',
+      '/shop',
+      '/delivery',
+      '/contact',
+      '/track-order',
+      '/shop/mango-can',
+      '/flavors/pineapple-mint',
+      '/brands/dusk-energy',
+    ]) {
       expect(places).toContain(`${shop.url}${path}`);
     }
     expect(sitemap.text).toMatch(/<lastmod>\d{4}-\d\d-\d\dT[\d:.]+Z<\/lastmod>/);

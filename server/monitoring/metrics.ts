@@ -283,6 +283,8 @@ const pageRoutes: readonly [RegExp, string][] = [
   [/^\/$/, '/'],
   [/^\/(shop|contact|delivery|newsletter|sitemap\.xml|robots\.txt|manifest\.webmanifest)$/, ''],
   [/^\/shop\/[^/]+$/, '/shop/:slug'],
+  [/^\/flavors\/[^/]+$/, '/flavors/:slug'],
+  [/^\/brands\/[^/]+$/, '/brands/:slug'],
   [/^\/shop\/[^/]+\/order$/, '/shop/:slug/order'],
   [/^\/track-order(\/[^/]+)?$/, '/track-order/:trackingNumber'],
   [/^\/track-order\/[^/]+\/receipt$/, '/track-order/:trackingNumber/receipt'],

@@ -5,7 +5,7 @@ import type { Log } from '../monitoring/log.ts';
 import type { PageCache } from './page-cache.ts';
 import { changedTags } from './page-changes.ts';
 
-const tables = ['products', 'categories', 'store_settings', 'shop_texts', 'search_synonyms'];
+const tables = ['products', 'categories', 'brands', 'store_settings', 'shop_texts', 'search_synonyms'];
 /** How long pages are cached while changes cannot be followed. */
 const unfollowedMs = 5000;
 /** Realtime does not promise to deliver every change. */

@@ -16,6 +16,8 @@ describe('page keys', () => {
   test('contain a path and the parameters the page depends on, and nothing else', () => {
     expect(key('/shop?utm_source=x&sort=price&search=a%20b')).toBe('/shop?search=a%20b&sort=price');
     expect(key('/shop/mango-bottle?x=1')).toBe('/shop/mango-bottle?');
+    expect(key('/flavors/mango?page=2&x=1')).toBe('/flavors/mango?page=2');
+    expect(key('/brands/embu-fresh?page=1')).toBe('/brands/embu-fresh?');
     expect(key('/?a=b')).toBe('/?');
   });
 

@@ -32,6 +32,7 @@ const pageParameters: Record<string, readonly string[]> = {
   '/manifest.webmanifest': [],
 };
 const productPage = /^\/shop\/[a-z0-9-]{1,200}$/;
+const groupPage = /^\/(?:flavors|brands)\/[a-z0-9-]{1,200}$/;
 
 /**
  * The cache key of a page, which is also the URL that it is rendered from.
@@ -44,9 +45,11 @@ export function pageKey(url: URL): string | null {
   const path = isData ? url.pathname.replace(/\/?(_root|_|)\.data$/, '') || '/' : url.pathname;
   const parameters = productPage.test(path)
     ? []
-    : Object.hasOwn(pageParameters, path)
-      ? pageParameters[path]
-      : undefined;
+    : groupPage.test(path)
+      ? ['page']
+      : Object.hasOwn(pageParameters, path)
+        ? pageParameters[path]
+        : undefined;
   if (!parameters) return null;
   if (path === '/track-order' && (url.searchParams.has('tracking') || url.searchParams.has('key')))
     return null;

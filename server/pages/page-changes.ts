@@ -1,5 +1,6 @@
 // Translates change notifications of the database to the cache tags of pages.
 import {
+  brandsTag,
   categoriesTag,
   categoryProductsTag,
   deliveryAreasTag,
@@ -32,7 +33,7 @@ export function changedTags(payload: string): string[] | null {
     return null;
   }
   if (change === null || typeof change !== 'object') return null;
-  for (const tag of [settingsTag, shopTextsTag, categoriesTag, synonymsTag, deliveryAreasTag]) {
+  for (const tag of [settingsTag, shopTextsTag, categoriesTag, brandsTag, synonymsTag, deliveryAreasTag]) {
     if (change.table === tag) return [tag];
   }
   if (change.table !== productsTag) return null;

@@ -185,14 +185,25 @@ create table public.categories (
   name text not null,
   is_active boolean not null default true,
   created_at timestamptz not null default now(),
+  slug text not null default '',
+  page_text text not null default '',
+  updated_at timestamptz not null default now(),
   constraint "category names are unique" unique (name),
-  constraint "a category has a name" check (char_length(trim(name)) between 1 and 80)
+  constraint "category slugs are unique" unique (slug),
+  constraint "a category has a name" check (char_length(trim(name)) between 1 and 80),
+  constraint "a category's slug is lower-case letters, digits and hyphens" check (slug ~ '^[a-z0-9]+(-[a-z0-9]+)*$'),
+  constraint "the text of a flavor's page is at most 2,000 characters" check (char_length(page_text) <= 2000)
 );
 comment on table public.categories is 'Flavours of products. Products follow a rename.';
+comment on column public.categories.slug is
+  'Of its page, /flavors/{slug}. Made from the first name (private.free_slug); a rename keeps it, so that links stay valid.';
+comment on column public.categories.page_text is 'What its page says, as plain text. Empty: only the drinks.';
+comment on column public.categories.updated_at is
+  'Changes with every edit. A save of the text sends the value that it read, and changes nothing if the row has changed since.';
 comment on column public.categories.is_active is 'Inactive: not offered in filters and forms; its products stay listed.';
 alter table public.categories enable row level security;
 grant select on public.categories to anon, authenticated;
-grant insert (name, is_active), update (name, is_active) on public.categories to authenticated;
+grant insert (name, is_active), update (name, is_active, page_text) on public.categories to authenticated;
 create policy "everyone reads active categories" on public.categories for select to anon, authenticated using (is_active);
 create policy "staff read and edit every category" on public.categories
   for all to authenticated using ((select public.may('products'))) with check ((select public.may('products')));
@@ -480,6 +491,15 @@ begin
       from private.catalogue_counts as c
       join public.categories as k on k.name = c.category and k.is_active
     ),
+    'brand_slugs', (
+      select coalesce(jsonb_object_agg(b.name, b.slug), '{}')
+      from public.brands as b where b.name in (select c.brand from private.catalogue_counts as c)
+    ),
+    'category_slugs', (
+      select coalesce(jsonb_object_agg(k.name, k.slug), '{}')
+      from public.categories as k
+      where k.is_active and k.name in (select c.category from private.catalogue_counts as c)
+    ),
     'found', case when is_whole and wanted <> '' then (
       select coalesce(jsonb_agg(p.slug order by f.place), '[]')
       from unnest(found_ids) with ordinality as f (id, place)
@@ -491,7 +511,7 @@ begin
 end
 $$;
 comment on function public.shop_page(text, text, text, text, integer) is
-  'What the shop page shows. Up to 60 active products are all given, newest first, with the slugs that a search found, best first. Of more products, 60 per page that match the search, brand and flavour, in the order of sort; if none does, the newest 12. most_cents: the highest price that the search names. count: products that match; may_be_more: the search has reached its 250 best matches.';
+  'What the shop page shows. Up to 60 active products are all given, newest first, with the slugs that a search found, best first. Of more products, 60 per page that match the search, brand and flavour, in the order of sort; if none does, the newest 12. brand_slugs, category_slugs: the pages of brands and flavours, by their names. most_cents: the highest price that the search names. count: products that match; may_be_more: the search has reached its 250 best matches.';
 
 create policy "everyone reads product images" on storage.objects
   for select to anon, authenticated using (bucket_id = 'product-images');

@@ -46,6 +46,8 @@ language sql stable set search_path = '' as $$
     when page like '/track-order/%' then '/track-order'
     when page ~ '^/(admin|api)(/|$)' then null
     when exists (select from public.products as p where page = '/shop/' || p.slug) then page
+    when exists (select from public.categories as c where page = '/flavors/' || c.slug) then page
+    when exists (select from public.brands as b where page = '/brands/' || b.slug) then page
     else 'other'
   end
   from (select coalesce(nullif(rtrim(counted_page.path, '/'), ''), '/') as page) as visited;

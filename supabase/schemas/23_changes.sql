@@ -60,10 +60,24 @@ comment on function private.announce_access_change is
 
 create trigger products_after_truncate after truncate on public.products
   for each statement execute function private.announce_page_change();
+create function private.after_page_text_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform pg_catalog.pg_notify('page_changes', jsonb_build_object('table', tg_table_name)::text);
+  perform private.record_audit_event(
+    'shop_text_changed', new.name, jsonb_build_object('body', old.page_text), jsonb_build_object('body', new.page_text)
+  );
+  return null;
+end
+$$;
 create trigger categories_after_change after update on public.categories
   for each row
-  when ((old.name, old.is_active) is distinct from (new.name, new.is_active))
-  execute function private.announce_page_change();
+  when (old.* is distinct from new.*)
+  execute function private.after_page_text_change();
+create trigger brands_after_change after update on public.brands
+  for each row
+  when (old.* is distinct from new.*)
+  execute function private.after_page_text_change();
 create trigger categories_after_statement after insert or delete or truncate on public.categories
   for each statement execute function private.announce_page_change();
 create trigger store_settings_after_statement after insert or delete or truncate on public.store_settings
@@ -100,7 +114,7 @@ alter publication supabase_realtime add table
   public.orders, public.inquiries, public.deliveries, public.payments, public.products, public.categories,
   public.store_settings, public.outbox_messages, public.message_templates, public.mpesa_transactions,
   public.messages_to_check, public.statement_pulls, public.reconciliation_events, public.refunds, public.shop_texts, public.search_synonyms,
-  public.reply_templates, public.day_closes, public.discount_codes, public.delivery_areas;
+  public.reply_templates, public.day_closes, public.discount_codes, public.delivery_areas, public.brands;
 
 -- Triggers: one for each table and timing, which calls its steps in the order written here. Steps run as the owner. A change by a
 -- step fires its triggers before the next step begins. old is null for an inserted row, new for a deleted one.
@@ -111,7 +125,10 @@ create function private.before_product_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   if tg_op = 'INSERT' then
-    return private.without_invisible_texts(new);
+    new := private.without_invisible_texts(new);
+    new.brand := nullif(new.brand, '');
+    perform private.add_brand(new.brand) where new.brand is not null;
+    return new;
   end if;
   -- A change of the stock or of sold_out_until alone is no edit, so that neither conflicts with a staff member's edit.
   old.stock_quantity := new.stock_quantity;
@@ -122,6 +139,8 @@ begin
     return new;
   end if;
   new := private.without_invisible_texts(new);
+  new.brand := nullif(new.brand, '');
+  perform private.add_brand(new.brand) where new.brand <> coalesce(old.brand, '');
   new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
   -- A price that is not below the previous one ends the offer.
   if new.previous_price = old.previous_price and new.price <> old.price and new.price >= new.previous_price then
@@ -173,16 +192,37 @@ language plpgsql security definer set search_path = '' as $$
 begin
   new := private.without_invisible_texts(new);
   new.name := trim(regexp_replace(new.name, '\s+', ' ', 'g'));
-  if tg_op = 'UPDATE' and old.name <> new.name then
+  if tg_op = 'INSERT' then
+    new.slug := coalesce(nullif(new.slug, ''), private.free_slug('categories', new.name));
+    return new;
+  end if;
+  if old.name <> new.name then
     -- The foreign key updates its products in any order: lock them by id first, as orders do.
     perform from public.products as p where p.category = old.name order by p.id for update;
   end if;
+  new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
   return new;
 end
 $$;
 
-create trigger categories_before_change before insert or update of name on public.categories
+create trigger categories_before_change before insert or update on public.categories
   for each row execute function private.before_category_change();
+
+create function private.before_brand_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  new := private.without_invisible_texts(new);
+  if tg_op = 'INSERT' then
+    new.slug := coalesce(nullif(new.slug, ''), private.free_slug('brands', new.name));
+    return new;
+  end if;
+  new.updated_at := private.time_of_edit(to_jsonb(old), to_jsonb(new));
+  return new;
+end
+$$;
+
+create trigger brands_before_change before insert or update on public.brands
+  for each row execute function private.before_brand_change();
 
 create function private.before_settings_change() returns trigger
 language plpgsql security definer set search_path = '' as $$

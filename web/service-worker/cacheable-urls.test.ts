@@ -17,6 +17,8 @@ describe('cached for offline reading', () => {
     '/shop',
     '/shop?category=Mango',
     '/shop/mango-can',
+    '/flavors/mango',
+    '/brands/embu-fresh',
     '/delivery',
     '/contact',
     '/track-order',

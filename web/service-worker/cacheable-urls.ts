@@ -3,7 +3,7 @@
 import { listParameters } from '../../domain/catalogue.ts';
 
 /** A page of the storefront that may be cached, by its path. */
-const cacheablePage = /^\/(?:shop|delivery|contact|track-order|shop\/[a-z0-9-]{1,200})?$/;
+const cacheablePage = /^\/(?:shop|delivery|contact|track-order|(?:shop|flavors|brands)\/[a-z0-9-]{1,200})?$/;
 const orderPage = /^\/track-order\/JJ-\d{8}-\d{4,6}$/;
 const builtFile =
   /^\/(?:assets|fonts)\/[\w./-]+$|^\/(?:logo-mark\.svg|logo\.svg|favicon\.svg|icon-\d+\.png)$/;

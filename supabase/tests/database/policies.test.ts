@@ -105,6 +105,28 @@ const matrix: MatrixRow[] = [
     deletes: service,
   },
   {
+    table: 'brands',
+    row: 'of an active product',
+    where: `name = 'Sold'`,
+    set: `page_text = 'Fresh'`,
+    insert: `(name) values ('New')`,
+    select: all,
+    inserts: service,
+    updates: staff,
+    deletes: service,
+  },
+  {
+    table: 'brands',
+    row: 'of an inactive product',
+    where: `name = 'Secret'`,
+    set: `page_text = 'Fresh'`,
+    insert: `(name) values ('New')`,
+    select: staff,
+    inserts: service,
+    updates: staff,
+    deletes: service,
+  },
+  {
     table: 'products',
     row: 'active',
     where: `id = '${id(1)}'`,
@@ -777,6 +799,7 @@ const procedures: Record<string, Person[]> = {
   rider_press: all,
   finish_without_code: signedIn,
   find_products: signedIn,
+  list_pages: signedIn,
   units_for_sale: all,
   set_sold_out: signedIn,
   pause_orders: signedIn,
@@ -927,7 +950,8 @@ const writableColumns: Record<string, { insert?: string; update?: string }> = {
     update:
       'announces_delays asks_delivery_code chat_phone days_off delivery_fee facebook_url inquiries_months instagram_url mails_per_day offers_cash opening_hours order_details_months paybill_number payment_limit payment_messages_months queue_minutes refund_approval_above refuses_unknown_payments requires_terms_tick reservation_minutes reserved_share_percent store_name support_email support_phone takes_cash texts_per_day tiktok_url till_number unpaid_orders_per_phone updated_at',
   },
-  categories: { insert: 'is_active name', update: 'is_active name' },
+  categories: { insert: 'is_active name', update: 'is_active name page_text' },
+  brands: { update: 'page_text' },
   products: {
     insert:
       'brand category description home_position home_section image_url is_active low_stock_below name previous_price price slug stock_quantity tagline',
@@ -1008,8 +1032,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into public.riders (id, name, phone, vehicle) values ('${id(1)}', 'Brian', '+254711000001', 'Motorbike');
       insert into public.rider_links (id, rider_id, secret_hash, expires_at) values ('${id(1)}', '${id(1)}', repeat('a', 64), now());
       insert into private.rider_presses (press_key, link_id, delivery_id, request_hash) values ('${id(1)}', '${id(1)}', '${id(1)}', 'a');
-      insert into public.products (id, name, slug, price, stock_quantity, is_active)
-        values ('${id(1)}', 'Active', 'active', 100, 5, true), ('${id(2)}', 'Inactive', 'inactive', 100, 5, false);
+      insert into public.products (id, name, slug, price, stock_quantity, is_active, brand)
+        values ('${id(1)}', 'Active', 'active', 100, 5, true, 'Sold'), ('${id(2)}', 'Inactive', 'inactive', 100, 5, false, 'Secret');
       insert into public.orders
         (id, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount)
         select ('f0000000-0000-4000-8000-00000000000' || n)::uuid, 'JJ-20261121-100' || n, 'Amina', 'a@b.example', '+254712345678', 'Karen', 100, 200

@@ -12,6 +12,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
     expect(rows).toEqual(
       [
+        'brands',
         'categories',
         'day_closes',
         'deliveries',

@@ -39,6 +39,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(inSections(before)).toEqual(inSections(small));
 
     await database.execute(`
+      insert into public.brands (name) values ('Bulk');
       alter table public.products disable trigger user;
       insert into public.products (name, slug, price, category, brand, stock_quantity, is_active, created_at)
       select 'Bulk ' || n, 'bulk-' || n, 95000, 'Mango', 'Bulk', 10, n % 2 = 0, now() + n * interval '1 second'

@@ -55,6 +55,19 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
   });
 
+  test('an edited text of a page is announced once, a new brand with its product', async () => {
+    const write = (table: string) =>
+      `update public.${table} set page_text = 'Cold' where slug = 'dusk-energy'`;
+    expect(await announced(write('brands'), write('brands'))).toEqual([{ table: 'brands' }]);
+    expect(await announced(`update public.categories set page_text = 'Cold' where slug = 'mango'`)).toEqual([
+      { table: 'categories' },
+    ]);
+    const change = `update public.products set brand = 'Pwani' where slug = 'mango-flask'`;
+    expect(await announced(change)).toEqual([
+      { table: 'products', old: expect.anything(), new: expect.anything() },
+    ]);
+  });
+
   test('a synonym that is added, changed or removed is announced', async () => {
     expect(
       await announced(

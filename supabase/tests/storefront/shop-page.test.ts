@@ -50,6 +50,7 @@ describe.each(testDatabases())('on %s', (kind) => {
          from generate_series`;
       await database.execute(`
         ${add}(1, 1000) as n;
+        insert into public.brands (name) values ('Bulk'), ('bulk'), ('Rare') on conflict (name) do nothing;
         alter table public.products disable trigger user;
         ${add}(1001, ${size}) as n;
         alter table public.products enable trigger user;

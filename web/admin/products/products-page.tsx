@@ -117,6 +117,9 @@ export default function ProductsPage() {
               <Button tone="quiet" aria-haspopup="dialog" onClick={() => setManaging(true)}>
                 Manage Categories
               </Button>
+              <Link to="/admin/products/pages" className={buttonStyle('quiet')}>
+                Flavor and Brand Pages
+              </Link>
               <Button tone="quiet" aria-haspopup="dialog" onClick={() => setEditingSearch(true)}>
                 Search Words
               </Button>

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { defaultShopSettings } from '../../lib/shop-settings.ts';
 import { describeBreadcrumbs } from './breadcrumbs.ts';
 import { sitemapIndexOf, sitemapOf } from './sitemap-document.ts';
-import { describeProduct, describeSite, describeStore } from './structured-data.ts';
+import { describeCollection, describeProduct, describeSite, describeStore } from './structured-data.ts';
 
 const shop = { origin: 'https://jani.example', settings: defaultShopSettings };
 const mango = {
@@ -86,8 +86,36 @@ test('breadcrumbs are numbered from the home page', () =>
     { '@type': 'ListItem', position: 2, name: 'Shop', item: 'https://jani.example/shop' },
   ]));
 
+const collection = {
+  name: 'Mango drinks from KSh 680.00, delivered in Nairobi',
+  description: 'Apple mangoes from Embu.',
+  path: '/flavors/mango?page=2',
+  count: 61,
+  products: [mango, { slug: 'mango-flask', name: 'Meru Gold Mango' }],
+};
+
+test('a page of a flavor lists its drinks in order, and counts those of all pages', () =>
+  expect(describeCollection(shop, collection)).toMatchObject({
+    '@type': 'CollectionPage',
+    url: 'https://jani.example/flavors/mango?page=2',
+    isPartOf: { '@id': 'https://jani.example/#site' },
+    mainEntity: {
+      '@type': 'ItemList',
+      numberOfItems: 61,
+      itemListElement: [
+        { position: 1, name: 'Mango', url: 'https://jani.example/shop/mango-can' },
+        { position: 2, name: 'Meru Gold Mango', url: 'https://jani.example/shop/mango-flask' },
+      ],
+    },
+  }));
+
 test('every URL is absolute', () => {
-  const documents = [describeStore(shop), describeSite(shop), describeProduct(shop, mango)];
+  const documents = [
+    describeStore(shop),
+    describeSite(shop),
+    describeProduct(shop, mango),
+    describeCollection(shop, collection),
+  ];
   for (const address of addresses(documents)) expect(address).toMatch(/^https:\/\//);
 });
 

@@ -73,6 +73,40 @@ export function describeSite({ origin, settings }: Shop) {
   };
 }
 
+export interface DescribedCollection {
+  name: string;
+  description: string;
+  path: string;
+  /** Number of its drinks on all pages. */
+  count: number;
+  products: readonly { slug: string; name: string }[];
+}
+
+/** A page that lists drinks. */
+export function describeCollection({ origin }: Pick<Shop, 'origin'>, collection: DescribedCollection) {
+  const url = `${origin}${collection.path}`;
+  return {
+    '@context': vocabulary,
+    '@type': 'CollectionPage',
+    '@id': url,
+    url,
+    name: collection.name,
+    description: collection.description,
+    inLanguage: 'en-KE',
+    isPartOf: { '@id': `${origin}/#site` },
+    mainEntity: {
+      '@type': 'ItemList',
+      numberOfItems: collection.count,
+      itemListElement: collection.products.map(({ slug, name }, index) => ({
+        '@type': 'ListItem',
+        position: index + 1,
+        name,
+        url: `${origin}/shop/${encodeURIComponent(slug)}`,
+      })),
+    },
+  };
+}
+
 export interface DescribedProduct {
   slug: string;
   name: string;

@@ -78,7 +78,7 @@ export async function loader({ context, params }: Route.LoaderArgs) {
     store.tables
       // Not in the query string: there a slug such as "eq.x" would be a filter.
       .rpc('product_and_related', { product_slug, related_limit: relatedCount })
-      .select(`id, description, ${cardColumns}`),
+      .select(`id, description, ${cardColumns}, categories(slug), brands(slug)`),
     readShopSettings(store),
     readAreas(shop),
   ]);
@@ -118,6 +118,7 @@ export default function ProductPage({ loaderData: { product, related, areas } }:
     <>
       <Detail key={product.id} product={product} related={related} areas={areas} />
       {related.length > 0 ? <Related products={related} /> : null}
+      <GroupLinks product={product} />
     </>
   );
 }
@@ -217,7 +218,7 @@ function Detail({ product, related, areas }: DetailProps) {
             {product.category ? (
               <p className="min-[20rem]:max-md:absolute min-[20rem]:max-md:top-2 min-[20rem]:max-md:right-[clamp(1rem,4vw,2.5rem)]">
                 <Link
-                  to={`/shop?category=${encodeURIComponent(product.category)}`}
+                  to={product.categories ? `/flavors/${product.categories.slug}` : '/shop'}
                   prefetch="intent"
                   className="inline-flex min-h-11 items-center gap-2.5 rounded-pill border border-line-strong bg-card px-4 text-sm font-bold hover:border-dusk-700"
                 >
@@ -368,6 +369,9 @@ function describe(product: Product, settings: ReturnType<typeof useShop>['settin
   );
   const trail = [
     { name: 'Shop all drinks', path: '/shop' },
+    ...(product.category && product.categories
+      ? [{ name: product.category, path: `/flavors/${product.categories.slug}` }]
+      : []),
     { name: product.name, path: `/shop/${product.slug}` },
   ];
   return [describeProduct({ origin, settings }, { ...product, images }), describeBreadcrumbs(origin, trail)];
@@ -421,6 +425,24 @@ function Related({ products }: { products: CardProduct[] }) {
         ) : null}
       </ul>
     </section>
+  );
+}
+
+/** Links to the pages of its flavor and brand. */
+function GroupLinks({ product: { category, brand, categories, brands } }: { product: Product }) {
+  const links = [
+    ...(categories ? [{ path: `/flavors/${categories.slug}`, text: `All ${category} drinks` }] : []),
+    ...(brands ? [{ path: `/brands/${brands.slug}`, text: `All ${brand} drinks` }] : []),
+  ];
+  if (links.length === 0) return null;
+  return (
+    <nav aria-label="More drinks like this" className="page flex flex-wrap gap-3 pt-10">
+      {links.map(({ path, text }) => (
+        <Link key={path} to={path} prefetch="intent" className={buttonStyle('outline')}>
+          {text}
+        </Link>
+      ))}
+    </nav>
   );
 }
 

@@ -1,5 +1,6 @@
 // The product list grouped by brand or flavour. Loaded on use.
 import { useId } from 'react';
+import { Link } from 'react-router';
 import type { groupProducts } from '../../../domain/catalogue.ts';
 import { FlavourDot } from '../../ui/flavour.tsx';
 import { type CardProduct, ProductCard } from '../product/product-card.tsx';
@@ -10,12 +11,14 @@ const groupSizes =
 export interface ProductGroupsProps {
   groups: ReturnType<typeof groupProducts<CardProduct>>;
   by: 'brand' | 'flavor';
+  /** Slugs of the groups' pages, by their names. */
+  slugs: Record<string, string>;
   /** Whether the groups are complete: on a page of a longer list, the number would count only that page. */
   isWhole: boolean;
 }
 
 /** On phones one row to swipe, on desktops the name next to its drinks. */
-export default function ProductGroups({ groups, by, isWhole }: ProductGroupsProps) {
+export default function ProductGroups({ groups, by, slugs, isWhole }: ProductGroupsProps) {
   const id = useId();
   return (
     <div className="grid gap-10 md:gap-14">
@@ -28,7 +31,17 @@ export default function ProductGroups({ groups, by, isWhole }: ProductGroupsProp
           <header className="flex items-baseline justify-between gap-4 lg:sticky lg:top-24 lg:flex-col lg:justify-start lg:gap-1 lg:self-start">
             <h2 id={`${id}-${place}`} className="flex items-center gap-3 text-3xl font-extrabold">
               {by === 'flavor' && name ? <FlavourDot category={name} className="size-5" /> : null}
-              {name ?? 'More drinks'}
+              {name && slugs[name] ? (
+                <Link
+                  to={`/${by}s/${slugs[name]}`}
+                  prefetch="intent"
+                  className="tap decoration-2 underline-offset-6 hover:underline"
+                >
+                  {name}
+                </Link>
+              ) : (
+                (name ?? 'More drinks')
+              )}
             </h2>
             {isWhole ? (
               <p className="shrink-0 text-sm text-ink-soft">

@@ -27,6 +27,7 @@ import { type CardProduct, fourColumns, ProductCard, ProductGrid } from '../prod
 import type { Route } from './+types/shop-page.ts';
 import { CatalogueForm } from './catalogue-form.tsx';
 import type { ProductGroupsProps } from './product-groups.tsx';
+import type { ShopList } from './shop-list.ts';
 import { useCatalogueQuery } from './use-catalogue-query.ts';
 
 const queryOf = (search: string) => readCatalogueQuery(new URLSearchParams(search));
@@ -45,6 +46,18 @@ const pathOf = (query: CatalogueQuery, page = 1) => {
   return parameters ? `/shop?${parameters}` : '/shop';
 };
 
+/** A flavor or a brand has a page of its own; searches, other filters and sorts show parts of the same list. */
+function canonicalPath(query: CatalogueQuery, page: number, list: Slugs | null): string {
+  const { search, brand, category } = query;
+  const ofPage = page > 1 ? `?page=${page}` : '';
+  const [flavorSlug, brandSlug] = [list?.category_slugs[category ?? ''], list?.brand_slugs[brand ?? '']];
+  if (!search.trim() && flavorSlug && !brand) return `/flavors/${flavorSlug}${ofPage}`;
+  if (!search.trim() && brandSlug && !category) return `/brands/${brandSlug}${ofPage}`;
+  return writeCatalogueQuery(query).size > 0 ? '/shop' : pathOf(query, page);
+}
+
+type Slugs = Pick<ShopList, 'category_slugs' | 'brand_slugs'>;
+
 export const meta: Route.MetaFunction = ({ matches, location, loaderData }) => {
   const query = queryOf(location.search);
   const { page, pages } = loaderData?.list ?? { page: 1, pages: 1 };
@@ -53,32 +66,13 @@ export const meta: Route.MetaFunction = ({ matches, location, loaderData }) => {
     title: `${titleOf(query)}${ofPage}`,
     description:
       'Every bottle, can and flask: nine flavors of khat-based juice and energy drinks. Filter by brand and flavor, order without an account.',
-    // Searches, filters and sorts show parts of the same list.
-    path: writeCatalogueQuery(query).size > 0 ? '/shop' : pathOf(query, page),
+    path: canonicalPath(query, page, loaderData?.list ?? null),
     neighbours: {
       prev: page > 1 ? pathOf(query, page - 1) : null,
       next: page < pages ? pathOf(query, page + 1) : null,
     },
   });
 };
-
-/** The result of `shop_page`. */
-interface ShopList {
-  /** Whether `products` contains every product of the shop: the browser then filters and sorts by itself. */
-  is_whole: boolean;
-  /** Number of matching products. */
-  count: number;
-  may_be_more: boolean;
-  pages: number;
-  products: (CardProduct & { sold_out_until: string | null })[];
-  brands: string[];
-  categories: string[];
-  /** Slugs of the complete list that match the search, best first. */
-  found: string[] | null;
-  correction: string | null;
-  /** The highest price that the search names, in cents. */
-  most_cents: number | null;
-}
 
 export async function loader({ context, request }: Route.LoaderArgs) {
   const shop = context.get(shopContext);
@@ -288,6 +282,7 @@ function Catalogue({ list, loadedQuery, deliveryFee }: CatalogueProps) {
               <Groups
                 groups={groupProducts(visibleProducts, query.sort)}
                 by={query.sort}
+                slugs={query.sort === 'brand' ? list.brand_slugs : list.category_slugs}
                 isWhole={isFilteredHere}
               />
             ) : (
