@@ -37,6 +37,9 @@ export const spellingsOfOnePhone: readonly string[] = [
   '"0712345678"',
   '712 345 678 (Mum)',
   '0712345678 / +254712345678',
+  'My M-PESA number is 0712 345 678, asante',
+  'Habari! Tuma kwa namba hii: 0712-345-678. Nashukuru',
+  'Wanjiku (sister) +254 712 345678 — call her',
 ];
 
 /** Texts that are no Kenyan mobile number, or more than one. */

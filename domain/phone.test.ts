@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { formatPhone, maskPhone, msisdn, normaliseAnyPhone, normalisePhone } from './phone.ts';
+import { formatPhone, maskPhone, msisdn, normaliseAnyPhone, normalisePhone, tidyPhone } from './phone.ts';
 import { spellingsOfOnePhone, textsWithoutOnePhone } from './phone-examples.ts';
 
 test.each(spellingsOfOnePhone)('reads +254712345678 from %j', (written) =>
@@ -24,6 +24,17 @@ test('normalises every spelling of a number; M-PESA receives it without the plus
     }),
   );
 });
+
+test.each([
+  ['Wanjiku (sister) +254 733-123 456', '0733123456'],
+  ['tel:+254712345678', '0712345678'],
+  ['https://wa.me/254112345678', '0112345678'],
+  // Shown as it was typed.
+  ['+254 712 345 678', '+254 712 345 678'],
+  ['0712-345-678', '0712-345-678'],
+  ['Wanjiku', 'Wanjiku'],
+  ['0712345678 or 0733345678', '0712345678 or 0733345678'],
+])('shows %j in its field as %j', (written, shown) => expect(tidyPhone(written)).toBe(shown));
 
 test('formats a number in groups', () => expect(formatPhone('+254712345678')).toBe('0712 345 678'));
 

@@ -44,6 +44,16 @@ export function normalisePhone(input: string): string | null {
   return `+254${[...numbers][0]}`;
 }
 
+/**
+ * The number in a pasted contact, link or sentence as people write it, for its field.
+ * @param input text as typed or pasted
+ * @returns such as `0712345678`; the input itself where it holds nothing but a number, and where no number can be read
+ */
+export function tidyPhone(input: string): string {
+  const phone = /[\p{L}\p{Cf}<>;/]/u.test(input) ? normalisePhone(input) : null;
+  return phone ? `0${phone.slice(4)}` : input;
+}
+
 /** Whether a run of digits touches a letter, such as an O for a zero. */
 const isBetweenLetters = (text: string, index: number, length: number): boolean =>
   /[a-z]/i.test(text.charAt(index - 1) + text.charAt(index + length));

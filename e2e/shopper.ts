@@ -30,6 +30,9 @@ export async function fillOrder(page: Page, shopper: Shopper): Promise<void> {
   await dialog.getByLabel(/^Delivery location/i).fill(shopper.location);
 }
 
+/** Shows the fields that are rarely needed, in the dialog or on the page of the order form. */
+export const openMoreFields = (page: Page) => page.getByText('Building, unit, notes, discount code').click();
+
 export const placeOrderButton = (page: Page) =>
   page.getByRole('dialog').getByRole('button', { name: /^Place Order/i });
 export const payButton = (page: Page) =>

@@ -6,7 +6,15 @@ import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, waitForHydration } from '../browser.ts';
 import { inLongRun } from '../selection.ts';
-import { amina, fillOrder, openOrderDialog, order, payButton, placeOrderButton } from '../shopper.ts';
+import {
+  amina,
+  fillOrder,
+  openMoreFields,
+  openOrderDialog,
+  order,
+  payButton,
+  placeOrderButton,
+} from '../shopper.ts';
 import { openShopForStories, shop, story } from '../story.ts';
 
 openShopForStories();
@@ -312,6 +320,7 @@ inLongRun(describe)('on a phone', () => {
     async ({ newVisitor }) => {
       const { page } = await newVisitor({ expectedFailures: /place_order/ });
       await openOrderDialog(page, shop.url, 'mango-bottle');
+      await openMoreFields(page);
       await expectShown(page, [
         required('Name'),
         required('Email'),
@@ -469,6 +478,7 @@ inLongRun(describe)('on a phone', () => {
     const { page } = await newVisitor();
     await openOrderDialog(page, shop.url, 'mango-flask');
     await fillOrder(page, { ...amina, phone: '0724005503' });
+    await openMoreFields(page);
     await dialogOf(page)
       .getByLabel(/^Building/)
       .fill('Sarit');

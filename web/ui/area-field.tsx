@@ -96,13 +96,17 @@ export function AreaField({
       role="group"
       aria-labelledby={labelId}
       aria-describedby={problem ? problemId : undefined}
+      data-area-field
       className="grid grid-cols-[minmax(0,1fr)] content-start gap-1.5"
     >
       <p id={labelId} className="text-sm font-semibold text-ink">
         Area
       </p>
       {chosen && !isOpen ? (
-        <div className="flex min-h-12 items-center gap-3 rounded-md border border-line-strong bg-card py-1 pr-1 pl-4">
+        <div
+          data-chosen-area
+          className="flex min-h-12 items-center gap-3 rounded-md border border-line-strong bg-card py-1 pr-1 pl-4"
+        >
           <Icon name="pin" className="size-4.5 shrink-0 text-ember-600" />
           <p role="status" className="min-w-0 flex-1 leading-tight">
             <span className="font-semibold wrap-anywhere">{chosen.area.name}</span>
@@ -125,13 +129,13 @@ export function AreaField({
         </div>
       ) : (
         // biome-ignore lint/a11y/noStaticElementInteractions: keys of the search and the chips
-        <div onKeyDown={move} className="grid grid-cols-[minmax(0,1fr)] gap-2">
+        <div onKeyDown={move} data-area-choice className="grid grid-cols-[minmax(0,1fr)] gap-2">
           <input
             ref={searchField}
             type="search"
             name="areaId"
             aria-label="Search areas"
-            placeholder="Search, or choose below"
+            placeholder="Search or choose"
             autoComplete="off"
             enterKeyHint="done"
             disabled={isDisabled}
@@ -139,7 +143,7 @@ export function AreaField({
             onChange={(event) => setSearch(event.target.value)}
             className={inputStyle}
           />
-          <ul className="flex flex-wrap gap-1.5 empty:hidden">
+          <ul data-shortened={hidden > 0 || undefined} className="flex flex-wrap gap-1.5 empty:hidden">
             {found.map((area, index) => (
               <li key={area.id} className={hidden > 0 && index >= shownFirst ? 'max-md:hidden' : ''}>
                 <button

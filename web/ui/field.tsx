@@ -24,7 +24,7 @@ function Frame({
   children,
 }: Described & { id: string; required: boolean | undefined; children: React.ReactNode }) {
   return (
-    <div className="grid content-start gap-1.5">
+    <div data-field className="grid content-start gap-1.5">
       <label htmlFor={id} className="text-sm font-semibold text-ink">
         {label}
         {required ? (

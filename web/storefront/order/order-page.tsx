@@ -381,6 +381,16 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
         ) : null}
         <OrderFields
           chosen={inArea}
+          discount={
+            <PlainDiscount
+              typed={discount.typed}
+              terms={discount.terms}
+              problem={discount.problem}
+              cents={discountCents}
+              takesFocus={changed === 'code'}
+            />
+          }
+          hasDiscount={discount.typed !== '' || changed === 'code'}
           area={
             <AreaSelect
               areas={areas}
@@ -395,13 +405,6 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
             problem: problemOf(name),
             autoFocus: problems[0]?.field === name,
           })}
-        />
-        <PlainDiscount
-          typed={discount.typed}
-          terms={discount.terms}
-          problem={discount.problem}
-          cents={discountCents}
-          takesFocus={changed === 'code'}
         />
         <Amounts
           drinks={drinks}

@@ -331,7 +331,13 @@ export function OrderPanel({
     <>
       <DialogHeading title="Your order" description={next} isTerse={!arrival?.isClosed} />
       <DialogBody>
-        <form id={formId} ref={formElement} onSubmit={submit} noValidate className="grid grid-cols-1 gap-5">
+        <form
+          id={formId}
+          ref={formElement}
+          onSubmit={submit}
+          noValidate
+          className="grid grid-cols-1 gap-3 max-md:-mb-3 md:gap-5"
+        >
           {unpaid ? (
             <Callout
               title={
@@ -353,6 +359,7 @@ export function OrderPanel({
             priceOf={(drink) => quoted?.prices[drink.id] ?? drink.price}
             // That of a single drink is above the button, with alternatives.
             problemOf={(line) => (isGone ? null : problemOfDrink(line))}
+            unitsLeftOf={(drink) => live.stockOf(drink).unitsLeft}
             ownUnitsOf={ownUnitsOf}
             isDisabled={isSubmitting}
             takesFocus={picking === 'done'}
@@ -365,9 +372,36 @@ export function OrderPanel({
               />
             ) : null}
           </div>
+          {isKnown ? (
+            <p className="-my-3 flex flex-wrap items-center justify-between gap-x-3 text-sm text-ink-soft">
+              We filled in your details from last time.
+              <button
+                type="button"
+                onClick={forget}
+                disabled={isSubmitting}
+                className="-mx-2 min-h-11 rounded-md px-2 font-semibold text-dusk-600 underline underline-offset-2 hover:text-dusk-800"
+              >
+                Forget my details
+              </button>
+            </p>
+          ) : null}
           <OrderFields
             field={field}
             chosen={inArea}
+            remember={
+              <label className="-my-1.5 inline-flex min-h-11 cursor-pointer items-center gap-2.5 text-sm">
+                <input
+                  type="checkbox"
+                  checked={isToRemember}
+                  disabled={isSubmitting}
+                  onChange={(event) => setToRemember(event.target.checked)}
+                  className="size-5 shrink-0 accent-leaf-600"
+                />
+                Remember my details on this device
+              </label>
+            }
+            discount={<DiscountField discount={discount} cents={discountCents} isDisabled={isSubmitting} />}
+            hasDiscount={discount.typed !== ''}
             area={
               <AreaField
                 areas={areas}
@@ -391,30 +425,6 @@ export function OrderPanel({
               />
             }
           />
-          {isKnown ? (
-            <p className="-my-2 flex flex-wrap items-center justify-between gap-x-3 text-sm text-ink-soft">
-              We filled in your details from last time.
-              <button
-                type="button"
-                onClick={forget}
-                disabled={isSubmitting}
-                className="-mx-2 min-h-11 rounded-md px-2 font-semibold text-dusk-600 underline underline-offset-2 hover:text-dusk-800"
-              >
-                Forget my details
-              </button>
-            </p>
-          ) : null}
-          <label className="-my-2 inline-flex min-h-11 cursor-pointer items-center gap-3 justify-self-start text-sm font-semibold">
-            <input
-              type="checkbox"
-              checked={isToRemember}
-              disabled={isSubmitting}
-              onChange={(event) => setToRemember(event.target.checked)}
-              className="size-5 shrink-0 accent-leaf-600"
-            />
-            Remember my details on this device
-          </label>
-          <DiscountField discount={discount} cents={discountCents} isDisabled={isSubmitting} />
           <Amounts
             drinks={drinks}
             deliveryFee={deliveryFee}
@@ -432,7 +442,7 @@ export function OrderPanel({
           similar={similar}
           isToasted
         />
-        <div className="grid gap-3 low:grid-cols-[1fr_auto] low:items-center">
+        <div className="grid gap-3 low:flex low:flex-wrap low:items-center low:*:basis-72 low:*:grow">
           <TermsLine
             form={formId}
             isTickRequired={isTickRequired}
@@ -451,7 +461,7 @@ export function OrderPanel({
             size="large"
             disabled={isGone || isAboveLimit}
             isBusy={isSubmitting}
-            className="w-full low:min-w-64"
+            className="w-full low:w-auto"
           >
             {isSubmitting
               ? 'Processing...'

@@ -76,10 +76,13 @@ interface AmountsProps {
 /** Subtotal, discount, delivery fee and total. */
 export function Amounts({ drinks, deliveryFee, discount = { cents: 0 }, isFeeOpen = false }: AmountsProps) {
   const [first] = drinks;
+  // A phone shows the price of a single unit just above.
+  const repeated =
+    drinks.length === 1 && first?.quantity === 1 && discount.cents === 0 ? 'max-md:hidden' : '';
   const units = drinks.reduce((sum, { quantity }) => sum + quantity, 0);
   return (
-    <dl className="grid grid-cols-[minmax(min-content,1fr)_minmax(0,auto)] gap-y-1.5 text-sm tabular-nums">
-      <dt className="text-ink-soft">
+    <dl className="grid grid-cols-[minmax(min-content,1fr)_minmax(0,auto)] gap-y-1 text-sm tabular-nums md:gap-y-1.5">
+      <dt className={`text-ink-soft ${repeated}`}>
         Subtotal{' '}
         <span className="sm:whitespace-nowrap">
           {first && drinks.length === 1
@@ -87,7 +90,7 @@ export function Amounts({ drinks, deliveryFee, discount = { cents: 0 }, isFeeOpe
             : `(${units} drinks)`}
         </span>
       </dt>
-      <dd className="pl-4 text-right wrap-anywhere">{formatKsh(subtotalOf(drinks))}</dd>
+      <dd className={`pl-4 text-right wrap-anywhere ${repeated}`}>{formatKsh(subtotalOf(drinks))}</dd>
       {discount.cents > 0 ? (
         <>
           <dt className="text-ink-soft wrap-anywhere">{describeDiscount(discount.code)}</dt>
@@ -98,10 +101,10 @@ export function Amounts({ drinks, deliveryFee, discount = { cents: 0 }, isFeeOpe
       <dd className="pl-4 text-right">
         {isFeeOpen ? 'To be agreed' : deliveryFee === 0 ? 'Free' : formatKsh(deliveryFee)}
       </dd>
-      <dt className="mt-1.5 border-t border-line pt-2.5 text-base font-bold">
+      <dt className="mt-1 border-t border-line pt-2 text-base font-bold">
         {isFeeOpen ? 'Total without delivery' : 'Total'}
       </dt>
-      <dd className="mt-1.5 border-t border-line pt-2 pl-4 text-right">
+      <dd className="mt-1 border-t border-line pt-1.5 pl-4 text-right">
         <Price
           cents={orderTotal(drinks, deliveryFee, discount.cents)}
           className="text-xl max-md:whitespace-normal! wrap-anywhere"

@@ -215,6 +215,7 @@ function Changing({ order, found, onChanged, onBack }: ChangeDrinksProps & { fou
             onLinesChange={change}
             priceOf={({ id, price }) => prices[id] ?? price}
             problemOf={problemOf}
+            unitsLeftOf={(product) => stockOf({ product, quantity: 0 }).unitsLeft}
             isDisabled={isRunning || isFixed}
             takesFocus
             onAdd={() => setPicking(true)}

@@ -1,4 +1,4 @@
-// The discount code in the order form: a text button, then a field, then the applied code.
+// The discount code in the order form: a field, then the applied code.
 import { type KeyboardEvent, useEffect, useRef } from 'react';
 import { formatKsh } from '../../../../domain/money.ts';
 import { Button } from '../../../ui/button.tsx';
@@ -17,16 +17,16 @@ interface DiscountFieldProps {
 }
 
 export function DiscountField({ discount, cents, isDisabled }: DiscountFieldProps) {
-  const { terms, typed, problem, isOpen, isChecking } = discount;
-  const shown = terms ? 'applied' : isOpen ? 'field' : 'button';
+  const { terms, typed, problem, isChecking } = discount;
+  const isApplied = terms !== null;
   // What was pressed disappears: focus moves to what replaces it.
   const part = useRef<HTMLDivElement>(null);
   const wasPressed = useRef(false);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: focus moves when `shown` changes
+  // biome-ignore lint/correctness/useExhaustiveDependencies: focus moves when `isApplied` changes
   useEffect(() => {
     if (wasPressed.current) part.current?.querySelector<HTMLElement>('input, button')?.focus();
     wasPressed.current = false;
-  }, [shown]);
+  }, [isApplied]);
   const seen = useRef(discount.refusals);
   useEffect(() => {
     // A disabled field cannot take focus.
@@ -70,7 +70,7 @@ export function DiscountField({ discount, cents, isDisabled }: DiscountFieldProp
             Remove
           </button>
         </div>
-      ) : isOpen ? (
+      ) : (
         <div className="grid grid-cols-1 gap-1">
           <div className="flex items-start gap-2">
             <div className="min-w-0 flex-1">
@@ -102,7 +102,10 @@ export function DiscountField({ discount, cents, isDisabled }: DiscountFieldProp
           {problem ? (
             <button
               type="button"
-              onClick={press(discount.remove)}
+              onClick={() => {
+                discount.remove();
+                part.current?.querySelector('input')?.focus();
+              }}
               disabled={isDisabled}
               className={`${textButton} justify-self-start`}
             >
@@ -110,15 +113,6 @@ export function DiscountField({ discount, cents, isDisabled }: DiscountFieldProp
             </button>
           ) : null}
         </div>
-      ) : (
-        <button
-          type="button"
-          onClick={press(discount.open)}
-          disabled={isDisabled}
-          className={`${textButton} -my-2`}
-        >
-          Discount code
-        </button>
       )}
       <p role="status" className="sr-only">
         {terms && cents > 0 ? `Code ${terms.code} applied: ${formatKsh(cents)} off.` : ''}

@@ -23,10 +23,7 @@ interface PlainDiscountProps {
 /** An empty field removes the code. */
 export function PlainDiscount({ typed, terms, problem, cents, takesFocus }: PlainDiscountProps) {
   return (
-    <details open={typed !== '' || takesFocus} className="group">
-      <summary className="-mx-2 inline-flex min-h-11 cursor-pointer items-center rounded-md px-2 text-sm font-semibold text-dusk-600 underline underline-offset-2 group-open:sr-only hover:text-dusk-800">
-        Discount code
-      </summary>
+    <div>
       <input type="hidden" name={appliedField} value={terms?.code ?? ''} />
       <div className="flex items-start gap-2">
         <div className="min-w-0 flex-1">
@@ -64,6 +61,6 @@ export function PlainDiscount({ typed, terms, problem, cents, takesFocus }: Plai
       ) : problem ? (
         <p className="mt-1.5 text-sm">Leave it empty to order without a code.</p>
       ) : null}
-    </details>
+    </div>
   );
 }

@@ -15,11 +15,9 @@ export interface DiscountCode {
   terms: DiscountTerms | null;
   /** Why the typed code is not applied. */
   problem: string | undefined;
-  isOpen: boolean;
   isChecking: boolean;
   /** Grows with each refusal: the field takes the focus then. */
   refusals: number;
-  open(): void;
   type(typed: string): void;
   /** Applies the typed code, or reads the discount of the applied one again. */
   apply(): Promise<void>;
@@ -36,7 +34,6 @@ export function useDiscount(): DiscountCode {
   });
   const [problem, setProblem] = useState<string>();
   const [refusals, setRefusals] = useState(0);
-  const [isOpen, setOpen] = useState(typed !== '');
   const { isRunning: isChecking, run } = useAction();
 
   function change(code: string, found: DiscountTerms | null) {
@@ -74,10 +71,8 @@ export function useDiscount(): DiscountCode {
     typed,
     terms,
     problem,
-    isOpen,
     isChecking,
     refusals,
-    open: () => setOpen(true),
     type(next) {
       setProblem(undefined);
       change(next, null);
@@ -85,12 +80,10 @@ export function useDiscount(): DiscountCode {
     apply: () => apply(),
     refuse(reason) {
       refuse(reason);
-      setOpen(true);
       change(typed, null);
     },
     remove() {
       setProblem(undefined);
-      setOpen(false);
       change('', null);
     },
   };

@@ -37,7 +37,7 @@ export function MapPoint({ point, isDisabled, onChange }: MapPointProps) {
   }
 
   return (
-    <div className="text-sm">
+    <div className="-my-1.5 text-sm">
       {point ? (
         <p role="status" className="flex flex-wrap items-center gap-x-3">
           <span className="inline-flex items-center gap-1.5">

@@ -8,6 +8,8 @@ const render = (form: Record<string, string>) =>
     createElement(OrderFields, {
       area: null,
       chosen: null,
+      discount: null,
+      hasDiscount: false,
       field: (name) => ({ name, value: form[name] ?? '', onChange: () => {} }),
     }),
   );

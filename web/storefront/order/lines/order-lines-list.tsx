@@ -2,7 +2,6 @@
 
 import { type Ref, useEffect, useRef, useState } from 'react';
 import { maxDrinks } from '../../../lib/orders/order-contents.ts';
-
 import { CalloutAction, describeLeft, describeOwn, leftTitle } from '../order-callouts.tsx';
 import { OrderedLine } from '../order-summary.tsx';
 import {
@@ -12,6 +11,7 @@ import {
   type OrderLine,
   withQuantity,
 } from './order-lines.ts';
+import { partySizesFor } from './party-sizes.ts';
 import { QuantitySteps } from './quantity-steps.tsx';
 
 interface OrderLinesListProps {
@@ -21,6 +21,8 @@ interface OrderLinesListProps {
   priceOf(product: OrderedProduct): number;
   /** Beside its line; null if the line can be ordered. */
   problemOf(line: OrderLine): LineProblem | null;
+  /** Units of a product that can be ordered. */
+  unitsLeftOf(product: OrderedProduct): number;
   /** Units of a product that the customer's own unpaid order holds. */
   ownUnitsOf?: (product: OrderedProduct) => number;
   isDisabled: boolean;
@@ -37,6 +39,7 @@ export function OrderLinesList({
   onLinesChange,
   priceOf,
   problemOf,
+  unitsLeftOf,
   ownUnitsOf = () => 0,
   isDisabled,
   takesFocus = false,
@@ -61,7 +64,7 @@ export function OrderLinesList({
   }
 
   return (
-    <div className={`grid grid-cols-1 gap-3 ${isSeveral ? '' : 'max-md:-mb-3'}`}>
+    <div className={`grid grid-cols-1 gap-3 ${isSeveral ? '' : '-mb-2'}`}>
       <ul aria-label={isSeveral ? 'Your drinks' : 'Your drink'} className="grid grid-cols-1 gap-3">
         {lines.map((line) => {
           const { product, quantity } = line;
@@ -83,12 +86,7 @@ export function OrderLinesList({
                     >
                       Remove
                     </TextButton>
-                  ) : (
-                    // In the line itself: on a phone the first field follows without a line between.
-                    <TextButton ref={addButton} isDisabled={isDisabled} onClick={onAdd} className="-my-3">
-                      Add another drink
-                    </TextButton>
-                  )
+                  ) : null
                 }
               >
                 <QuantitySteps
@@ -99,6 +97,19 @@ export function OrderLinesList({
                   onChange={(next) => change(product, next)}
                 />
               </OrderedLine>
+              {isSeveral ? null : (
+                <div className="-my-2 flex flex-wrap items-center justify-between gap-x-3 text-sm">
+                  <TextButton ref={addButton} isDisabled={isDisabled} onClick={onAdd} className="">
+                    Add another drink
+                  </TextButton>
+                  <PartySizes
+                    sizes={partySizesFor(unitsLeftOf(product))}
+                    quantity={quantity}
+                    isDisabled={isDisabled}
+                    onChoose={(size) => change(product, size)}
+                  />
+                </div>
+              )}
               <LineNotice
                 problem={problemOf(line)}
                 ownUnits={ownUnitsOf(product)}
@@ -168,6 +179,39 @@ function TextButton({ ref, label, isDisabled, onClick, className, children }: Te
     >
       {children}
     </button>
+  );
+}
+
+interface PartySizesProps {
+  sizes: readonly number[];
+  quantity: number;
+  isDisabled: boolean;
+  onChoose(size: number): void;
+}
+
+function PartySizes({ sizes, quantity, isDisabled, onChoose }: PartySizesProps) {
+  if (sizes.length === 0) return null;
+  return (
+    // biome-ignore lint/a11y/useSemanticElements: a fieldset has no place in a line of text
+    <div role="group" aria-label="For a party" className="-mr-2 flex items-center text-ink-soft">
+      <span aria-hidden="true" className="pr-1">
+        Party?
+      </span>
+      {sizes.map((size) => (
+        <button
+          key={size}
+          type="button"
+          aria-pressed={quantity === size}
+          disabled={isDisabled}
+          onClick={() => onChoose(size)}
+          className="group/size grid min-h-11 min-w-9 place-items-center font-semibold text-dusk-600 tabular-nums"
+        >
+          <span className="rounded-pill px-2 py-0.5 underline underline-offset-2 group-aria-pressed/size:bg-dusk-100 group-aria-pressed/size:no-underline forced-colors:group-aria-pressed/size:outline">
+            {size}
+          </span>
+        </button>
+      ))}
+    </div>
   );
 }
 

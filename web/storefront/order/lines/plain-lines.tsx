@@ -11,6 +11,7 @@ import { ProductImage } from '../../../ui/product-image.tsx';
 import { describeLeft, leftTitle } from '../order-callouts.tsx';
 import { OrderedLine } from '../order-summary.tsx';
 import type { LineProblem, OrderedProduct, OrderLine } from './order-lines.ts';
+import { partySizesFor } from './party-sizes.ts';
 import {
   changeField,
   changeValues,
@@ -118,13 +119,36 @@ export function PlainLines({ lines, problemOf }: PlainLinesProps) {
                 </div>
               </OrderedLine>
             ) : (
-              <OrderedLine product={product} quantity={quantity} />
+              <>
+                <OrderedLine product={product} quantity={quantity} />
+                <PartySizes line={line} />
+              </>
             )}
             <LineNotice id={id} problem={problemOf(line)} />
           </li>
         );
       })}
     </ul>
+  );
+}
+
+function PartySizes({ line: { product, quantity } }: { line: OrderLine }) {
+  const sizes = partySizesFor(product.stock_quantity).filter((size) => size !== quantity);
+  if (sizes.length === 0) return null;
+  return (
+    <p className="-my-2 flex flex-wrap items-center text-sm text-ink-soft">
+      Party?
+      {sizes.map((size) => (
+        <ChangeButton
+          key={size}
+          value={changeValues.set(product.id, size)}
+          label={`Order ${size} for a party`}
+          className="min-w-9 px-2"
+        >
+          {size}
+        </ChangeButton>
+      ))}
+    </p>
   );
 }
 
