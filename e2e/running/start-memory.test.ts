@@ -29,4 +29,6 @@ test.runIf(process.platform === 'linux').each(programs)(
       await shop.close();
     }
   },
+  // The first start applies every migration, and other work may have the processors.
+  400_000,
 );

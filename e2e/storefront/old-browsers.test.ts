@@ -58,7 +58,7 @@ const guarded: Record<string, string> = {
 };
 
 /** Methods of libraries and of the page's own code with the name of a newer function. */
-const namesakes = ['.config()', '.handle()', '.in()', '.navigate()', '.toBase64()'];
+const namesakes = ['.check()', '.config()', '.handle()', '.in()', '.navigate()', '.toBase64()'];
 
 /** Newer than the floor as well, and part of the platform that later code is most likely to use. */
 const others = [

@@ -75,11 +75,15 @@ export async function openShop(
         output += chunk.toString();
       });
     }
-    await until(async () => {
-      if (child.exitCode !== null || child.signalCode !== null)
-        throw new Error(`the shop process exited:\n${output}`);
-      return (await fetch(`${url}/readyz`)).ok;
-    }, 'the shop is ready');
+    await until(
+      async () => {
+        if (child.exitCode !== null || child.signalCode !== null)
+          throw new Error(`the shop process exited:\n${output}`);
+        return (await fetch(`${url}/readyz`)).ok;
+      },
+      'the shop is ready',
+      180_000,
+    );
   };
   const end = async (signal: NodeJS.Signals) => {
     server?.kill(signal);
