@@ -10,6 +10,8 @@ export interface SharedProduct {
 
 /** Size in pixels that social networks expect. */
 export const shareImageSize = { width: 1200, height: 630 } as const;
+/** Chats that show a small square take this one, instead of cutting the wide one. */
+export const squareShareImageSize = { width: 1200, height: 1200 } as const;
 
 /**
  * A short version string that changes with the content of the image.
@@ -23,6 +25,13 @@ export function shareImageVersion({ name, price, image_url }: SharedProduct, sto
   }
   return (hash >>> 0).toString(36);
 }
+
+/**
+ * Path and query of a product's square share image.
+ * @returns null for a product without an image
+ */
+export const squareShareImagePath = (product: SharedProduct, storeName: string): string | null =>
+  product.image_url ? `${shareImagePath(product, storeName)}&shape=square` : null;
 
 /**
  * Path and query of a product's share image.

@@ -202,8 +202,16 @@ describe('search engines and shared links', () => {
     const { text } = await read('/shop/mango-can');
     const picture = meta(text, 'og:image') ?? '';
     expect(picture).toMatch(new RegExp(`^${shop.url}/share/mango-can\\.jpg\\?v=[a-z0-9]+$`));
-    expect(meta(text, 'og:title')).toBe('Dusk Energy Mango · Jani Juice');
-    expect(meta(text, 'og:description')).toBe('Ripe mango with bubbles, for the last matatu home');
+    expect(meta(text, 'og:title')).toBe('Dusk Energy Mango for KSh 680.00 in Nairobi · Jani Juice');
+    expect(meta(text, 'og:description')).toMatch(
+      /^Ripe mango with bubbles, for the last matatu home\. KSh 680\.00, delivered ice-cold in Nairobi/,
+    );
+    const square = [...text.matchAll(/<meta property="og:image" content="([^"]*)"/g)][1]?.[1] ?? '';
+    expect(square).toContain('shape=square');
+    const { width, height } = await sharp(
+      Buffer.from(await (await fetch(square.replaceAll('&amp;', '&'))).arrayBuffer()),
+    ).metadata();
+    expect([width, height]).toEqual([1200, 1200]);
     expect(meta(text, 'twitter:card')).toBe('summary_large_image');
     expect(meta(text, 'og:url')).toBe(`${shop.url}/shop/mango-can`);
     const answer = await fetch(picture);

@@ -126,7 +126,8 @@ const rules: Record<string, Rule> = {
   'web/storefront': {
     // `root.tsx`: the type of its loader data, which every page receives.
     modules: ['web/ui', 'web/lib', 'web/root.tsx', 'domain', 'supabase/*'],
-    packages: ['@supabase/functions-js', '@supabase/postgrest-js', 'react', 'react-router'],
+    // The last has types only.
+    packages: ['@supabase/functions-js', '@supabase/postgrest-js', 'react', 'react-router', 'schema-dts'],
   },
   'web/rider': {
     modules: ['web/lib', 'domain', 'supabase/*'],

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { copyMigratedDatabase } from '@jani-juice/backend/testing';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { shareImagePath } from '../../../domain/share-image.ts';
+import { shareImagePath, squareShareImagePath } from '../../../domain/share-image.ts';
 import { shopMigrations } from '../../../scripts/databases/shop-migrations.ts';
 import { openLog } from '../../monitoring/log.ts';
 import { type Shop, startShop } from '../../shop.ts';
@@ -52,6 +52,15 @@ describe('a share image', () => {
     return product;
   };
   const bytesOf = async (path: string) => Buffer.from(await (await ask(path)).arrayBuffer());
+
+  test('is square on request, with other pixels', async () => {
+    const product = await change('mango-can', { tagline: 'Sun in a can' });
+    const path = squareShareImagePath(product, 'Jani Juice') ?? '';
+    const { width, height } = await sharp(await bytesOf(path)).metadata();
+    expect([width, height]).toEqual([1200, 1200]);
+    expect((await ask(path)).headers.get('cache-control')).toContain('immutable');
+    expect(squareShareImagePath({ ...product, image_url: null }, 'Jani Juice')).toBeNull();
+  });
 
   test('is a JPEG of 1200 x 630, immutable under its versioned URL', async () => {
     const product = await change('mango-can', { tagline: 'Sun in a can' });

@@ -1,4 +1,4 @@
-// Images for shared product links: /share/{slug}.jpg, drawn at the first request and cached.
+// Images for shared product links: /share/{slug}.jpg, square with ?shape=square, drawn at the first request and cached.
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,10 +10,15 @@ import {
   type RenderedImages,
 } from '@jani-juice/backend/storage';
 import { formatKsh } from '../../../domain/money.ts';
-import { type SharedProduct, shareImageSize, shareImageVersion } from '../../../domain/share-image.ts';
+import {
+  type SharedProduct,
+  shareImageSize,
+  shareImageVersion,
+  squareShareImageSize,
+} from '../../../domain/share-image.ts';
 import { maxImageBytes } from '../../../domain/uploaded-image.ts';
 import type { Store } from '../../../supabase/store.ts';
-import { shareDrawing } from './share-drawing.ts';
+import { shareDrawing, squareShareDrawing } from './share-drawing.ts';
 
 export interface ShareImagesOptions {
   /** Table client in the role of a visitor. */
@@ -84,13 +89,17 @@ export function createShareImages({
   }
 
   /** @throws NoArt */
-  async function draw(product: SharedProduct, storeName: string): Promise<Buffer> {
+  async function draw(product: SharedProduct, storeName: string, isSquare: boolean): Promise<Buffer> {
     const art = product.image_url ? await readArt(product.image_url) : null;
     if (!art) throw new NoArt();
     const format = imageFormatOf(art);
     if (!format) throw new NoArt();
-    const { width, height } = shareImageSize;
-    const svg = shareDrawing({ storeName, name: product.name, price: formatKsh(product.price) });
+    const { width, height } = isSquare ? squareShareImageSize : shareImageSize;
+    const svg = (isSquare ? squareShareDrawing : shareDrawing)({
+      storeName,
+      name: product.name,
+      price: formatKsh(product.price),
+    });
     const folder = await mkdtemp(join(tmpdir(), 'jani-share-image-'));
     try {
       const path = join(folder, 'art');
@@ -140,12 +149,13 @@ export function createShareImages({
       const version = shareImageVersion(product.data, settings.data.store_name);
       const { data } = product;
       const { store_name } = settings.data;
+      const isSquare = searchParams.get('shape') === 'square';
       let image: Buffer;
       try {
         image = await drawn.getOrMake(
-          JSON.stringify([drawingVersion, data, store_name]),
+          JSON.stringify([drawingVersion, data, store_name, ...(isSquare ? ['square'] : [])]),
           (job) => queue.run(client, job),
-          () => draw(data, store_name),
+          () => draw(data, store_name, isSquare),
         );
       } catch (error) {
         if (error instanceof NoArt) {

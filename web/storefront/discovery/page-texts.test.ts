@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { groupDescription, groupTitle, shortenText } from './page-texts.ts';
+import { groupDescription, groupTitle, productDescription, productTitle, shortenText } from './page-texts.ts';
 
 const mango = { name: 'Mango', text: '', count: 3, lowestPrice: 68_000 };
 
@@ -12,6 +12,15 @@ test('its description is the text of staff, or else what there is', () => {
   expect(groupDescription({ ...mango, text: ' Sunny.\n\nSweet. ' })).toBe('Sunny. Sweet.');
   expect(groupDescription(mango)).toMatch(/^3 Mango drinks with khat from Meru from KSh 680\.00, delivered/);
   expect(groupDescription({ ...mango, count: 1, lowestPrice: null })).toMatch(/^1 Mango drink with khat/);
+});
+
+test('the title and description of a product name its price and the place', () => {
+  const can = { name: 'Dusk Energy Mango', tagline: 'Ripe mango with bubbles.', price: 68_000 };
+  expect(productTitle(can)).toBe('Dusk Energy Mango for KSh 680.00 in Nairobi');
+  expect(productDescription(can)).toMatch(
+    /^Ripe mango with bubbles\. KSh 680\.00, delivered ice-cold in Nairobi/,
+  );
+  expect(productDescription({ ...can, tagline: null })).toMatch(/^Dusk Energy Mango\. KSh/);
 });
 
 test('a long text ends after a whole word', () => {

@@ -37,3 +37,20 @@ export function groupDescription({ name, text, count, lowestPrice }: DescribedGr
   const from = lowestPrice === null ? '' : ` from ${formatKsh(lowestPrice)}`;
   return `${drinks} with khat from Meru${from}, delivered ice-cold in Nairobi in 15-60 minutes. Order without an account, pay by M-PESA.`;
 }
+
+export interface TitledProduct {
+  name: string;
+  tagline: string | null;
+  /** Cents. */
+  price: number;
+}
+
+/** The title of a product's page, without the shop's name. */
+export const productTitle = ({ name, price }: TitledProduct): string =>
+  `${name} for ${formatKsh(price)} in Nairobi`;
+
+/** The description of a product's page. */
+export function productDescription({ name, tagline, price }: TitledProduct): string {
+  const first = (tagline?.trim() || name).replace(/[.!]$/, '');
+  return `${first}. ${formatKsh(price)}, delivered ice-cold in Nairobi in 15-60 minutes. Order without an account, pay by M-PESA.`;
+}

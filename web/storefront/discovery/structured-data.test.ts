@@ -57,6 +57,23 @@ test('a product has one offer in shillings with its availability', () => {
   expect(describeProduct(shop, { ...mango, brand: null, category: null })).not.toHaveProperty('brand');
 });
 
+test('an offer names fee, time and place of the delivery, and that drinks are not taken back', () => {
+  expect(describeProduct(shop, mango).offers).toMatchObject({
+    shippingDetails: {
+      shippingRate: { value: '1.00', currency: 'KES' },
+      shippingDestination: { addressCountry: 'KE' },
+      deliveryTime: { transitTime: { minValue: 0, maxValue: 1, unitCode: 'DAY' } },
+    },
+    hasMerchantReturnPolicy: {
+      applicableCountry: 'KE',
+      returnPolicyCategory: 'https://schema.org/MerchantReturnNotPermitted',
+      merchantReturnLink: 'https://jani.example/contact#terms',
+    },
+  });
+  const free = describeProduct({ ...shop, settings: { ...defaultShopSettings, delivery_fee: 0 } }, mango);
+  expect(free.offers.shippingDetails.shippingRate.value).toBe('0.00');
+});
+
 test('the store has name, address and contacts; missing social links are omitted', () => {
   const store = describeStore({ ...shop, settings: { ...defaultShopSettings, tiktok_url: '' } });
   expect(store).toMatchObject({

@@ -1,6 +1,6 @@
 // Metadata of a page for search engines and shared links.
 import type { UIMatch } from 'react-router';
-import { shareImageSize } from '../../../domain/share-image.ts';
+import { shareImageSize, squareShareImageSize } from '../../../domain/share-image.ts';
 import type { useShop } from './use-shop.ts';
 
 interface Page {
@@ -12,7 +12,7 @@ interface Page {
   /** Open Graph type. Default: website. */
   type?: 'website' | 'product';
   /** Share image, 1200 x 630. Default: the shop's own. */
-  image?: { path(storeName: string): string; alt: string };
+  image?: { path(storeName: string): string; squarePath(storeName: string): string | null; alt: string };
   /** Private: excluded from search engines. */
   isPrivate?: boolean;
   /** Paths of the previous and next page of a list. */
@@ -45,11 +45,23 @@ export function describePage(
     { property: 'og:description', content: description },
     { property: 'og:type', content: type },
     { property: 'og:url', content: `${origin}${path}` },
-    { property: 'og:image', content: `${origin}${imageUrl}` },
-    { property: 'og:image:type', content: 'image/jpeg' },
-    { property: 'og:image:width', content: String(shareImageSize.width) },
-    { property: 'og:image:height', content: String(shareImageSize.height) },
-    { property: 'og:image:alt', content: image?.alt ?? `${name}: ice-cold drinks at dusk in Nairobi` },
+    ...[
+      { path: imageUrl, size: shareImageSize },
+      { path: image?.squarePath(name), size: squareShareImageSize },
+    ].flatMap(({ path, size }) =>
+      path
+        ? [
+            { property: 'og:image', content: `${origin}${path}` },
+            { property: 'og:image:type', content: 'image/jpeg' },
+            { property: 'og:image:width', content: String(size.width) },
+            { property: 'og:image:height', content: String(size.height) },
+            {
+              property: 'og:image:alt',
+              content: image?.alt ?? `${name}: ice-cold drinks at dusk in Nairobi`,
+            },
+          ]
+        : [],
+    ),
     { name: 'twitter:card', content: 'summary_large_image' },
   ];
 }

@@ -7,7 +7,7 @@ import { slugForQuery } from '../../../domain/catalogue.ts';
 import type { DeliveryArea } from '../../../domain/delivery-area.ts';
 import { formatKsh } from '../../../domain/money.ts';
 import { isAllowedImageUrl } from '../../../domain/product-image.ts';
-import { shareImagePath } from '../../../domain/share-image.ts';
+import { shareImagePath, squareShareImagePath } from '../../../domain/share-image.ts';
 import { readAreas } from '../../lib/delivery-areas.ts';
 import { areProducts, shownProducts } from '../../lib/listed-products.ts';
 import type { RememberedOrder } from '../../lib/orders/remembered-orders.ts';
@@ -23,6 +23,7 @@ import { PreviousPrice, Price, TextWithAmounts } from '../../ui/price.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
 import { describeBreadcrumbs } from '../discovery/breadcrumbs.ts';
 import { DataBlock } from '../discovery/data-block.tsx';
+import { productDescription, productTitle } from '../discovery/page-texts.ts';
 import { describeProduct } from '../discovery/structured-data.ts';
 import { useChatLink } from '../layout/chat-link.ts';
 import { describePage } from '../layout/page-meta.ts';
@@ -56,12 +57,13 @@ export const meta: Route.MetaFunction = ({ matches, loaderData, params }) => {
   if (!product) return [{ title: 'Product not found' }, { name: 'robots', content: 'noindex' }];
   return [
     ...describePage(matches, {
-      title: product.name,
-      description: product.tagline ?? product.description ?? product.name,
+      title: productTitle(product),
+      description: productDescription(product),
       path: `/shop/${params.slug}`,
       type: 'product',
       image: {
         path: (storeName) => shareImagePath(product, storeName),
+        squarePath: (storeName) => squareShareImagePath(product, storeName),
         alt: `${product.name}, ${formatKsh(product.price)}`,
       },
     }),
