@@ -522,6 +522,7 @@ export type Database = {
       note_refund_by_hand: { Args: { refund_receipt: string; reason: string; payment_id?: string | null; receipt?: string | null; is_sure?: boolean | null; }; Returns: Database['public']['Tables']['refunds']['Row']; SetofOptions: { from: '*'; to: 'refunds'; isOneToOne: true; isSetofReturn: false }; };
       open_backup_download: { Args: { token: string; is_started?: boolean | null; }; Returns: string };
       open_rider_link: { Args: { rider_id: string; }; Returns: Database['public']['CompositeTypes']['rider_link'] };
+      order_again: { Args: { access_key: string; idempotency_key: string; expected_total: number; accepts_terms?: boolean | null; }; Returns: Json };
       order_receipt: { Args: { tracking_number: string; access_key?: string | null; phone_last_four?: string | null; }; Returns: Json };
       orders_by_access_key: { Args: { access_keys: string[]; }; Returns: Json };
       pause_orders: { Args: { reason: string; minutes?: number | null; }; Returns: undefined };
@@ -564,6 +565,7 @@ export type Database = {
       revoke_rider_link: { Args: { rider_id: string; }; Returns: undefined };
       rider_page: { Args: { secret: string; }; Returns: Json };
       rider_press: { Args: { secret: string; press_key: string; delivery_id: string; step: string; code?: string | null; received_cents?: number | null; is_other_amount?: boolean | null; failure_reason?: string | null; seconds_ago?: number | null; }; Returns: Json };
+      same_again: { Args: { access_keys: string[]; }; Returns: Json };
       save_push_subscription: { Args: { endpoint: string; p256dh: string; auth_secret: string; device: string; kinds: string[]; }; Returns: string };
       save_rider: { Args: { name: string; phone: string; vehicle: string; plate?: string | null; is_active?: boolean | null; rider_id?: string | null; seen_updated_at?: string | null; }; Returns: Database['public']['Tables']['riders']['Row']; SetofOptions: { from: '*'; to: 'riders'; isOneToOne: true; isSetofReturn: false }; };
       search_audit: { Args: { area?: string | null; person?: string | null; from_day?: string | null; until_day?: string | null; before_created_at?: string | null; before_id?: string | null; page_size?: number | null; }; Returns: Database['public']['CompositeTypes']['audit_row'][] };

@@ -750,6 +750,8 @@ const procedures: Record<string, Person[]> = {
   correct_search: all,
   place_order: all,
   change_order_items: all,
+  same_again: all,
+  order_again: all,
   cancel_own_order: all,
   keep_own_order: all,
   grant_cancel_request: signedIn,

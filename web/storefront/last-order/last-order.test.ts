@@ -34,12 +34,12 @@ const own = (orderId: string, change: Partial<OrderFacts> | null): OwnOrder => (
 const paid = { status: 'processing', paymentStatus: 'paid' } as const;
 const delivered = { status: 'delivered', paymentStatus: 'paid' } as const;
 const cancelled = { status: 'cancelled' } as const;
-const shown = (...orders: OwnOrder[]) => ordersToShow(orders).map(({ order }) => order.orderId);
+const shown = (...orders: OwnOrder[]) => ordersToShow(orders, 'answered').map(({ order }) => order.orderId);
 
-test('shows every order under way, those to pay first', () => {
+test('shows every order under way, newest first', () => {
   expect(
     shown(own('paid', paid), own('due', {}), own('on its way', { ...paid, status: 'out_for_delivery' })),
-  ).toEqual(['due', 'paid', 'on its way']);
+  ).toEqual(['paid', 'due', 'on its way']);
   expect(
     shown(own('paid', paid), own('delivered', delivered), own('refunding', { ...paid, isRefunding: true })),
   ).toEqual(['paid', 'refunding']);
@@ -49,4 +49,13 @@ test('shows the last order where none is under way or its state is unknown', () 
   expect(shown(own('delivered', delivered), own('cancelled', cancelled))).toEqual(['delivered']);
   expect(shown(own('unknown', null), own('older', null))).toEqual(['unknown']);
   expect(shown()).toEqual([]);
+});
+
+test('without an answer shows the orders that were under way', () => {
+  const over = { order: { orderId: 'over', isOver: true } as RememberedOrder, meaning: null };
+  const orders = [over, own('newer', null), own('older', null)];
+  for (const answer of ['offline', 'failed'] as const) {
+    expect(ordersToShow(orders, answer).map(({ order }) => order.orderId)).toEqual(['newer', 'older']);
+  }
+  expect(ordersToShow(orders, 'waiting').map(({ order }) => order.orderId)).toEqual(['over']);
 });

@@ -1,26 +1,29 @@
 // The orders of this device that are under way, or the last one: their state, the next action, and a button to remove them from the
-// device.
+// device. While none is under way, the last delivered one is offered again.
 import { useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { formatOrderDate } from '../../lib/orders/order-date.ts';
 import { isOver } from '../../lib/orders/order-meaning.ts';
 import { describeOrdered, forgetOrders, orderedDrinks } from '../../lib/orders/remembered-orders.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
-import { Icon } from '../../ui/icons.tsx';
 import { TextWithAmounts } from '../../ui/price.tsx';
 import { OrderAgainLink } from '../order/order-again-link.tsx';
 import { type OwnOrder, type OwnOrders, useOwnOrders } from '../own-orders/order-states.ts';
 import { PayNow } from '../payment/pay-now.tsx';
+import { ForgetButton, SameAgain } from '../same-again/same-again.tsx';
+import { useSameAgain } from '../same-again/use-same-again.tsx';
 
 /** The pressed button disappears: focus moves to its replacement. */
 const takeFocus = (element: HTMLElement | null) => element?.focus();
 
 export default function LastOrder() {
   const { orders, answer } = useOwnOrders();
+  const sameAgain = useSameAgain(answer === 'answered' && !orders.some(isUnderWay));
   const [isConfirming, setConfirming] = useState(false);
   const [isForgotten, setForgotten] = useState(false);
   const card = useRef<HTMLElement>(null);
-  const shown = ordersToShow(orders);
+  const shown = ordersToShow(orders, answer);
+  const { offer } = sameAgain;
   const due = shown.filter(isDue);
 
   function confirmForgetting(isNowAsked: boolean) {
@@ -46,6 +49,18 @@ export default function LastOrder() {
     );
   }
   if (shown.length === 0) return null;
+  // Its row says more than that of the last order, which it replaces.
+  const rows = offer ? shown.filter(({ order }) => order.orderId !== offer.earlier.orderId) : shown;
+  const isOverlong = rows.length > maxRows + 1;
+  const row = (own: OwnOrder, index: number) => (
+    <Row
+      key={own.order.orderId}
+      own={own}
+      answer={answer}
+      isOfferLoading={sameAgain.isLoading}
+      onForget={index === 0 && !offer ? () => confirmForgetting(true) : undefined}
+    />
+  );
   return (
     <section
       ref={card}
@@ -70,50 +85,71 @@ export default function LastOrder() {
           </span>
         </div>
       ) : (
-        <ul className="divide-y divide-line">
-          {shown.map((own, index) => (
-            <Row
-              key={own.order.orderId}
-              own={own}
-              answer={answer}
-              onForget={index === 0 ? () => confirmForgetting(true) : undefined}
-            />
-          ))}
-        </ul>
+        <>
+          <ul className="divide-y divide-line">
+            {offer ? (
+              <li>
+                <SameAgain offer={offer} onOrder={sameAgain.open} onForget={() => confirmForgetting(true)} />
+              </li>
+            ) : null}
+            {(isOverlong ? rows.slice(0, maxRows) : rows).map(row)}
+          </ul>
+          {isOverlong ? (
+            <details className="border-t border-line">
+              <summary className="inline-flex min-h-11 cursor-pointer items-center px-4 text-sm font-semibold text-dusk-600 underline underline-offset-2 sm:px-5">
+                {rows.length - maxRows} more orders
+              </summary>
+              <ul className="divide-y divide-line border-t border-line">
+                {rows.slice(maxRows).map((own) => row(own, maxRows))}
+              </ul>
+            </details>
+          ) : null}
+        </>
       )}
+      {sameAgain.dialog}
     </section>
   );
 }
 
 const isDue = ({ meaning }: OwnOrder): boolean => meaning?.canPay === true;
 
-/** Every order under way, those to pay first; without any, the last one. Newest first. */
-export function ordersToShow(orders: readonly OwnOrder[]): OwnOrder[] {
-  const underWay = orders.filter(({ meaning }) => meaning && !isOver(meaning));
-  return underWay.length > 0
-    ? [...underWay.filter(isDue), ...underWay.filter((own) => !isDue(own))]
-    : orders.slice(0, 1);
+const isUnderWay = ({ meaning }: OwnOrder): boolean => meaning !== null && !isOver(meaning);
+
+/** More are behind "2 more orders". */
+const maxRows = 3;
+
+/**
+ * Every order under way, newest first; without any, the last one. Without an answer of the server, every order counts that was under way
+ * when it last answered.
+ */
+export function ordersToShow(orders: readonly OwnOrder[], answer: OwnOrders['answer']): OwnOrder[] {
+  const isUnanswered = answer === 'failed' || answer === 'offline';
+  const underWay = orders.filter((own) =>
+    own.meaning === null ? isUnanswered && !own.order.isOver : isUnderWay(own),
+  );
+  return underWay.length > 0 ? underWay : orders.slice(0, 1);
 }
 
 interface RowProps {
   own: OwnOrder;
   answer: OwnOrders['answer'];
+  /** Whether the same may be offered in one tap in a moment. */
+  isOfferLoading: boolean;
   /** Given in the row with the button that forgets the orders of this device. */
   onForget?: (() => void) | undefined;
 }
 
-function Row({ own, answer, onForget }: RowProps) {
+function Row({ own, answer, isOfferLoading, onForget }: RowProps) {
   const { order, meaning } = own;
   const { ordered, orderId, trackingNumber, placedAt, accessKey, total, phone } = order;
   // Staff still decide about its money: another order would be paid in addition.
   const isHeld = meaning?.kind === 'checking' || meaning?.kind === 'on_hold';
-  const isUnderWay = meaning !== null && !isOver(meaning);
   return (
     <li className="flex flex-wrap items-center gap-x-4 gap-y-2 py-3 pr-2 pl-4 sm:pr-3 sm:pl-5">
       <div className="min-w-[min(12rem,100%)] flex-1 text-sm leading-snug">
         <p>
           <span className="block text-ink-soft">
-            {isUnderWay ? 'Your order' : 'Your last order'},{' '}
+            {isUnderWay(own) ? 'Your order' : 'Your last order'},{' '}
             {formatOrderDate(placedAt).replace(/ \d{4} at .*/, '')}
           </span>
           <strong className="line-clamp-2">{ordered ? describeOrdered(ordered) : trackingNumber}</strong>
@@ -133,19 +169,10 @@ function Row({ own, answer, onForget }: RowProps) {
         <Link to={`/track-order/${trackingNumber}`} className={buttonStyle('quiet')}>
           Track
         </Link>
-        {ordered && !isDue(own) && !isHeld && answer !== 'waiting' ? (
+        {ordered && !isDue(own) && !isHeld && answer !== 'waiting' && !isOfferLoading ? (
           <OrderAgainLink drinks={orderedDrinks(ordered)} orderId={orderId} trackingNumber={trackingNumber} />
         ) : null}
-        {onForget ? (
-          <button
-            type="button"
-            aria-label="Forget my orders on this device"
-            onClick={onForget}
-            className="ml-auto grid size-11 place-items-center rounded-pill text-ink-soft hover:bg-paper-deep hover:text-ink"
-          >
-            <Icon name="close" className="size-4" />
-          </button>
-        ) : null}
+        {onForget ? <ForgetButton onClick={onForget} /> : null}
       </span>
     </li>
   );

@@ -3,7 +3,7 @@ import type { MouseEvent } from 'react';
 import { Link, useNavigate } from 'react-router';
 import { tabStorage } from '../../lib/browser/browser-storage.ts';
 import type { OrderedDrink } from '../../lib/orders/remembered-orders.ts';
-import { buttonStyle } from '../../ui/button.tsx';
+import { type ButtonTone, buttonStyle } from '../../ui/button.tsx';
 import { useAction } from '../../ui/use-action.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { fillFormFromOrder, storeDrinks } from './form/order-memory.ts';
@@ -13,9 +13,17 @@ interface OrderAgainLinkProps {
   /** Null until the customer has proved that the order is theirs. */
   orderId: string | null;
   trackingNumber: string;
+  label?: string;
+  tone?: ButtonTone;
 }
 
-export function OrderAgainLink({ drinks, orderId, trackingNumber }: OrderAgainLinkProps) {
+export function OrderAgainLink({
+  drinks,
+  orderId,
+  trackingNumber,
+  label = 'Order again',
+  tone = 'leaf',
+}: OrderAgainLinkProps) {
   const { config } = useShop();
   const navigate = useNavigate();
   const { isRunning, run } = useAction();
@@ -47,9 +55,9 @@ export function OrderAgainLink({ drinks, orderId, trackingNumber }: OrderAgainLi
       onClick={open}
       data-tapped={isRunning || undefined}
       aria-busy={isRunning || undefined}
-      className={buttonStyle('leaf')}
+      className={buttonStyle(tone)}
     >
-      Order again
+      {label}
     </Link>
   );
 }

@@ -18,13 +18,10 @@ interface PaymentDialogProps {
   onClose(): void;
 }
 
-export default function PaymentDialog({ order, meaning, open, onClose }: PaymentDialogProps) {
+/** Opens the order form with the drinks and the details of an order that has ended. */
+export function useOrderAgain(order: PayableOrder, close: () => void): () => void {
   const navigate = useNavigate();
   const { config } = useShop();
-  const close = () => {
-    setPaymentAside(order.orderId);
-    onClose();
-  };
   async function orderAgain() {
     close();
     fillFormFromOrder(tabStorage(), order.orderId);
@@ -33,6 +30,15 @@ export default function PaymentDialog({ order, meaning, open, onClose }: Payment
     const { slug, quantity } = await prepareOrderAgain(config, [first, ...others]);
     return navigate(`/shop/${slug}`, { state: { orderAgain: quantity, like: order.trackingNumber } });
   }
+  return () => void orderAgain();
+}
+
+export default function PaymentDialog({ order, meaning, open, onClose }: PaymentDialogProps) {
+  const close = () => {
+    setPaymentAside(order.orderId);
+    onClose();
+  };
+  const orderAgain = useOrderAgain(order, close);
   return (
     <DialogOrDrawer open={open} onClose={close}>
       <PaymentPanel
@@ -40,7 +46,7 @@ export default function PaymentDialog({ order, meaning, open, onClose }: Payment
         order={order}
         meaning={meaning}
         onClose={close}
-        onOrderAgain={() => void orderAgain()}
+        onOrderAgain={orderAgain}
       />
     </DialogOrDrawer>
   );

@@ -1,5 +1,5 @@
 // The content of the payment dialog: runs the payment and shows its state.
-import { useCallback, useEffect, useRef, useState } from 'react';
+import { useCallback, useEffect, useEffectEvent, useRef, useState } from 'react';
 import { useNavigate } from 'react-router';
 import { formatPhone } from '../../../domain/phone.ts';
 import { createStore } from '../../../supabase/store.ts';
@@ -39,6 +39,8 @@ interface PaymentPanelProps {
   onOrderAgain(): void;
   /** Starts a different order. Given if this order was placed earlier. */
   onNewOrder?: (() => void) | undefined;
+  /** Whether the prompt is sent to the order's phone without a press. */
+  isSentAtOnce?: boolean;
 }
 
 export function PaymentPanel({
@@ -47,6 +49,7 @@ export function PaymentPanel({
   onClose,
   onOrderAgain,
   onNewOrder,
+  isSentAtOnce = false,
 }: PaymentPanelProps) {
   const { config, settings } = useShop();
   // As changed since the dialog opened, here or elsewhere.
@@ -70,6 +73,13 @@ export function PaymentPanel({
   const placedMeaning = given.awaitsAgreement ? toAgree : null;
   const final = findFinalMeaning(state, followed ?? ownMeaning ?? placedMeaning);
   const [phone, setPhone] = useState(() => formatPhone(order.phone).replaceAll(' ', ''));
+  const sendAtOnce = useEffectEvent(() => {
+    setFixed(true);
+    pay(phone);
+  });
+  useEffect(() => {
+    if (isSentAtOnce) sendAtOnce();
+  }, [isSentAtOnce]);
   const hasTill = useHasTill();
   const [isByHand, setByHand] = useState(false);
   const [isChanging, setChanging] = useState(false);

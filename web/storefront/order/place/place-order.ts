@@ -143,6 +143,26 @@ export async function placeOrder(
 }
 
 /**
+ * Places a delivered order again, with the details that the database has. Repeating a request with the same key is safe.
+ * @returns the order, or why it was not placed; does not throw
+ */
+export async function placeSameOrder(
+  tables: Store['tables'],
+  accessKey: string,
+  { drinks, deliveryFee }: Pick<OrderRequest, 'drinks' | 'deliveryFee'>,
+  idempotencyKey: string,
+): Promise<OrderOutcome> {
+  const call = tables.rpc('order_again', {
+    access_key: accessKey,
+    idempotency_key: idempotencyKey,
+    expected_total: expectedTotal(drinks, deliveryFee, null),
+    accepts_terms: true,
+  });
+  const answer = await call.abortSignal(AbortSignal.timeout(requestTimeoutMs));
+  return readOutcome(answer, { drinks, deliveryFee });
+}
+
+/**
  * Replaces the drinks of an order whose payment has not begun. Repeating a request is safe.
  * @param deliveryFee of the order, in cents
  * @param discount of the order's code
