@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { aboutDrink, aboutOrder, whatsappLink } from './whatsapp-link.ts';
+import { chatText, whatsappLink } from './whatsapp-link.ts';
 
 test.each([
   ['+254 712 345 678', '', 'https://wa.me/254712345678'],
@@ -11,10 +11,10 @@ test.each([
 
 test('names the drink or the order', () => {
   const textOf = (link: string) => new URL(link).searchParams.get('text');
-  expect(textOf(whatsappLink('254712345678', aboutDrink('Mango & Mint 50%')))).toBe(
-    'Habari! I have a question about Mango & Mint 50%.',
+  expect(textOf(whatsappLink('254712345678', chatText('Mango & Mint 50%')))).toBe(
+    "Habari! It's about Mango & Mint 50%.",
   );
-  expect(textOf(whatsappLink('254712345678', aboutOrder('JJ-20261121-1234')))).toBe(
+  expect(textOf(whatsappLink('254712345678', chatText('order JJ-20261121-1234')))).toBe(
     "Habari! It's about order JJ-20261121-1234.",
   );
 });

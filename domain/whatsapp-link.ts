@@ -8,7 +8,8 @@ export function whatsappLink(phone: string | null, text = ''): string {
   return `https://wa.me/${(phone ?? '').replace(/\D/g, '')}${text && `?text=${encodeURIComponent(text)}`}`;
 }
 
-/** What a customer's chat with the shop starts with: short, because the customer writes on. */
-export const aboutDrink = (name: string): string => `Habari! I have a question about ${name}.`;
-export const aboutOrder = (trackingNumber: string): string => `Habari! It's about order ${trackingNumber}.`;
-export const aboutAnything = 'Habari! I have a question.';
+/**
+ * What a customer's chat with the shop starts with: short, because the customer writes on.
+ * @param subject a drink or `order JJ-...`
+ */
+export const chatText = (subject?: string): string => `Habari!${subject ? ` It's about ${subject}.` : ''}`;

@@ -58,7 +58,9 @@ describe.each(
     await changeOrder(first, { status: 'delivered' });
 
     await page.goto(shop.url);
-    await cardOf(page).getByText(/^2 × .+ to Mpaka Road, KSh 1,901\.00$/).waitFor();
+    await cardOf(page)
+      .getByText(/^2 × .+ to Mpaka Road, KSh 1,901\.00$/)
+      .waitFor();
     await expectAccessible(page, 'the same again');
     const again = cardOf(page).getByRole('button', { name: 'Same again' });
     await again.click();

@@ -27,7 +27,7 @@ describe.each(
     const { page } = await newVisitor({ viewport });
     await page.goto(`${shop.url}/shop/mango-bottle`);
     const name = await page.getByRole('heading', { level: 1 }).textContent();
-    const aboutDrink = `Habari! I have a question about ${name}.`;
+    const aboutDrink = `Habari! It's about ${name}.`;
     expect(await textOf(page, 'main', /^Ask on WhatsApp$/)).toBe(aboutDrink);
     expect(await textOf(page, 'contentinfo', /^WhatsApp chat/)).toBe(aboutDrink);
 
@@ -42,7 +42,7 @@ describe.each(
     expect(await textOf(page, 'main', /^WhatsApp us$/)).toBe("Habari! It's about order JJ-20200101-1000.");
 
     await page.goto(`${shop.url}/contact`);
-    expect(await textOf(page, 'main', /^Chat on WhatsApp$/)).toBe('Habari! I have a question.');
+    expect(await textOf(page, 'main', /^Chat on WhatsApp$/)).toBe('Habari!');
   });
 
   story('Share and Copy offer WhatsApp where the browser can do neither', async ({ newVisitor }) => {

@@ -1,6 +1,6 @@
 // The chat with the seller on WhatsApp, which already names what the page is about.
 import { useMatches } from 'react-router';
-import { aboutAnything, aboutDrink, aboutOrder, whatsappLink } from '../../../domain/whatsapp-link.ts';
+import { chatText, whatsappLink } from '../../../domain/whatsapp-link.ts';
 import { useShop } from './use-shop.ts';
 
 /** @param text what the chat starts with. Default: the drink or the order of the page. */
@@ -17,6 +17,5 @@ export function textAbout(page: unknown): string {
     product?: { name: string } | null;
     trackingNumber?: string;
   };
-  if (product) return aboutDrink(product.name);
-  return trackingNumber ? aboutOrder(trackingNumber) : aboutAnything;
+  return chatText(product?.name ?? (trackingNumber && `order ${trackingNumber}`));
 }

@@ -4,7 +4,7 @@ import { redirect } from 'react-router';
 import { orderLink } from '../../../domain/order-link.ts';
 import { withTimeout } from '../../../domain/timeout.ts';
 import { describeOtherNumber, normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
-import { aboutOrder } from '../../../domain/whatsapp-link.ts';
+import { chatText } from '../../../domain/whatsapp-link.ts';
 import { rememberedOrder } from '../../lib/orders/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { Icon } from '../../ui/icons.tsx';
@@ -244,7 +244,7 @@ function useLookupToast(lookup: OrderLookup) {
 function AskUs({ trackingNumber }: { trackingNumber: string }) {
   return (
     <p className="text-sm">
-      Need help now? <ContactLinks message={aboutOrder(trackingNumber)} />.
+      Need help now? <ContactLinks message={chatText(`order ${trackingNumber}`)} />.
     </p>
   );
 }
