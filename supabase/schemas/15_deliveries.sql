@@ -36,7 +36,7 @@ create table public.deliveries (
   )
 );
 comment on table public.deliveries is 'Delivery of a paid order. Created with the payment, completed when staff assign it.';
-comment on column public.deliveries.pickup_time is 'When the status became picked_up, by a rider without a network when the rider pressed. Null: never, or undone.';
+comment on column public.deliveries.pickup_time is 'When the goods left the shop: the status became picked_up, or in_transit without that step; by a rider without a network when the rider pressed. Null: never, or undone.';
 comment on column public.deliveries.delivery_time is 'When the status became delivered, as with pickup_time. Null: never, or undone.';
 comment on column public.deliveries.taken_by is 'Email address of the staff member who prepares the order. Null: nobody yet.';
 comment on column public.deliveries.ready_at is 'When the order was packed, at the latest when its rider took it. Null: not packed.';
@@ -161,6 +161,10 @@ begin
   case new.delivery_status
     when 'picked_up' then
       new.pickup_time := moment;
+      new.delivery_time := null;
+    when 'in_transit' then
+      -- Riders and staff may leave out the step before.
+      new.pickup_time := coalesce(new.pickup_time, moment);
       new.delivery_time := null;
     when 'delivered' then
       new.delivery_time := moment;
