@@ -19,19 +19,21 @@ declare
   delivery public.deliveries;
 begin
   select * into delivery from public.deliveries as d where d.order_id = described.id;
-  if not found or not private.asks_for_code(delivery) then
+  if delivery.delivery_person is null then
     return answer;
   elsif exists (
     select from private.order_keys as k where k.order_id = described.id and k.access_key = left(with_proof.access_key, 64)
   ) then
-    return answer || jsonb_build_object('proof_code', delivery.proof_code);
+    return answer || case
+      when private.asks_for_code(delivery) then jsonb_build_object('proof_code', delivery.proof_code) else '{}'
+    end;
   end if;
-  -- The rider knows the customer's phone, and finds the numbers on the slip.
-  return answer - 'access_key';
+  -- The rider knows the customer's phone, and finds the numbers on the slip: with the key a rider could read the code, and rate the own work.
+  return answer - array['access_key', 'may_rate'];
 end
 $$;
 comment on function private.with_proof is
-  'The order as its customer sees it, with the code for the rider. Only for callers with the access key: those who gave digits of the phone get neither the code nor the key, because the rider knows the phone.';
+  'The order as its customer sees it, with the code for the rider. Only for callers with the access key: once a rider was assigned, those who gave digits of the phone get neither the code nor the key, and cannot rate, because the rider knows the phone.';
 
 create function private.describe_job(delivery public.deliveries) returns jsonb
 language plpgsql stable set search_path = '' as $$

@@ -573,7 +573,25 @@ describe.each(testDatabases())('on %s', (kind) => {
       }
       await press(await openLink(rider), order, 'delivered', { code: proof_code });
       expect(await codeShown(order)).toBeUndefined();
+      // With the key the rider could rate the own work.
+      for (const proof of [digits, { phone_last_four: order.customer_phone }]) {
+        const shown = await track(order, proof);
+        expect(shown).toMatchObject({ is_masked: false, status: 'delivered' });
+        expect(shown).not.toHaveProperty('access_key');
+        expect(shown).not.toHaveProperty('may_rate');
+      }
+      expect(await trackAsCustomer(order)).toMatchObject({ access_key: order.access_key, may_rate: true });
+    });
+
+    test('digits of the phone give no key either where the rider is typed', async () => {
+      const order = await paidOrder();
+      const digits = { phone_last_four: order.customer_phone.slice(-4) };
       expect(await track(order, digits)).toHaveProperty('access_key', order.access_key);
+      await assign(order, { name: 'Typed', phone: newPhone() });
+      expect(await track(order, digits)).not.toHaveProperty('access_key');
+      await shop.handOver(order, 'delivered');
+      expect(await track(order, digits)).not.toHaveProperty('access_key');
+      expect(await track(order, { access_key: order.access_key })).toMatchObject({ may_rate: true });
     });
 
     test('is not asked from a rider who is not on the list', async () => {
