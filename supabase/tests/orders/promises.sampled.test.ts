@@ -3,67 +3,10 @@
 import { testDatabases } from '@jani-juice/backend/testing';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { DayOff, OpenSpan } from '../../../domain/delivery-promise.ts';
 import { isExhaustive } from '../../../scripts/tests/test-depth.ts';
 import { makeProduct } from '../shop-database.ts';
 import { newPhone, setUpShop } from '../steps.ts';
-
-const minuteMs = 60_000;
-const dayMinutes = 24 * 60;
-const horizonDays = 60;
-/** Minutes since the epoch in Nairobi, which has no daylight saving time. */
-const inNairobi = (at: number) => at / minuteMs + 3 * 60;
-const fromNairobi = (minute: number) => (minute - 3 * 60) * minuteMs;
-const minutesOf = (time: string) => Number(time.slice(0, 2)) * 60 + Number(time.slice(3));
-const dateOf = (day: number) => new Date(day * dayMinutes * minuteMs).toISOString().slice(0, 10);
-/** 1 January 1970 was a Thursday. */
-const weekdayOf = (day: number) => ((day + 3) % 7) + 1;
-
-interface Shop {
-  hours: OpenSpan[];
-  daysOff: DayOff[];
-}
-
-/** Whether the shop delivers in the minute that begins here, as far as the horizon counts. */
-function isOpenAt(minute: number, { hours, daysOff }: Shop, lastDay: number): boolean {
-  const today = Math.floor(minute / dayMinutes);
-  // A span begins today, or began yesterday and ends after midnight.
-  return [today, today - 1].some((day) => {
-    if (day > lastDay || daysOff.some((off) => off.day === dateOf(day))) return false;
-    const spans =
-      hours.length === 0
-        ? [{ from: '00:00', to: '24:00' }]
-        : hours.filter((span) => span.day === weekdayOf(day));
-    return spans.some(({ from, to }) => {
-      const begin = day * dayMinutes + minutesOf(from);
-      const end = day * dayMinutes + minutesOf(to) + (minutesOf(to) <= minutesOf(from) ? dayMinutes : 0);
-      return begin <= minute && minute < end;
-    });
-  });
-}
-
-/** Counts the open minutes one by one. */
-function modelledArrival(shop: Shop, minutes: number, at: number, pausedUntil: number | null): number | null {
-  let minute = Math.max(inNairobi(at), pausedUntil === null ? 0 : inNairobi(pausedUntil));
-  let remaining = minutes;
-  if (shop.hours.length === 0 && shop.daysOff.length === 0) return fromNairobi(minute + remaining);
-  if (minutes >= dayMinutes) {
-    minute += remaining;
-    remaining = 0;
-  }
-  const lastDay = Math.floor(minute / dayMinutes) + horizonDays;
-  const end = (lastDay + 2) * dayMinutes;
-  if (remaining === 0) {
-    while (minute < end && !isOpenAt(minute, shop, lastDay)) minute++;
-    return minute < end ? fromNairobi(minute) : null;
-  }
-  while (minute < end) {
-    if (isOpenAt(minute, shop, lastDay)) remaining--;
-    minute++;
-    if (remaining === 0) return fromNairobi(minute);
-  }
-  return null;
-}
+import { dateOf, dayMinutes, fromNairobi, inNairobi, isOpenAt, modelledArrival } from './modelled-arrival.ts';
 
 const firstDay = inNairobi(Date.parse('2026-11-28T00:00:00+03:00'));
 const clockTime = fc.integer({ min: 0, max: 95 }).map((quarter) => {
