@@ -11,7 +11,7 @@ export const isOpenAttempt = (status: PaymentStatus): status is OpenAttempt =>
 
 export type PaymentResult = 'succeeded' | 'failed' | 'pending';
 
-const messages: Record<string, string> = {
+const messages = {
   '1037': 'Customer not reachable. Please ensure phone is on and has network. 📵',
   '1025': 'System error occurred. Please try again. ⚠️',
   '1032': 'Payment was cancelled. Please try again. ❌',
@@ -19,6 +19,15 @@ const messages: Record<string, string> = {
   '2001': 'Wrong M-PESA PIN entered. Please try again. 🔐',
   '1019': 'Transaction expired. Please try again. ⏰',
   '1001': 'Another transaction in progress. Please wait and try again. ⏳',
+} as const satisfies Record<string, string>;
+
+/** Codes of M-PESA that have a message of their own. */
+export type ExplainedCode = keyof typeof messages;
+
+/** @returns null for a code without a message of its own */
+export const explainedCode = (code: string | number | null | undefined): ExplainedCode | null => {
+  const key = String(code ?? '');
+  return Object.hasOwn(messages, key) ? (key as ExplainedCode) : null;
 };
 
 /**
@@ -45,8 +54,8 @@ export const adviseAfterFailure = (code: string | null): string | null =>
  * @param code M-PESA's result code; the general text if missing or unknown
  */
 export function describePaymentFailure(code: string | number | null | undefined): string {
-  const key = String(code ?? '');
-  return (Object.hasOwn(messages, key) && messages[key]) || 'Payment failed. Please try again. ❌';
+  const explained = explainedCode(code);
+  return explained ? messages[explained] : 'Payment failed. Please try again. ❌';
 }
 
 // Codes of a final failure: M-PESA's published result codes of an STK prompt. 26 (system busy)

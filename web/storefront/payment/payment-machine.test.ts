@@ -3,6 +3,7 @@ import type { ReportedStatus } from '../../../domain/payment-result.ts';
 import {
   advancePayment,
   beginPayment,
+  canResend,
   isConnectionLost,
   type PaymentEvent,
   type PaymentState,
@@ -44,7 +45,7 @@ test('a refused initiation fails with its message', () =>
     phase: 'failed',
     paymentReference: null,
     error: 'No network',
-    advice: null,
+    resultCode: null,
     isUnreached: true,
     isUnanswered: true,
     isFinal: false,
@@ -76,13 +77,36 @@ test('offers no other attempt where it can only fail', () => {
     expect(after(waiting, reported('failed', code))).toMatchObject({ isFinal: false });
 });
 
+test('sends again in one press only what the customer has seen', () => {
+  const failedOf = (...events: PaymentEvent[]) => {
+    const state = after(beginPayment(null), pay, ...events);
+    return state.phase === 'failed' && canResend(state);
+  };
+  const refused = {
+    type: 'refused',
+    error: '',
+    isUnreached: true,
+    isUnanswered: false,
+    isFinal: false,
+  } as const;
+  expect(failedOf(initiated, reported('failed', '1032'))).toBe(true);
+  expect(failedOf(refused)).toBe(true);
+  // Such as an order with another total.
+  expect(failedOf({ ...refused, isUnreached: false })).toBe(false);
+  expect(failedOf({ ...refused, isFinal: true })).toBe(false);
+  expect(failedOf(initiated, reported('failed', '3'))).toBe(false);
+});
+
 test('blocks a retry only for results that M-PESA would repeat, and for as long', () => {
   expect(after(waiting, reported('failed', '17'))).toMatchObject({
     retryAfterSeconds: 120,
     error: 'Payment failed. Please try again. ❌',
-    advice: expect.stringContaining('do not pay again'),
+    resultCode: '17',
   });
-  expect(after(waiting, reported('failed', '1032'))).toMatchObject({ retryAfterSeconds: 0, advice: null });
+  expect(after(waiting, reported('failed', '1032'))).toMatchObject({
+    retryAfterSeconds: 0,
+    resultCode: '1032',
+  });
 });
 
 test('goes on after a status that is not the last', () => {

@@ -1,6 +1,5 @@
 // State machine of one payment in the dialog. `PaymentState` lists its states.
 import {
-  adviseAfterFailure,
   describePaymentFailure,
   type ReportedStatus,
   retryDelayAfter,
@@ -37,8 +36,8 @@ export type PaymentState =
       phase: 'failed';
       paymentReference: string | null;
       error: string;
-      /** What to do, beside the error. */
-      advice: string | null;
+      /** M-PESA's result; null where it was not asked, or gave none. */
+      resultCode: string | null;
       /** The prompt did not reach the phone; the customer can pay without one. */
       isUnreached: boolean;
       /** The request for the prompt had no answer, so a prompt may still arrive. */
@@ -95,7 +94,7 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
             phase: 'failed',
             paymentReference: null,
             error: event.error,
-            advice: null,
+            resultCode: null,
             isUnreached: event.isUnreached,
             isUnanswered: event.isUnanswered,
             isFinal: event.isFinal,
@@ -118,14 +117,30 @@ export function advancePayment(state: PaymentState, event: PaymentEvent): Paymen
         const error = describePaymentFailure(event.resultCode);
         const retryAfterSeconds = retryDelayAfter(event.resultCode);
         const isUnreached = event.resultCode === unreachable;
-        const advice = adviseAfterFailure(event.resultCode);
         const isFinal = event.resultCode === aboveLimit;
-        return { ...end(state), error, advice, isUnreached, isUnanswered: false, isFinal, retryAfterSeconds };
+        const { resultCode } = event;
+        return {
+          ...end(state),
+          error,
+          resultCode,
+          isUnreached,
+          isUnanswered: false,
+          isFinal,
+          retryAfterSeconds,
+        };
       }
       return { ...state, status: event.status, answers: state.answers + 1, missedAnswers: 0 };
     case 'retry':
       return state.phase === 'failed' ? { phase: 'idle' } : state;
   }
+}
+
+/**
+ * Whether a failed payment can be asked for once more without showing its amount and phone first: not where the order itself was
+ * refused, such as for another total, and not where another attempt can only fail.
+ */
+export function canResend(state: Extract<PaymentState, { phase: 'failed' }>): boolean {
+  return !state.isFinal && (state.paymentReference !== null || state.isUnreached);
 }
 
 /** Whether to show that the answer takes long and that the customer need not wait. */

@@ -14,16 +14,12 @@ import { ChangeDrinks, type ChangedDrinks } from './change-drinks.tsx';
 import { readChangedOrder } from './order-drinks.ts';
 import { useHasTill } from './pay-by-till.tsx';
 import { AskForCash, CashChosen } from './pay-cash.tsx';
-import type { PaymentState } from './payment-machine.ts';
-import {
-  OrderClosed,
-  PaidByHand,
-  PaymentFailed,
-  PaymentReceived,
-  PromptsPaused,
-  ReadyToPay,
-  WaitingForMpesa,
-} from './payment-states.tsx';
+import { PaymentFailed } from './payment-failed.tsx';
+import { canResend, type PaymentState } from './payment-machine.ts';
+import { PaymentReceived } from './payment-received.tsx';
+import { OrderClosed, PaidByHand, PromptsPaused, ReadyToPay, WaitingForMpesa } from './payment-states.tsx';
+import { PaymentLanguage } from './texts/payment-language.tsx';
+import { useOrderDetails } from './use-order-details.ts';
 import { type PayableOrder, trackingPageOf, usePayment } from './use-payment.ts';
 
 /** Polling interval in ms. */
@@ -43,7 +39,15 @@ interface PaymentPanelProps {
   isSentAtOnce?: boolean;
 }
 
-export function PaymentPanel({
+export function PaymentPanel(props: PaymentPanelProps) {
+  return (
+    <PaymentLanguage>
+      <PaymentStates {...props} />
+    </PaymentLanguage>
+  );
+}
+
+function PaymentStates({
   order: given,
   meaning: followed = null,
   onClose,
@@ -64,7 +68,7 @@ export function PaymentPanel({
       setChanged(found);
     });
   }, [config, orderId, trackingNumber, accessKey]);
-  const { state, pay, retry } = usePayment(order, reread);
+  const { state, pay, retry, resend } = usePayment(order, reread);
   const [isAdding, setAdding] = useState(false);
   // A payment that has begun fixes the drinks.
   const [isFixed, setFixed] = useState(given.paymentReference !== null || given.wasPrompted === true);
@@ -86,6 +90,10 @@ export function PaymentPanel({
   const [cash, setCash] = useState<'asked' | 'chosen' | null>(null);
   const isCashChosen = (followed ?? ownMeaning)?.paysCash === true;
   const arrivesBy = (followed ?? ownMeaning)?.arrivesBy ?? null;
+  const details = useOrderDetails(
+    { trackingNumber, accessKey },
+    state.phase === 'processing' || final?.tone === 'done',
+  );
   // The payment fixes when it arrives.
   const isCompleted = state.phase === 'completed';
   useEffect(() => {
@@ -121,7 +129,15 @@ export function PaymentPanel({
   }
 
   if (final && final.tone === 'done')
-    return <PaymentReceived {...common} arrivesBy={arrivesBy} onTrack={() => track()} />;
+    return (
+      <PaymentReceived
+        {...common}
+        details={details}
+        arrivesBy={arrivesBy}
+        onTrack={() => track()}
+        onClose={onClose}
+      />
+    );
   if (final) {
     return (
       <OrderClosed
@@ -196,24 +212,19 @@ export function PaymentPanel({
         />
       );
     case 'processing':
-      return <WaitingForMpesa {...common} state={state} phone={phone} onClose={onClose} />;
+      return <WaitingForMpesa {...common} state={state} phone={phone} hasTill={hasTill} onClose={onClose} />;
     case 'failed':
       return (
         <PaymentFailed
           {...common}
-          error={state.error}
-          advice={state.advice}
-          isUnreached={state.isUnreached}
-          isUnanswered={state.isUnanswered}
-          isFinal={state.isFinal}
-          wasPrompted={state.paymentReference !== null}
-          retryAfterSeconds={state.retryAfterSeconds}
+          state={state}
           phone={phone}
           onChangePhone={() => {
             setChanging(true);
             retry();
           }}
           onRetry={retry}
+          onResend={canResend(state) ? () => resend(phone) : undefined}
           onClose={onClose}
           onPayByHand={payByHand}
           onPayCash={payCash}

@@ -7,6 +7,8 @@ import { CopyButton } from '../../ui/copy-button.tsx';
 import { Price, TextWithAmounts } from '../../ui/price.tsx';
 import { useShop } from '../layout/use-shop.ts';
 import { otherNetworkOf } from './phone-network.ts';
+import { english, type PaymentTexts } from './texts/english.ts';
+import { usePaymentTexts } from './texts/payment-language.tsx';
 import type { PayableOrder } from './use-payment.ts';
 import './payment-animations.css';
 
@@ -19,13 +21,14 @@ export function Amount({
   order: Pick<PayableOrder, 'total' | 'discountCents' | 'trackingNumber' | 'ordered'>;
   charge: number;
 }) {
+  const t = usePaymentTexts();
   const drinks = orderedDrinks(order.ordered);
   // More would push the phone number off a small screen.
   const named = drinks.length > maxNamedDrinks + 1 ? drinks.slice(0, maxNamedDrinks) : drinks;
   return (
     <div className="rounded-lg bg-dusk-900 px-5 py-4 text-white">
       <p className="flex flex-wrap items-baseline justify-between gap-x-4">
-        <span className="text-sm text-dusk-200">You pay</span>
+        <span className="text-sm text-dusk-200">{t.youPay}</span>
         <Price cents={charge} className="text-3xl" />
       </p>
       {charge === order.total ? null : (
@@ -49,18 +52,27 @@ export function Amount({
         </ul>
       ) : null}
       <p className="mt-3 flex flex-wrap items-baseline justify-between gap-x-4 border-t border-white/15 pt-3 text-sm text-dusk-200">
-        Tracking number{' '}
+        {t.trackingNumber}{' '}
         <strong className="font-semibold text-white tabular-nums">{order.trackingNumber}</strong>
       </p>
     </div>
   );
 }
 
-export function TrackingNumber({ number }: { number: string }) {
+interface TrackingNumberProps {
+  number: string;
+  label?: string;
+  /** False inside a card. Default: true. */
+  isFramed?: boolean;
+}
+
+export function TrackingNumber({ number, label = 'Tracking number', isFramed = true }: TrackingNumberProps) {
   return (
-    <div className="flex w-full flex-wrap items-center justify-between gap-x-4 rounded-lg border border-line bg-card py-2 pr-2 pl-5 text-left">
+    <div
+      className={`flex w-full flex-wrap items-center justify-between gap-x-4 text-left ${isFramed ? 'rounded-lg border border-line bg-card py-2 pr-2 pl-5' : ''}`}
+    >
       <p>
-        <span className="block text-xs text-ink-soft">Tracking number</span>
+        <span className="block text-xs text-ink-soft">{label}</span>
         <strong className="font-semibold tabular-nums">{number}</strong>
       </p>
       <CopyButton text={number} what="tracking number" isSendable />
@@ -70,10 +82,11 @@ export function TrackingNumber({ number }: { number: string }) {
 
 /** @param time ISO date-time; null while it is not known */
 export function ArrivesBy({ time }: { time: string | null }) {
+  const t = usePaymentTexts();
   const now = Date.now();
   return (
     <p role="status" className="text-lg font-bold empty:hidden">
-      {time !== null && Date.parse(time) > now ? `Arrives by ${formatArrival(time, now)}` : null}
+      {time !== null && Date.parse(time) > now ? t.arrivesBy(formatArrival(time, now)) : null}
     </p>
   );
 }
@@ -99,12 +112,10 @@ export function PracticeNote({ phone }: { phone: string }) {
 }
 
 /** A hint about a number that M-PESA's prompts may not reach. Numbers can be ported, so it refuses nothing. */
-export function networkHint(typed = ''): string | undefined {
+export function networkHint(typed = '', texts: PaymentTexts = english): string | undefined {
   const phone = normalisePhone(typed);
   const network = phone && otherNetworkOf(phone);
-  return network
-    ? `This looks like a number of ${network}. M-PESA prompts reach Safaricom numbers only.`
-    : undefined;
+  return network ? texts.otherNetwork(network) : undefined;
 }
 
 /** @param phone masked */
@@ -112,11 +123,12 @@ export const promptedElsewhere = (phone: string): string =>
   `We've already sent a prompt to ${phone}. Answer that one first, or wait about a minute until it ends. Then you can pay with your phone.`;
 
 export function Steps({ phone, charge }: { phone: string; charge: number }) {
+  const t = usePaymentTexts();
   // Amounts and numbers that wrap are hard to compare.
   const steps = [
-    phone ? ['Check your phone ', `(${formatPhone(normalisePhone(phone) ?? phone)})`] : ['Check your phone'],
-    ['Check that it asks for ', formatKsh(charge)],
-    ['Enter your M-PESA PIN'],
+    phone ? [`${t.checkPhone} `, `(${formatPhone(normalisePhone(phone) ?? phone)})`] : [t.checkPhone],
+    [t.stepAmount, formatKsh(charge)],
+    [t.stepPin],
   ];
   return (
     <ol className="grid w-full max-w-sm grid-cols-1 gap-2.5 text-left">

@@ -48,6 +48,8 @@ export function usePayment(
   state: PaymentState;
   pay(phoneNumber: string): void;
   retry(): void;
+  /** Retries and pays in one press. */
+  resend(phoneNumber: string): void;
 } {
   const { config } = useShop();
   const [state, dispatch] = useReducer(advancePayment, order.paymentReference, beginPayment);
@@ -158,5 +160,13 @@ export function usePayment(
     if (hasFailed) rememberPrompt(order.orderId, null);
   }, [state, order.orderId]);
 
-  return { state, pay, retry: useCallback(() => dispatch({ type: 'retry' }), []) };
+  const retry = useCallback(() => dispatch({ type: 'retry' }), []);
+  const resend = useCallback(
+    (phoneNumber: string) => {
+      retry();
+      void pay(phoneNumber);
+    },
+    [retry, pay],
+  );
+  return { state, pay, retry, resend };
 }
