@@ -290,28 +290,6 @@ story('the second device reads what the first one did', async ({ newVisitor }) =
   });
 });
 
-inLongRun(everyStory)('after five wrong codes only staff finish the delivery', async ({ newVisitor }) => {
-  const { order, url, code } = await giveJob(shop, 'Fatuma Codes');
-  const { page } = await newVisitor(refusing);
-  await page.goto(url);
-  const card = jobOn(page, order);
-  await card.getByRole('button', { name: 'Picked up' }).click();
-  await card.getByRole('button', { name: 'On the way' }).click();
-  for (let tries = 1; tries <= 5; tries += 1) {
-    await card.getByLabel("Customer's code").fill(wrongCode(code));
-    await card.getByRole('button', { name: 'Delivered' }).click();
-    await until(async () => (await deliveryOf(shop, order)).wrong_codes === tries, `${tries} wrong codes`);
-    await card.getByText('waits to be sent', { exact: false }).waitFor({ state: 'hidden' });
-  }
-  await card.getByText('Five wrong codes. Call the shop, which finishes this order.').waitFor();
-  expect(await card.getByRole('button', { name: 'Delivered' }).count()).toBe(0);
-  await call(shop, 'finish_without_code', {
-    delivery_id: (await deliveryOf(shop, order)).id,
-    reason: 'The customer said so',
-  });
-  await isDelivery(shop, order, 'delivered');
-});
-
 inLongRun(everyStory)(
   'the customer reads the code in the text and on the page of its link only',
   async ({ newVisitor }) => {

@@ -16,6 +16,7 @@ export function startRide(): void {
   const pollMs = 15_000;
   const retryMs = [2_000, 5_000, 15_000, 30_000];
   const timeoutMs = 20_000;
+  const doubleTapMs = 500;
   // A shift: what is older cannot be sent any more, because its order was finished by others.
   const maxAgeMs = 16 * 3_600_000;
   // Of the rider, not of the link: what waits at the end of a link is sent with the next one.
@@ -300,6 +301,11 @@ export function startRide(): void {
     const article = form.closest<HTMLElement>('article[data-job]');
     if (!article || hasEnded) return;
     event.preventDefault();
+    // The button of the next step is where this one was.
+    main.style.pointerEvents = 'none';
+    setTimeout(() => {
+      main.style.pointerEvents = '';
+    }, doubleTapMs);
     const body = new URLSearchParams();
     for (const [name, value] of Array.from(new FormData(form))) body.append(name, String(value));
     const key = body.get('key') as string;

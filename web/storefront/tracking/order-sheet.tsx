@@ -75,6 +75,9 @@ export function OrderSheet({
   const arrival = describeOrderArrival(order, now);
   const amounts = totalLines({ ...order, total: details?.total ?? null });
   const { paidAt, pickedUpAt, deliveredAt } = order.steps;
+  const isOnItsWay = order.status === 'out_for_delivery';
+  // At the door it is on the first screen of a phone.
+  const code = order.proofCode ? <CodeForRider code={order.proofCode} /> : null;
   const isRatable = order.id !== null && order.accessKey !== null && (order.mayRate || order.rating !== null);
 
   return (
@@ -103,11 +106,10 @@ export function OrderSheet({
           <Badge tone={status.colour}>{status.label}</Badge>
         </p>
       </div>
-      {order.rider && order.status === 'out_for_delivery' ? (
-        <Rider rider={order.rider} trackingNumber={order.trackingNumber} />
-      ) : null}
+      {order.rider && isOnItsWay ? <Rider rider={order.rider} trackingNumber={order.trackingNumber} /> : null}
+      {isOnItsWay ? code : null}
       <Progress status={order.status} times={[details?.createdAt ?? null, paidAt, pickedUpAt, deliveredAt]} />
-      {order.proofCode ? <CodeForRider code={order.proofCode} /> : null}
+      {isOnItsWay ? null : code}
       {isRatable ? (
         <Suspense fallback={null}>
           <RatingForm
@@ -278,8 +280,8 @@ function Rider({
 
 function CodeForRider({ code }: { code: string }) {
   return (
-    <p className="flex flex-wrap items-center justify-between gap-x-6 rounded-lg bg-paper-deep px-5 py-3">
-      <span>
+    <p className="flex flex-wrap items-center justify-between gap-x-4 rounded-lg bg-paper-deep px-5 py-3">
+      <span className="min-w-[min(8rem,100%)] flex-1">
         <b className="block">Code for the rider</b>
         Say it once you have your drinks.
       </span>
