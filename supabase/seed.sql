@@ -47,3 +47,16 @@ insert into public.products (id, name, slug, tagline, description, price, previo
   ('a0000000-0000-4000-8000-000000000026', 'Meru Gold Blackcurrant', 'blackcurrant-flask', 'Our darkest fruit with our strongest leaf', 'Blackcurrant and a little beetroot over our strongest khat leaf. Dark, dry and made for long evenings. Our reserve: a double infusion of hand-picked Meru leaf in a 750 ml swing-top flask to share.', 148000, null, '/art/blackcurrant-flask-960.webp', 'Blackcurrant', 'Meru Gold', 42, null, null, now() - interval '22 hours'),
   ('a0000000-0000-4000-8000-000000000027', 'Meru Gold Coconut Lime', 'coconut-lime-flask', 'The coast at dusk, for a Nairobi rooftop', 'Tender coconut water from the coast, lime zest and khat. Salty, green and properly thirst-quenching. Our reserve: a double infusion of hand-picked Meru leaf in a 750 ml swing-top flask to share.', 142000, null, '/art/coconut-lime-flask-960.webp', 'Coconut Lime', 'Meru Gold', 49, null, null, now() - interval '0 hours')
 on conflict do nothing;
+
+-- Facts by brand, where there are none.
+update public.products as p
+set size = f.size, khat_strength = case p.category when 'Blackcurrant' then 'Strong' else f.khat_strength end, caffeine = 'None added',
+  sweetened_with = case when p.category in ('Tamarind', 'Ginger Lemon') then 'Honey' else f.sweetened_with end, keeps = f.keeps,
+  allergens = 'None', serving_note = f.serving_note
+from (values
+  ('Embu Fresh', '500 ml', 'Light', 'Only the fruit', '3 days in the fridge', 'Shake well, drink cold'),
+  ('Dusk Energy', '330 ml', 'Medium', 'Cane sugar', '6 months unopened', 'Ice-cold, from the can'),
+  ('Meru Gold', '750 ml', 'Strong', 'Wild honey', '7 days in the fridge', 'Pour over ice, for four')
+) as f (brand, size, khat_strength, sweetened_with, keeps, serving_note)
+where p.brand = f.brand and p.id between 'a0000000-0000-4000-8000-000000000001' and 'a0000000-0000-4000-8000-000000000027'
+  and p.size is null;

@@ -28,6 +28,27 @@ story.for(mainCase([phone, desktop]))(
   },
 );
 
+story.for(mainCase([phone, desktop]))(
+  'a product shows its facts, its size in the title and its price once, at %j',
+  async (viewport, { newVisitor }) => {
+    const { page } = await newVisitor({ viewport });
+    await page.goto(`${shop.url}/shop/tamarind-bottle`);
+    const main = page.getByRole('main');
+    expect(await page.title()).toMatch(/^Embu Fresh Tamarind, 500 ml, for KSh [\d,.]+ in Nairobi · /);
+    for (const [fact, text] of [
+      ['Size', '500 ml'],
+      ['Strength of khat', 'Light'],
+      ['Sweetened with', 'Honey'],
+    ] as const) {
+      await main.getByRole('term').filter({ hasText: fact }).waitFor();
+      await main.getByRole('definition').filter({ hasText: text }).first().waitFor();
+    }
+    const article = main.getByRole('article').first();
+    expect(await article.getByText('890.00').filter({ visible: true }).count()).toBe(1);
+    await expectAccessible(page, 'the page of a product with facts');
+  },
+);
+
 story.for(mainCase([desktop, phone]))(
   'the list by flavor leads to its pages, at %o',
   async (viewport, { newVisitor }) => {

@@ -202,9 +202,9 @@ describe('search engines and shared links', () => {
     const { text } = await read('/shop/mango-can');
     const picture = meta(text, 'og:image') ?? '';
     expect(picture).toMatch(new RegExp(`^${shop.url}/share/mango-can\\.jpg\\?v=[a-z0-9]+$`));
-    expect(meta(text, 'og:title')).toBe('Dusk Energy Mango for KSh 680.00 in Nairobi · Jani Juice');
+    expect(meta(text, 'og:title')).toBe('Dusk Energy Mango, 330 ml, for KSh 680.00 in Nairobi · Jani Juice');
     expect(meta(text, 'og:description')).toMatch(
-      /^Ripe mango with bubbles, for the last matatu home\. KSh 680\.00, delivered ice-cold in Nairobi/,
+      /^Ripe mango with bubbles, for the last matatu home\. 330 ml for KSh 680\.00, delivered ice-cold in Nairobi/,
     );
     const square = [...text.matchAll(/<meta property="og:image" content="([^"]*)"/g)][1]?.[1] ?? '';
     expect(square).toContain('shape=square');

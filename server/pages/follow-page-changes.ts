@@ -64,6 +64,13 @@ const shownColumns = [
   'home_section',
   'home_position',
   'sold_out_until',
+  'size',
+  'khat_strength',
+  'caffeine',
+  'sweetened_with',
+  'keeps',
+  'allergens',
+  'serving_note',
 ];
 
 function isShownAlike(before: Record<string, unknown>, after: Record<string, unknown>): boolean {

@@ -229,6 +229,13 @@ create table public.products (
   sold_out_until timestamptz,
   low_stock_below integer,
   is_low_on_stock boolean not null generated always as (stock_quantity < coalesce(low_stock_below, 10)) stored,
+  size text,
+  khat_strength text,
+  caffeine text,
+  sweetened_with text,
+  keeps text,
+  allergens text,
+  serving_note text,
   constraint "product slugs are unique" unique (slug),
   constraint "a product has a name" check (char_length(trim(name)) between 1 and 160),
   constraint "a slug is lower-case letters, digits and hyphens" check (slug ~ '^[a-z0-9]+(-[a-z0-9]+)*$'),
@@ -243,7 +250,16 @@ create table public.products (
     and image_url !~ '[\\\s[:cntrl:]]'
   ),
   constraint "a previous price is above the price" check (previous_price > price and previous_price <= 1000000000),
-  constraint "a low-stock threshold is not negative" check (low_stock_below between 0 and 1000000)
+  constraint "a low-stock threshold is not negative" check (low_stock_below between 0 and 1000000),
+  -- The form has the same lengths (domain/product-facts.ts).
+  constraint "facts of a product are within their lengths" check (
+    char_length(size) between 1 and 40 and char_length(khat_strength) between 1 and 40 and char_length(caffeine) between 1 and 40
+    and char_length(sweetened_with) between 1 and 80 and char_length(keeps) between 1 and 80
+    and char_length(allergens) between 1 and 200 and char_length(serving_note) between 1 and 200
+  ),
+  constraint "facts of a product are one line each" check (
+    concat(size, khat_strength, caffeine, sweetened_with, keeps, allergens, serving_note) !~ '[[:cntrl:]]'
+  )
 );
 comment on table public.products is 'What the shop sells. Prices in cents.';
 comment on column public.products.category is 'Name of the category (flavour).';
@@ -256,16 +272,23 @@ comment on column public.products.sold_out_until is
 comment on column public.products.low_stock_below is 'Units below which the stock is low. 0: never. Null: the default, 10.';
 comment on column public.products.is_low_on_stock is
   'Whether few units are left. Stored, so that it can be indexed: an index on stock_quantity would be updated by every order.';
+comment on column public.products.size is 'What one unit holds, such as "500 ml". With the next six: facts of the page, null where not known.';
+comment on column public.products.khat_strength is 'Such as "Medium".';
+comment on column public.products.caffeine is 'Such as "None added".';
+comment on column public.products.sweetened_with is 'Such as "Wild honey".';
+comment on column public.products.keeps is 'How long it keeps, such as "3 days in the fridge".';
+comment on column public.products.allergens is 'Such as "None".';
+comment on column public.products.serving_note is 'How to serve it, such as "Shake well, pour over ice".';
 alter table public.products enable row level security;
 grant select on public.products to anon, authenticated;
 grant
   insert (
     name, slug, tagline, description, price, previous_price, image_url, category, brand, stock_quantity, is_active, home_section,
-    home_position, low_stock_below
+    home_position, low_stock_below, size, khat_strength, caffeine, sweetened_with, keeps, allergens, serving_note
   ),
   update (
     name, slug, tagline, description, price, previous_price, image_url, category, brand, stock_quantity, is_active, home_section,
-    home_position, low_stock_below, updated_at
+    home_position, low_stock_below, size, khat_strength, caffeine, sweetened_with, keeps, allergens, serving_note, updated_at
   ),
   delete on public.products to authenticated;
 create policy "everyone reads active products" on public.products for select to anon, authenticated using (is_active);

@@ -173,10 +173,12 @@ begin
   end if;
   -- Of the stock, pages only show whether there is any.
   if (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
-      old.brand, old.is_active, old.home_section, old.home_position, old.sold_out_until, old.stock_quantity = 0)
+      old.brand, old.is_active, old.home_section, old.home_position, old.sold_out_until, old.stock_quantity = 0,
+      old.size, old.khat_strength, old.caffeine, old.sweetened_with, old.keeps, old.allergens, old.serving_note)
     is distinct from
     (new.name, new.slug, new.tagline, new.description, new.price, new.previous_price, new.image_url, new.category,
-      new.brand, new.is_active, new.home_section, new.home_position, new.sold_out_until, new.stock_quantity = 0)
+      new.brand, new.is_active, new.home_section, new.home_position, new.sold_out_until, new.stock_quantity = 0,
+      new.size, new.khat_strength, new.caffeine, new.sweetened_with, new.keeps, new.allergens, new.serving_note)
   then
     perform private.announce_product_change(old, new);
   end if;

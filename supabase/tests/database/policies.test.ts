@@ -956,9 +956,9 @@ const writableColumns: Record<string, { insert?: string; update?: string }> = {
   brands: { update: 'page_text' },
   products: {
     insert:
-      'brand category description home_position home_section image_url is_active low_stock_below name previous_price price slug stock_quantity tagline',
+      'allergens brand caffeine category description home_position home_section image_url is_active keeps khat_strength low_stock_below name previous_price price serving_note size slug stock_quantity sweetened_with tagline',
     update:
-      'brand category description home_position home_section image_url is_active low_stock_below name previous_price price slug stock_quantity tagline updated_at',
+      'allergens brand caffeine category description home_position home_section image_url is_active keeps khat_strength low_stock_below name previous_price price serving_note size slug stock_quantity sweetened_with tagline updated_at',
   },
   search_synonyms: { insert: 'means word', update: 'means word' },
   discount_codes: {

@@ -55,6 +55,11 @@ describe.each(testDatabases())('on %s', (kind) => {
     }
   });
 
+  test('a changed fact is announced', async () => {
+    const write = `update public.products set keeps = '4 days' where slug = 'mango-can'`;
+    expect(await announced(write, write)).toHaveLength(1);
+  });
+
   test('an edited text of a page is announced once, a new brand with its product', async () => {
     const write = (table: string) =>
       `update public.${table} set page_text = 'Cold' where slug = 'dusk-energy'`;

@@ -1,5 +1,6 @@
 // Another member saved the same product first: shows both versions to choose one.
 
+import { type FactColumn, productFacts } from '../../../domain/product-facts.ts';
 import { Button } from '../../ui/button.tsx';
 import type { EditedProduct } from './product-queries.ts';
 import {
@@ -10,6 +11,11 @@ import {
   productFormOf,
 } from './product-values.ts';
 import type { EditConflict } from './use-product-save.ts';
+
+const factLabels = Object.fromEntries(productFacts.map(({ column, label }) => [column, label])) as Record<
+  FactColumn,
+  string
+>;
 
 const labels: Record<ProductField | 'image', string> = {
   name: 'Product Name',
@@ -23,6 +29,7 @@ const labels: Record<ProductField | 'image', string> = {
   brand: 'Brand',
   homeSection: 'Home Page',
   homePosition: 'Place in Section',
+  ...factLabels,
   description: 'Description',
   image: 'Image',
 };

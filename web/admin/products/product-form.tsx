@@ -1,6 +1,7 @@
 // The form of a product (docs/product.md#products-screen): its fields, their errors, and how to continue after another member's
 // change.
 import { useEffect, useId, useRef, useState } from 'react';
+import { productFacts } from '../../../domain/product-facts.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, useKeepOpen } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { SelectField, TextArea, TextField } from '../../ui/field.tsx';
@@ -321,6 +322,21 @@ export function ProductFormFields({
             ) : null}
           </div>
           {seen ? <SoldOutSection product={seen} /> : null}
+          <fieldset className="grid gap-5 border-t border-line pt-4 sm:grid-cols-2">
+            <legend className="float-left mb-1 w-full font-semibold sm:col-span-full">
+              Facts <span className="font-normal text-ink-soft">shown on its page, all optional</span>
+            </legend>
+            {productFacts.map(({ column, label, maxLength, example }) => (
+              <TextField
+                key={column}
+                label={label}
+                autoComplete="off"
+                maxLength={maxLength}
+                placeholder={example}
+                {...field(column)}
+              />
+            ))}
+          </fieldset>
           <TextArea label="Description" rows={4} {...field('description')} />
           {original ? (
             <label className="flex min-h-11 items-center gap-3 text-sm">

@@ -1,5 +1,6 @@
 // Queries of products and categories, with their keys.
 import { useQuery } from '@tanstack/react-query';
+import { factColumns } from '../../../domain/product-facts.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { dataOf, TableProblem } from '../data/table-answer.ts';
 import { useMember } from '../layout/use-member.tsx';
@@ -32,7 +33,7 @@ export interface EditedProduct extends ProductValues {
   sold_out_until: string | null;
 }
 export const editedColumns =
-  'id, name, slug, tagline, price, previous_price, stock_quantity, low_stock_below, category, brand, home_section, home_position, description, image_url, updated_at, sold_out_until';
+  `id, name, slug, tagline, price, previous_price, stock_quantity, low_stock_below, category, brand, home_section, home_position, ${factColumns}, description, image_url, updated_at, sold_out_until` as const;
 
 export interface ProductFilters {
   search: string;

@@ -51,6 +51,8 @@ describe('checking the form', () => {
     [{ slug: 'x'.repeat(201) }, { slug: 'Product slug is longer than 200 characters' }],
     [{ lowStockBelow: '-1' }, { lowStockBelow: 'The threshold must be a whole number from 0 to 1,000,000' }],
     [{ lowStockBelow: '2.5' }, { lowStockBelow: 'The threshold must be a whole number from 0 to 1,000,000' }],
+    [{ size: 'x'.repeat(41) }, { size: 'Size is longer than 40 characters' }],
+    [{ allergens: 'x'.repeat(201) }, { allergens: 'Allergens is longer than 200 characters' }],
     [{ brand: 'x'.repeat(161) }, { brand: 'Brand is longer than 160 characters' }],
     [
       { homeSection: 'top_picks', homePosition: '0' },
@@ -129,6 +131,7 @@ test('converts a form to columns, trimmed and with null for empty fields, and ba
     ...good,
     name: ' Embu Fresh Mango ',
     tagline: ' ',
+    keeps: ' 3 days ',
     description: ' Cold.\n',
   });
   expect(values).toEqual({
@@ -143,9 +146,16 @@ test('converts a form to columns, trimmed and with null for empty fields, and ba
     brand: null,
     home_section: null,
     home_position: null,
+    size: null,
+    khat_strength: null,
+    caffeine: null,
+    sweetened_with: null,
+    keeps: '3 days',
+    allergens: null,
+    serving_note: null,
     description: 'Cold.',
   });
-  expect(productFormOf(values)).toEqual({ ...good, description: 'Cold.' });
+  expect(productFormOf(values)).toEqual({ ...good, keeps: '3 days', description: 'Cold.' });
   const onOffer = { ...good, previousPrice: '1100' };
   expect(checkProductForm(onOffer)).toEqual({});
   expect(productValues(onOffer).previous_price).toBe(110_000);

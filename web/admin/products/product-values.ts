@@ -1,11 +1,12 @@
 // The staff's form of a product: validation with its messages, and the values for the database.
 import { slugLength } from '../../../domain/catalogue.ts';
+import { type FactColumn, productFacts } from '../../../domain/product-facts.ts';
 import { visibleLength } from '../../../domain/visible-text.ts';
 import type { ProductHomeSection } from '../../../supabase/types.ts';
 import { keysOf } from '../data/keys-of.ts';
 
 /** A product in the form, as typed. */
-export interface ProductForm {
+export interface ProductForm extends Record<FactColumn, string> {
   name: string;
   slug: string;
   tagline: string;
@@ -27,7 +28,7 @@ export interface ProductForm {
 export type ProductField = keyof ProductForm;
 
 /** The columns of a product that its form holds. Prices in cents. */
-export interface ProductValues {
+export interface ProductValues extends Record<FactColumn, string | null> {
   name: string;
   slug: string;
   tagline: string | null;
@@ -81,6 +82,13 @@ export const emptyProductForm: ProductForm = {
   brand: '',
   homeSection: '',
   homePosition: '',
+  size: '',
+  khat_strength: '',
+  caffeine: '',
+  sweetened_with: '',
+  keeps: '',
+  allergens: '',
+  serving_note: '',
   description: '',
 };
 
@@ -137,6 +145,11 @@ export function checkProductForm(form: ProductForm): ProductProblems {
       problems.homePosition = `The place must be a whole number from 1 to ${inWords.format(productLimits.homePosition)}`;
     }
   }
+  for (const { column, label, maxLength } of productFacts) {
+    if ([...form[column].trim()].length > maxLength) {
+      problems[column] = `${label} is longer than ${maxLength} characters`;
+    }
+  }
   return problems;
 }
 
@@ -176,6 +189,7 @@ export function productValues(form: ProductForm): ProductValues {
     brand: tidyName(form.brand) || null,
     home_section: (form.homeSection || null) as ProductHomeSection | null,
     home_position: form.homeSection && form.homePosition.trim() ? readWhole(form.homePosition) : null,
+    ...factsOf((column) => form[column].trim() || null),
     description: form.description.trim() || null,
   };
 }
@@ -194,9 +208,13 @@ export function productFormOf(product: ProductValues): ProductForm {
     brand: product.brand ?? '',
     homeSection: product.home_section ?? '',
     homePosition: product.home_section ? String(product.home_position ?? '') : '',
+    ...factsOf((column) => product[column] ?? ''),
     description: product.description ?? '',
   };
 }
+
+const factsOf = <Value>(read: (column: FactColumn) => Value) =>
+  Object.fromEntries(productFacts.map(({ column }) => [column, read(column)])) as Record<FactColumn, Value>;
 
 /**
  * The form of a copy. It has no units, no place on the home page and another address.

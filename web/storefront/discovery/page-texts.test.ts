@@ -15,12 +15,18 @@ test('its description is the text of staff, or else what there is', () => {
 });
 
 test('the title and description of a product name its price and the place', () => {
-  const can = { name: 'Dusk Energy Mango', tagline: 'Ripe mango with bubbles.', price: 68_000 };
-  expect(productTitle(can)).toBe('Dusk Energy Mango for KSh 680.00 in Nairobi');
+  const can = {
+    name: 'Dusk Energy Mango',
+    tagline: 'Ripe mango with bubbles.',
+    size: '330 ml',
+    price: 68_000,
+  };
+  expect(productTitle(can)).toBe('Dusk Energy Mango, 330 ml, for KSh 680.00 in Nairobi');
+  expect(productTitle({ ...can, size: null })).toBe('Dusk Energy Mango for KSh 680.00 in Nairobi');
   expect(productDescription(can)).toMatch(
-    /^Ripe mango with bubbles\. KSh 680\.00, delivered ice-cold in Nairobi/,
+    /^Ripe mango with bubbles\. 330 ml for KSh 680\.00, delivered ice-cold in Nairobi/,
   );
-  expect(productDescription({ ...can, tagline: null })).toMatch(/^Dusk Energy Mango\. KSh/);
+  expect(productDescription({ ...can, tagline: null, size: null })).toMatch(/^Dusk Energy Mango\. KSh/);
 });
 
 test('a long text ends after a whole word', () => {

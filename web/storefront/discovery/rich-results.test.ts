@@ -16,6 +16,7 @@ const mango = {
   price: 95_050,
   previous_price: 110_000,
   stock_quantity: 3,
+  size: '330 ml',
   images: ['https://jani.example/art/mango-can-960.webp'],
 };
 

@@ -15,6 +15,7 @@ const mango = {
   price: 95_050,
   previous_price: null,
   stock_quantity: 3,
+  size: '330 ml',
   images: ['https://jani.example/art/mango-can-960.webp'],
 };
 
@@ -32,6 +33,7 @@ test('a product has one offer in shillings with its availability', () => {
     name: 'Mango',
     description: 'Sun in a can',
     sku: 'mango-can',
+    size: '330 ml',
     brand: { '@type': 'Brand', name: 'Embu Fresh' },
     image: ['https://jani.example/art/mango-can-960.webp'],
     offers: {
@@ -55,6 +57,7 @@ test('a product has one offer in shillings with its availability', () => {
   });
   // Unknown values are omitted.
   expect(describeProduct(shop, { ...mango, brand: null, category: null })).not.toHaveProperty('brand');
+  expect(describeProduct(shop, { ...mango, size: null })).not.toHaveProperty('size');
 });
 
 test('an offer names fee, time and place of the delivery, and that drinks are not taken back', () => {

@@ -163,6 +163,8 @@ export interface DescribedProduct {
   /** Cents; null without an offer. */
   previous_price: number | null;
   stock_quantity: number;
+  /** Such as "500 ml"; null when it is not known. */
+  size: string | null;
   /** URLs of its images. */
   images: string[];
 }
@@ -180,6 +182,7 @@ export function describeProduct({ origin, settings }: Shop, product: DescribedPr
     url,
     image: product.images,
     ...(product.brand ? { brand: { '@type': 'Brand', name: product.brand } } : {}),
+    ...(product.size ? { size: product.size } : {}),
     ...(product.category ? { category: product.category } : {}),
     offers: {
       '@type': 'Offer',

@@ -6,6 +6,7 @@ import { categoryProductsTag, productsTag, productTag } from '../../../domain/ca
 import { slugForQuery } from '../../../domain/catalogue.ts';
 import type { DeliveryArea } from '../../../domain/delivery-area.ts';
 import { formatKsh } from '../../../domain/money.ts';
+import { factColumns, productFacts } from '../../../domain/product-facts.ts';
 import { isAllowedImageUrl } from '../../../domain/product-image.ts';
 import { shareImagePath, squareShareImagePath } from '../../../domain/share-image.ts';
 import { readAreas } from '../../lib/delivery-areas.ts';
@@ -80,7 +81,7 @@ export async function loader({ context, params }: Route.LoaderArgs) {
     store.tables
       // Not in the query string: there a slug such as "eq.x" would be a filter.
       .rpc('product_and_related', { product_slug, related_limit: relatedCount })
-      .select(`id, description, ${cardColumns}, categories(slug), brands(slug)`),
+      .select(`id, description, ${factColumns}, ${cardColumns}, categories(slug), brands(slug)`),
     readShopSettings(store),
     readAreas(shop),
   ]);
@@ -273,8 +274,9 @@ function Detail({ product, related, areas }: DetailProps) {
                   </Suspense>
                 ) : null}
               </p>
-              <p className="flex basis-full flex-wrap items-baseline justify-between gap-x-3 md:hidden">
-                <Price cents={product.price * quantity} className="text-xl" />
+              {/* The price of one is above. */}
+              <p className="flex min-h-7 basis-full flex-wrap items-baseline justify-between gap-x-3 md:hidden">
+                {quantity > 1 ? <Price cents={product.price * quantity} className="text-xl" /> : null}
                 <span className="text-sm text-ink-soft">
                   {settings.delivery_fee > 0
                     ? `+ ${formatKsh(settings.delivery_fee)} delivery`
@@ -296,6 +298,7 @@ function Detail({ product, related, areas }: DetailProps) {
                 Order Now
               </Button>
             </form>
+            <Facts product={product} />
             <p className="text-sm text-ink-soft" role="status">
               <TextWithAmounts>
                 {`${
@@ -394,6 +397,25 @@ function useOrderAgain(): { quantity: number; like: string } | null {
     window.history.replaceState({ ...window.history.state, usr: null }, '');
   }, [state, key]);
   return again;
+}
+
+/** What staff know about it, and its brand. */
+function Facts({ product }: { product: Product }) {
+  const facts = productFacts.flatMap(({ column, label }) => {
+    const text = product[column];
+    return text ? [{ label, text, isLong: text.length > 40 }] : [];
+  });
+  if (facts.length === 0) return null;
+  return (
+    <dl className="grid grid-cols-2 gap-x-5 gap-y-3 border-y border-line py-4 text-sm sm:max-lg:grid-cols-1 lg:grid-cols-3">
+      {facts.map(({ label, text, isLong }) => (
+        <div key={label} className={isLong ? 'col-span-full' : ''}>
+          <dt className="text-ink-soft">{label}</dt>
+          <dd className="font-semibold wrap-anywhere">{text}</dd>
+        </div>
+      ))}
+    </dl>
+  );
 }
 
 function Fact({ icon, title, text }: { icon: IconName; title: string; text: string }) {

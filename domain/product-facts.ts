@@ -1,0 +1,18 @@
+// Facts about a product: optional, one line each, as staff write them and the product's page shows them.
+
+/** In the order of the page. `maxLength` is that of the constraint on `products`. */
+export const productFacts = [
+  { column: 'size', label: 'Size', maxLength: 40, example: '500 ml' },
+  { column: 'khat_strength', label: 'Strength of khat', maxLength: 40, example: 'Medium' },
+  { column: 'caffeine', label: 'Caffeine', maxLength: 40, example: 'None added' },
+  { column: 'sweetened_with', label: 'Sweetened with', maxLength: 80, example: 'Wild honey' },
+  { column: 'keeps', label: 'Keeps', maxLength: 80, example: '3 days in the fridge' },
+  { column: 'allergens', label: 'Allergens', maxLength: 200, example: 'None' },
+  { column: 'serving_note', label: 'How to serve', maxLength: 200, example: 'Shake well, pour over ice' },
+] as const;
+
+export type FactColumn = (typeof productFacts)[number]['column'];
+
+/** The columns, for a query. */
+export const factColumns =
+  'size, khat_strength, caffeine, sweetened_with, keeps, allergens, serving_note' as const;
