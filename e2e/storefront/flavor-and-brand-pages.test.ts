@@ -25,6 +25,7 @@ story.for(mainCase([phone, desktop]))(
     await page.getByRole('heading', { level: 1, name: 'Meru Gold' }).waitFor();
     await page.getByRole('link', { name: 'Meru Gold Coconut Lime' }).click();
     await page.waitForURL('**/shop/coconut-lime-flask');
+    await page.getByRole('heading', { level: 1, name: 'Meru Gold Coconut Lime' }).waitFor();
   },
 );
 

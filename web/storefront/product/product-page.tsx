@@ -81,12 +81,16 @@ export async function loader({ context, params }: Route.LoaderArgs) {
     store.tables
       // Not in the query string: there a slug such as "eq.x" would be a filter.
       .rpc('product_and_related', { product_slug, related_limit: relatedCount })
-      .select(`id, description, ${factColumns}, ${cardColumns}, categories(slug), brands(slug)`),
+      .select(`id, description, ${factColumns}, ${cardColumns}, categories(slug), brands(slug)`)
+      // With embedded rows, the order of the procedure is not kept.
+      .order('created_at', { ascending: false })
+      .order('id'),
     readShopSettings(store),
     readAreas(shop),
   ]);
   if (error || !areProducts(found)) throw data(null, { status: 503 });
-  const [product, ...related] = shownProducts(found, shop);
+  const products = shownProducts(found, shop);
+  const product = products.find(({ slug }) => slug === product_slug);
   if (!product) {
     addCacheTags(productsTag);
     const newest = await store.tables
@@ -107,6 +111,7 @@ export async function loader({ context, params }: Route.LoaderArgs) {
   }
   addCacheTags(...found.map(({ slug }) => productTag(slug)));
   if (product.category) addCacheTags(categoryProductsTag(product.category));
+  const related = products.filter((other) => other !== product);
   return { product, related, areas, pause: settings && readPause(settings, cacheUntil) };
 }
 
