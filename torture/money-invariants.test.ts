@@ -221,6 +221,26 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
       () => run(`insert into private.daily_totals (day, received_cents) values ('2020-02-02', 100)`, []),
     ],
     [
+      /a press of a rider counts once/,
+      ({ id }) =>
+        run(
+          `with rider as (
+             insert into public.riders (name, phone, vehicle)
+             values ('Brian', '+2547' || lpad((random() * 99999999)::int::text, 8, '0'), 'Van') returning id
+           ), link as (
+             insert into public.rider_links (rider_id, secret_hash, expires_at)
+             select r.id, encode(sha256(r.id::text::bytea), 'hex'), now() from rider as r returning id
+           )
+           insert into private.rider_presses (press_key, link_id, delivery_id, request_hash, outcome)
+           select gen_random_uuid(), l.id, d.id, '', '{"outcome": "done"}' from link as l, public.deliveries as d where d.order_id = $1`,
+          [id],
+        ),
+    ],
+    [
+      /no more than five wrong codes are compared/,
+      ({ id }) => run('update public.deliveries set wrong_codes = 6 where order_id = $1', [id]),
+    ],
+    [
       /the counted cash of a closed day is that of its totals/,
       () =>
         run(

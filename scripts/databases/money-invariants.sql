@@ -125,6 +125,25 @@ from public.orders as o
 join public.deliveries as d on d.order_id = o.id
 where d.delivery_status <> private.delivery_status_for_order(o, d.delivery_status, d.delivery_person);
 
+-- a press of a rider counts once: each that was done is one step on the timeline
+select d.order_id::text as subject, format('%s presses, %s steps', pressed.count, stepped.count) as found
+from public.deliveries as d
+cross join lateral (
+  select count(*) from private.rider_presses as p where p.delivery_id = d.id and p.outcome ->> 'outcome' = 'done'
+) as pressed
+cross join lateral (
+  select count(*) from public.order_events as e where e.order_id = d.order_id and e.actor = 'rider' and e.kind = 'delivery_status_changed'
+) as stepped
+-- Presses are deleted with the links of their riders.
+where pressed.count > stepped.count or (pressed.count < stepped.count and exists (
+  select from private.rider_presses as p where p.delivery_id = d.id
+));
+
+-- no more than five wrong codes are compared, and the steps of a delivery are in order
+select d.order_id::text as subject, format('%s wrong codes, picked up %s, delivered %s', d.wrong_codes, d.pickup_time, d.delivery_time) as found
+from public.deliveries as d
+where d.wrong_codes > 5 or d.delivery_time < d.pickup_time;
+
 -- no money both pays an order and is refunded
 select o.id::text as subject, format('%s is %s, order %s', p.receipt, r.status, o.status) as found
 from public.orders as o

@@ -13,6 +13,7 @@ import {
   placeOrder,
   type Shopping,
 } from './customer.ts';
+import { cancelOrder, followDelivery } from './delivery-customer.ts';
 import { phoneOf } from './phone.ts';
 
 export interface CustomerTraffic {
@@ -55,6 +56,7 @@ export function startCustomerTraffic(
     if ('kind' in order) return note(`order: ${order.kind}`);
     const paid = await payOrder(shopping, purchase, order);
     if (paid.kind !== 'prompted') return note(`prompt: ${paid.kind}`);
+    if (!single && random.is(0.08)) return note(await cancelWhilePrompted(shopping, purchase, order, random));
     for (let look = 0; look < 4; look += 1) {
       await new Promise((done) => setTimeout(done, 250));
       const status = await checkStatus(shopping, purchase, paid.reference);
@@ -159,9 +161,21 @@ export async function buyReleasedUnit(
   return `the last unit was sold again, prompt: ${paid.kind}`;
 }
 
+/** Cancels an order whose prompt is open: its money may still arrive. */
+export async function cancelWhilePrompted(
+  shopping: Shopping,
+  purchase: Purchase,
+  order: PlacedOrder,
+  random: SeededRandom,
+): Promise<string> {
+  await new Promise((done) => setTimeout(done, random.below(400)));
+  const isCancelled = await cancelOrder(shopping, purchase, order, 'unpaid', random);
+  return isCancelled ? 'cancelled before the payment arrived' : 'the payment was faster than cancelling';
+}
+
 /**
- * Actions of some customers after payment: pay again without a prompt, pay without a reference, cancel the order, or have money
- * kept for them, which pays their next order.
+ * Actions of some customers after payment: pay again without a prompt, pay without a reference, have staff cancel the order, have money
+ * kept for them, which pays their next order, or follow its delivery.
  */
 export async function actAfterPayment(
   simulation: Simulation,
@@ -184,5 +198,6 @@ export async function actAfterPayment(
   if (drawn < 0.18)
     return (await simulation.staff.cancel(order.id)) ? 'cancelled the order' : 'failed to cancel';
   if (drawn < 0.4) return liveOnCredit(simulation, shopping, purchase, order, random);
+  if (drawn < 0.8) return followDelivery(simulation, shopping, purchase, order, random);
   return 'content';
 }

@@ -136,6 +136,18 @@ export async function checkStatus(
   return null;
 }
 
+/** Calls a procedure; retries until the timeout. Null: no answer within it. */
+export async function callShop(
+  shopping: Shopping,
+  purchase: Purchase,
+  procedure: string,
+  given: Record<string, unknown>,
+): Promise<Answer | null> {
+  const path = `/rest/v1/rpc/${procedure}`;
+  const answer = await askWithRetries(shopping, purchase, path, given, ({ status }) => status < 500);
+  return 'kind' in answer ? null : answer;
+}
+
 async function askWithRetries(
   shopping: Shopping,
   purchase: Purchase,

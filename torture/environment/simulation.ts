@@ -8,6 +8,7 @@ import { defaultCredentials, defaultMerchant, startDarajaSimulator } from '@jani
 import pg from 'pg';
 import { type Cluster, startThrowawayPostgresql } from '../../scripts/databases/throwaway-postgresql.ts';
 import type { Shopping } from '../actors/customer.ts';
+import { createRiders, type Rider } from '../actors/riders.ts';
 import { type StaffActor, startStaffActor } from '../actors/staff-actor.ts';
 import { findViolations, type LedgerPage, type Violation } from '../money-invariants.ts';
 import { type Callback, type CallbackAction, openCallbackProxy } from '../proxies/callback-proxy.ts';
@@ -63,6 +64,7 @@ export interface Simulation {
   discountCodes: readonly DiscountCode[];
   /** Staff members who refund money. */
   staff: StaffActor;
+  riders: readonly Rider[];
   /** Pays from the phone menu, in whole shillings. Returns the receipt, or null when it was refused. */
   payWithoutPrompt(phone: string, amount: number, reference: string): Promise<string | null>;
   /** Ends an order's reservation as if its time had passed. */
@@ -180,6 +182,7 @@ export async function openSimulation(logs: string, options: SimulationOptions): 
     );
     const staff = await startStaffActor({ ports: () => portsOf(shops), publishableKey, secretKey }, seed);
     closers.push(() => staff.close());
+    const riders = await createRiders(staff, 3);
 
     const ledger = async () =>
       (await (await fetch(`${simulator.url}/simulator/ledger`)).json()) as LedgerPage;
@@ -217,6 +220,7 @@ export async function openSimulation(logs: string, options: SimulationOptions): 
       deliveryFee: settings.delivery_fee,
       discountCodes,
       staff,
+      riders,
       async payWithoutPrompt(phone, amount, reference) {
         const number = reference === '' ? defaultMerchant.tillNumber : defaultCredentials.shortcode;
         const answer = await fetch(`${simulator.url}/simulator/payments`, {

@@ -1,6 +1,7 @@
 // Kills shop processes (SIGKILL) around commits and messages to and from M-PESA.
 
 import { startCustomerTraffic } from '../actors/customer-traffic.ts';
+import { deliveryFigures } from '../actors/delivery-customer.ts';
 import type { ShopProcess } from '../environment/shop-process.ts';
 import {
   countsBySource,
@@ -153,6 +154,7 @@ export async function kill({ seed, kills, logs }: Kill): Promise<Outcome> {
         ...delays,
         ...(await countsBySource(simulation)),
         ...(await refundFigures(simulation)),
+        ...(await deliveryFigures(simulation)),
         'slowest start, ms': Math.round(Math.max(...starts)),
         'at rest after the last start, longest ms': Math.round(slowestRestMs),
       },

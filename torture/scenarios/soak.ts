@@ -4,10 +4,12 @@ import { checkStatus, type Paid, type Purchase, payOrder, placeOrder } from '../
 import {
   actAfterPayment,
   buyReleasedUnit,
+  cancelWhilePrompted,
   chooseDrinks,
   orderDrinks,
   purchaseOf,
 } from '../actors/customer-traffic.ts';
+import { deliveryFigures } from '../actors/delivery-customer.ts';
 import { phoneOf } from '../actors/phone.ts';
 import { countsBySource, openSimulation, refundFigures } from '../environment/simulation.ts';
 import type { DarajaAction } from '../proxies/daraja-proxy.ts';
@@ -167,6 +169,8 @@ export async function soak({ seed, payments, customers = 100, logs }: Soak): Pro
       attempts += 1;
       const paid = await payOrder(shopping, purchase, order);
       note(paid);
+      if (paid.kind === 'prompted' && !single && random.is(0.04))
+        return say(`customers: ${await cancelWhilePrompted(shopping, purchase, order, random)}`);
       let status = paid.kind === 'prompted' ? 'pending' : 'failed';
       for (let look = 0; look < 3 && status === 'pending' && paid.kind === 'prompted'; look += 1) {
         await new Promise((done) => setTimeout(done, 700));
@@ -217,6 +221,7 @@ export async function soak({ seed, payments, customers = 100, logs }: Soak): Pro
         ...figures,
         ...(await countsBySource(simulation)),
         ...(await refundFigures(simulation)),
+        ...(await deliveryFigures(simulation)),
         'prompts in the ledger': page.prompts.length,
         'transactions in the ledger': page.transactions.length,
         ...counts,

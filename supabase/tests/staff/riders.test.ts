@@ -454,7 +454,11 @@ describe.each(testDatabases())('on %s', (kind) => {
       await press(secret, order, 'picked_up');
       await assign(order, await addRider({ name: 'Kamau' }));
       const after = await press(secret, order, 'delivered', { code: '1234' });
-      expect(after.press).toEqual({ outcome: 'not_yours', delivery_id: expect.any(String), step: 'delivered' });
+      expect(after.press).toEqual({
+        outcome: 'not_yours',
+        delivery_id: expect.any(String),
+        step: 'delivered',
+      });
       expect(after.jobs).toEqual([]);
       expect(await deliveryOf(order)).toMatchObject({ delivery_status: 'picked_up', wrong_codes: 0 });
     });
