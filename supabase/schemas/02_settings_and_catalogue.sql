@@ -36,6 +36,9 @@ create table public.store_settings (
   queue_minutes integer not null default 5,
   announces_delays boolean not null default true,
   asks_delivery_code boolean not null default true,
+  seller_address text not null default '',
+  seller_registration text not null default '',
+  kra_pin text not null default '',
   constraint "there is one row of settings" check (id),
   constraint "the store has a name" check (char_length(trim(store_name)) between 1 and 80),
   constraint "the delivery fee is not negative" check (delivery_fee between 0 and 100000000),
@@ -62,6 +65,11 @@ create table public.store_settings (
   constraint "inquiries are stored between one month and twenty years" check (inquiries_months between 1 and 240),
   constraint "the queue adds at most an hour" check (queue_minutes between 0 and 60),
   constraint "cash is offered only where it is taken" check (takes_cash or not offers_cash),
+  constraint "an address of the seller is one line or empty"
+    check (char_length(seller_address) <= 200 and seller_address !~ '[\u0001-\u001f\u007f-\u009f]'),
+  constraint "a registration of the seller is one line or empty"
+    check (char_length(seller_registration) <= 80 and seller_registration !~ '[\u0001-\u001f\u007f-\u009f]'),
+  constraint "a KRA PIN is A or P, nine digits and a letter, or empty" check (kra_pin ~ '^([AP]\d{9}[A-Z])?$'),
   constraint "a pause of orders has a reason"
     check (char_length(trim(orders_pause_reason)) between 1 and 80 or (orders_pause_reason is null and orders_paused_until is null))
 );
@@ -103,6 +111,9 @@ comment on column public.store_settings.queue_minutes is
 comment on column public.store_settings.announces_delays is 'Whether the customer of a late order gets a message with a new time (announce_delays).';
 comment on column public.store_settings.asks_delivery_code is
   'Whether riders of the list need the code of the customer to finish a delivery on their page.';
+comment on column public.store_settings.seller_address is 'Where the seller can be found, on the contact page and receipts. Empty: not shown.';
+comment on column public.store_settings.seller_registration is 'Number of the business registration, as seller_address.';
+comment on column public.store_settings.kra_pin is 'PIN of the Kenya Revenue Authority, also the number for VAT, as seller_address.';
 comment on column public.store_settings.orders_pause_reason is
   'Why the shop takes no new orders, as customers read it. Null: it takes them. Changed by pause_orders and resume_orders.';
 comment on column public.store_settings.orders_paused_until is
@@ -112,14 +123,15 @@ grant update (
   store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes,
   updated_at, till_number, paybill_number, refuses_unknown_payments, refund_approval_above, payment_messages_months,
   unpaid_orders_per_phone, reserved_share_percent, texts_per_day, mails_per_day, order_details_months, inquiries_months,
-  requires_terms_tick, payment_limit, takes_cash, offers_cash, opening_hours, days_off, queue_minutes, announces_delays, asks_delivery_code
+  requires_terms_tick, payment_limit, takes_cash, offers_cash, opening_hours, days_off, queue_minutes, announces_delays, asks_delivery_code,
+  seller_address, seller_registration, kra_pin
 ) on public.store_settings to authenticated;
 -- The other settings are for staff only (staff_settings). The privacy notice shows the retention periods.
 grant select (
   id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee,
   reservation_minutes, till_number, paybill_number, updated_at, order_details_months, inquiries_months, payment_messages_months,
   requires_terms_tick, payment_limit, orders_pause_reason, orders_paused_until,
-  offers_cash, opening_hours, days_off
+  offers_cash, opening_hours, days_off, seller_address, seller_registration, kra_pin
 ) on public.store_settings to anon, authenticated;
 create policy "everyone reads the settings" on public.store_settings for select to anon, authenticated using (true);
 create policy "staff edit the settings" on public.store_settings

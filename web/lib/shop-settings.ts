@@ -22,6 +22,10 @@ export type ShopSettings = Omit<
   | 'queue_minutes'
   | 'announces_delays'
   | 'asks_delivery_code'
+  // Shown on few pages (`web/storefront/contact/seller.ts`).
+  | 'seller_address'
+  | 'seller_registration'
+  | 'kra_pin'
   | keyof PauseSettings
 >;
 

@@ -950,7 +950,7 @@ const procedures: Record<string, Person[]> = {
 const writableColumns: Record<string, { insert?: string; update?: string }> = {
   store_settings: {
     update:
-      'announces_delays asks_delivery_code chat_phone days_off delivery_fee facebook_url inquiries_months instagram_url mails_per_day offers_cash opening_hours order_details_months paybill_number payment_limit payment_messages_months queue_minutes refund_approval_above refuses_unknown_payments requires_terms_tick reservation_minutes reserved_share_percent store_name support_email support_phone takes_cash texts_per_day tiktok_url till_number unpaid_orders_per_phone updated_at',
+      'announces_delays asks_delivery_code chat_phone days_off delivery_fee facebook_url inquiries_months instagram_url kra_pin mails_per_day offers_cash opening_hours order_details_months paybill_number payment_limit payment_messages_months queue_minutes refund_approval_above refuses_unknown_payments requires_terms_tick reservation_minutes reserved_share_percent seller_address seller_registration store_name support_email support_phone takes_cash texts_per_day tiktok_url till_number unpaid_orders_per_phone updated_at',
   },
   categories: { insert: 'is_active name', update: 'is_active name page_text' },
   brands: { update: 'page_text' },
@@ -1314,7 +1314,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         await read(
           `id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url,
            delivery_fee, reservation_minutes, till_number, paybill_number, order_details_months, inquiries_months,
-           payment_messages_months, requires_terms_tick, payment_limit, updated_at`,
+           payment_messages_months, requires_terms_tick, payment_limit, seller_address, seller_registration, kra_pin, updated_at`,
         ),
         person,
       ).toBe(true);

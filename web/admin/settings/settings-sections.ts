@@ -27,6 +27,24 @@ export const fieldInputs: Record<SettingsField, FieldInput> = {
   instagram_url: { type: 'url', isOptional: true, hint: 'Empty: not shown', alsoCalled: 'social links' },
   facebook_url: { type: 'url', isOptional: true, hint: 'Empty: not shown', alsoCalled: 'social links' },
   tiktok_url: { type: 'url', isOptional: true, hint: 'Empty: not shown', alsoCalled: 'social links' },
+  seller_address: {
+    isOptional: true,
+    maxLength: 200,
+    hint: 'Street, building and town. On the contact page and receipts. Empty: not shown',
+    alsoCalled: 'seller location office premises',
+  },
+  seller_registration: {
+    isOptional: true,
+    maxLength: 80,
+    hint: 'Such as BN-ABC1234. Empty: not shown',
+    alsoCalled: 'seller company number certificate',
+  },
+  kra_pin: {
+    isOptional: true,
+    maxLength: 20,
+    hint: 'Also the number for VAT. Empty: not shown',
+    alsoCalled: 'tax VAT seller',
+  },
   delivery_fee: {
     label: 'Delivery fee (KES)',
     inputMode: 'decimal',
@@ -174,7 +192,7 @@ interface Section {
 export const settingsSections: Record<SectionId, Section> = {
   shop: {
     title: 'Shop',
-    summary: 'Name, contacts, social links, age and terms',
+    summary: 'Name, contacts, social links, seller and tax PIN, age and terms',
     cards: [
       { title: 'Store', fields: ['store_name'] },
       {
@@ -183,6 +201,11 @@ export const settingsSections: Record<SectionId, Section> = {
         fields: ['support_phone', 'chat_phone', 'support_email'],
       },
       { title: 'Social links', fields: ['instagram_url', 'facebook_url', 'tiktok_url'] },
+      {
+        title: 'Seller',
+        description: 'Who customers buy from: shown on the contact page and on receipts.',
+        fields: ['seller_address', 'seller_registration', 'kra_pin'],
+      },
       { title: 'Age and terms', fields: ['requires_terms_tick'] },
     ],
     places: [],

@@ -25,6 +25,9 @@ export const settingsLabels = {
   instagram_url: 'Instagram',
   facebook_url: 'Facebook',
   tiktok_url: 'TikTok',
+  seller_address: 'Address',
+  seller_registration: 'Business registration',
+  kra_pin: 'KRA PIN',
   delivery_fee: 'Delivery fee',
   opening_hours: 'Opening hours',
   days_off: 'Days off',
@@ -53,6 +56,8 @@ export const settingsFields = keysOf(settingsLabels);
 const amounts = ['delivery_fee', 'refund_approval_above', 'payment_limit'] as const;
 const phones = ['support_phone', 'chat_phone'] as const;
 const links = ['instagram_url', 'facebook_url', 'tiktok_url'] as const;
+/** Longest text of a line about the seller. */
+const sellerLines = { seller_address: 200, seller_registration: 80 } as const;
 /** Empty when customers cannot pay that way. */
 const merchantNumbers = ['till_number', 'paybill_number'] as const;
 /** The range of each whole number, both ends included. */
@@ -165,6 +170,14 @@ export function checkSettingsForm(form: SettingsForm): SettingsProblems {
     const problem = lists[field].check(form[field]);
     if (problem !== null) problems[field] = problem;
   }
+  for (const [field, longest] of entriesOf(sellerLines)) {
+    const line = form[field].trim();
+    if ([...line].length > longest) problems[field] = `Please use at most ${longest} characters`;
+    else if (/\p{Cc}/u.test(line)) problems[field] = 'Please write it in one line';
+  }
+  if (!/^([AP]\d{9}[A-Z])?$/.test(readPin(form.kra_pin))) {
+    problems.kra_pin = 'Please enter the PIN, such as P051234567X, or leave it empty';
+  }
   for (const field of merchantNumbers) {
     if (!/^(\d{4,10})?$/.test(readDigits(form[field]))) {
       problems[field] = 'Please enter the number in digits, such as 5123456, or leave it empty';
@@ -187,6 +200,7 @@ export function settingsValues(form: SettingsForm): SettingsValues {
     ...trimmed,
     ...mapFields(phones, (field) => read(normaliseAnyPhone(form[field]))),
     ...mapFields(merchantNumbers, (field) => readDigits(form[field])),
+    kra_pin: readPin(form.kra_pin),
     ...mapFields(amounts, (field) => read(readAmount(form[field]))),
     ...mapFields(flags, (field) => form[field] === 'yes'),
     ...mapFields(keysOf(wholeNumbers), (field) => read(readWhole(form[field]))),
@@ -254,6 +268,8 @@ function readAmount(text: string): number | null {
   const [, whole, decimals = ''] = /^(\d{1,12})(?:\.(\d{0,2}))?$/.exec(text.trim()) ?? [];
   return whole === undefined ? null : Number(whole) * 100 + Number(decimals.padEnd(2, '0'));
 }
+
+const readPin = (text: string): string => text.replace(/\s/g, '').toUpperCase();
 
 const readDigits = (text: string): string => text.replace(/\s/g, '');
 

@@ -17,6 +17,7 @@ import { describePage } from '../layout/page-meta.ts';
 import { useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/contact-page.ts';
 import { ContactForm } from './contact-form.tsx';
+import { sellerColumns, sellerLines } from './seller.ts';
 import { ShopTexts } from './shop-texts.tsx';
 
 export const meta: Route.MetaFunction = ({ matches }) =>
@@ -34,16 +35,17 @@ export async function loader({ context }: Route.LoaderArgs) {
     tables
       .from('store_settings')
       .select(
-        'store_name, support_phone, support_email, delivery_fee, order_details_months, inquiries_months, payment_messages_months',
+        `store_name, support_phone, support_email, delivery_fee, order_details_months, inquiries_months, payment_messages_months, ${sellerColumns}`,
       )
       .single(),
   ]);
   // Phone, chat and form work without the texts.
   if (!Array.isArray(texts.data) || typeof settings.data?.store_name !== 'string') {
-    return data({ texts: [] }, { status: 503 });
+    return data({ seller: [], texts: [] }, { status: 503 });
   }
   const [found, facts] = [texts.data, settings.data];
   return {
+    seller: sellerLines(facts),
     texts: shopTextSlugs.flatMap((slug) =>
       found
         .filter((text) => text.slug === slug)
@@ -169,6 +171,21 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
             <p className="mt-2 font-semibold text-leaf-300">Always open</p>
             <p className="mt-1 text-sm text-dusk-200">Public holidays too. Thirst does not read calendars.</p>
           </section>
+          {loaderData.seller.length > 0 ? (
+            <section aria-labelledby="seller" className="rounded-2xl bg-card p-7 shadow-sm md:p-8">
+              <h2 id="seller" className="mb-4 text-2xl">
+                {settings.store_name}
+              </h2>
+              <dl className="grid gap-3">
+                {loaderData.seller.map(({ name, value }) => (
+                  <div key={name}>
+                    <dt className="text-sm text-ink-soft">{name}</dt>
+                    <dd className="font-semibold wrap-anywhere">{value}</dd>
+                  </div>
+                ))}
+              </dl>
+            </section>
+          ) : null}
           <section aria-labelledby="quick" className="rounded-2xl bg-paper-deep p-7 md:p-8">
             <h2 id="quick" className="mb-4 text-2xl">
               Quick actions

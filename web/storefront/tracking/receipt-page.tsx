@@ -15,6 +15,7 @@ import { Badge } from '../../ui/badge.tsx';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { Notice } from '../../ui/notice.tsx';
+import { sellerColumns, sellerLines } from '../contact/seller.ts';
 import { describePage } from '../layout/page-meta.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { Wordmark } from '../layout/wordmark.tsx';
@@ -46,7 +47,11 @@ export async function loader({ url, params, context }: Route.LoaderArgs) {
   const trackingNumber = normaliseTrackingNumber(params.trackingNumber);
   const accessKey = url.searchParams.get('key');
   const { tables } = context.get(shopContext).store;
-  return { trackingNumber, accessKey, lookup: await lookUpReceipt(tables, trackingNumber, { accessKey }) };
+  const [lookup, settings] = await Promise.all([
+    lookUpReceipt(tables, trackingNumber, { accessKey }),
+    tables.from('store_settings').select(sellerColumns).single(),
+  ]);
+  return { trackingNumber, accessKey, lookup, seller: settings.data ? sellerLines(settings.data) : [] };
 }
 
 /** Opens the receipt with the digits of the order's phone and adds its access key to the URL. Works without JavaScript. */
@@ -94,7 +99,7 @@ export default function ReceiptPage({ loaderData, actionData }: Route.ComponentP
         {lookup.kind === 'found' && lookup.receipt.payments.length > 0 ? <PrintButton /> : null}
       </div>
       {lookup.kind === 'found' ? (
-        <Receipt receipt={lookup.receipt} accessKey={accessKey} />
+        <Receipt receipt={lookup.receipt} accessKey={accessKey} seller={loaderData.seller} />
       ) : (
         <section className="grid gap-4 rounded-2xl bg-card px-5 py-8 shadow-lg sm:px-8">
           <h1 className="text-3xl font-extrabold">Receipt</h1>
@@ -154,7 +159,13 @@ function PrintButton() {
   ) : null;
 }
 
-function Receipt({ receipt, accessKey }: { receipt: OrderReceipt; accessKey: string | null }) {
+interface ReceiptProps {
+  receipt: OrderReceipt;
+  accessKey: string | null;
+  seller: ReturnType<typeof sellerLines>;
+}
+
+function Receipt({ receipt, accessKey, seller }: ReceiptProps) {
   const { settings } = useShop();
   // The state of a paid order does not depend on the time.
   const meaning = describeOrder(receipt, 0);
@@ -183,6 +194,11 @@ function Receipt({ receipt, accessKey }: { receipt: OrderReceipt; accessKey: str
             {formatPhone(settings.support_phone)}
             <br />
             {settings.support_email}
+            {seller.map(({ name, value }) => (
+              <span key={name} className="block">
+                {name}: {value}
+              </span>
+            ))}
           </p>
         </div>
         <div className="grid justify-items-start gap-2 sm:justify-items-end">
