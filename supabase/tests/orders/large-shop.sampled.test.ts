@@ -34,6 +34,9 @@ const calls: [person: Person, call: string][] = [
   ['staff', `public.cash_of_day(${today} - 5)`],
   ['staff', `public.money_entries(${today} - 5, ${today} - 5)`],
   ['staff', `public.report(${today} - 29, ${today})`],
+  ['staff', `public.delivery_report(${today} - 29, ${today})`],
+  // The orders whose fee and day are to be agreed on.
+  ['staff', `public.orders where awaits_agreement and status <> 'cancelled' order by created_at limit 50`],
   ['staff', `public.reconciliation_day(${today} - 5)`],
   ['staff', `public.reconciliation_days(${today} - 29, ${today})`],
   ['staff', 'public.statement_status()'],
