@@ -175,9 +175,10 @@ function Group({ title, aside, note, children }: GroupProps) {
     // biome-ignore lint/a11y/useSemanticElements: a legend cannot share its line with a button
     <div role="group" aria-labelledby={id} className="order-group">
       <div className="mb-1.5 flex flex-wrap items-center justify-between gap-x-3">
-        <h3 id={id} className="text-base font-bold">
+        {/* No heading: its level differs between dialog and page. */}
+        <p id={id} className="font-display text-base font-bold">
           {title}
-        </h3>
+        </p>
         {aside}
       </div>
       <div className="order-group-fields">{children}</div>
