@@ -2,13 +2,13 @@
 
 /** In the order of the page. `maxLength` is that of the constraint on `products`. */
 export const productFacts = [
-  { column: 'size', label: 'Size', maxLength: 40, example: '500 ml' },
-  { column: 'khat_strength', label: 'Strength of khat', maxLength: 40, example: 'Medium' },
-  { column: 'caffeine', label: 'Caffeine', maxLength: 40, example: 'None added' },
-  { column: 'sweetened_with', label: 'Sweetened with', maxLength: 80, example: 'Wild honey' },
-  { column: 'keeps', label: 'Keeps', maxLength: 80, example: '3 days in the fridge' },
-  { column: 'allergens', label: 'Allergens', maxLength: 200, example: 'None' },
-  { column: 'serving_note', label: 'How to serve', maxLength: 200, example: 'Shake well, pour over ice' },
+  { column: 'size', label: 'Size', maxLength: 40 },
+  { column: 'khat_strength', label: 'Strength of khat', maxLength: 40 },
+  { column: 'caffeine', label: 'Caffeine', maxLength: 40 },
+  { column: 'sweetened_with', label: 'Sweetened with', maxLength: 80 },
+  { column: 'keeps', label: 'Keeps', maxLength: 80 },
+  { column: 'allergens', label: 'Allergens', maxLength: 200 },
+  { column: 'serving_note', label: 'How to serve', maxLength: 200 },
 ] as const;
 
 export type FactColumn = (typeof productFacts)[number]['column'];

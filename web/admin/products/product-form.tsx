@@ -1,7 +1,7 @@
 // The form of a product (docs/product.md#products-screen): its fields, their errors, and how to continue after another member's
 // change.
 import { useEffect, useId, useRef, useState } from 'react';
-import { productFacts } from '../../../domain/product-facts.ts';
+import { type FactColumn, productFacts } from '../../../domain/product-facts.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, useKeepOpen } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { SelectField, TextArea, TextField } from '../../ui/field.tsx';
@@ -36,6 +36,16 @@ import {
 } from './product-values.ts';
 import { SoldOutSection } from './sold-out.tsx';
 import { EditConflict, ProductDeleted, useProductSave } from './use-product-save.ts';
+
+const factExamples: Record<FactColumn, string> = {
+  size: '500 ml',
+  khat_strength: 'Medium',
+  caffeine: 'None added',
+  sweetened_with: 'Wild honey',
+  keeps: '3 days in the fridge',
+  allergens: 'None',
+  serving_note: 'Shake well, pour over ice',
+};
 
 export interface ProductDialogContent {
   /** Closes the dialog, after a confirmation if there are unsaved changes. */
@@ -326,13 +336,13 @@ export function ProductFormFields({
             <legend className="float-left mb-1 w-full font-semibold sm:col-span-full">
               Facts <span className="font-normal text-ink-soft">shown on its page, all optional</span>
             </legend>
-            {productFacts.map(({ column, label, maxLength, example }) => (
+            {productFacts.map(({ column, label, maxLength }) => (
               <TextField
                 key={column}
                 label={label}
                 autoComplete="off"
                 maxLength={maxLength}
-                placeholder={example}
+                placeholder={factExamples[column]}
                 {...field(column)}
               />
             ))}

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { groupDescription, groupTitle, productDescription, productTitle, shortenText } from './page-texts.ts';
+import { groupDescription, groupTitle, shortenText } from './page-texts.ts';
+import { productDescription, productTitle } from './product-texts.ts';
 
 const mango = { name: 'Mango', text: '', count: 3, lowestPrice: 68_000 };
 

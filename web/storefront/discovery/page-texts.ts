@@ -1,4 +1,4 @@
-// Titles and descriptions of pages, as search engines and shared links show them: what it is, its price, and where it is delivered.
+// Titles and descriptions of pages of flavors and brands, as search engines and shared links show them: what it is, its price, and where it is delivered.
 import { formatKsh } from '../../../domain/money.ts';
 
 /** Search engines cut longer descriptions. */
@@ -36,23 +36,4 @@ export function groupDescription({ name, text, count, lowestPrice }: DescribedGr
   const drinks = count === 1 ? `1 ${name} drink` : `${count} ${name} drinks`;
   const from = lowestPrice === null ? '' : ` from ${formatKsh(lowestPrice)}`;
   return `${drinks} with khat from Meru${from}, delivered ice-cold in Nairobi in 15-60 minutes. Order without an account, pay by M-PESA.`;
-}
-
-export interface TitledProduct {
-  name: string;
-  tagline: string | null;
-  /** Such as "500 ml"; null when it is not known. */
-  size: string | null;
-  /** Cents. */
-  price: number;
-}
-
-/** The title of a product's page, without the shop's name. */
-export const productTitle = ({ name, size, price }: TitledProduct): string =>
-  `${name}${size ? `, ${size},` : ''} for ${formatKsh(price)} in Nairobi`;
-
-/** The description of a product's page. */
-export function productDescription({ name, tagline, size, price }: TitledProduct): string {
-  const first = (tagline?.trim() || name).replace(/[.!]$/, '');
-  return `${first}. ${size ? `${size} for ` : ''}${formatKsh(price)}, delivered ice-cold in Nairobi in 15-60 minutes. Order without an account, pay by M-PESA.`;
 }

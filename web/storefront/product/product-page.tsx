@@ -24,7 +24,7 @@ import { PreviousPrice, Price, TextWithAmounts } from '../../ui/price.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
 import { describeBreadcrumbs } from '../discovery/breadcrumbs.ts';
 import { DataBlock } from '../discovery/data-block.tsx';
-import { productDescription, productTitle } from '../discovery/page-texts.ts';
+import { productDescription, productTitle } from '../discovery/product-texts.ts';
 import { describeProduct } from '../discovery/structured-data.ts';
 import { useChatLink } from '../layout/chat-link.ts';
 import { describePage } from '../layout/page-meta.ts';
