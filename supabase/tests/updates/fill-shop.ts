@@ -1,4 +1,5 @@
 // A shop with orders, payments, refunds and deliveries in every state, made by its own procedures: the rows of an update's fixture.
+import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Database } from '@jani-juice/backend/database';
 import { makeProduct, type PlacedOrder, personIds } from '../shop-database.ts';
@@ -10,6 +11,7 @@ export const initialUnits = 1000;
 
 /** Fills a migrated, empty database. The customers' names are those of their orders' states. */
 export async function fillShop(database: Database): Promise<void> {
+  let product = '';
   const orders: Record<string, PlacedOrder> = {};
   const receipts: Record<string, string> = {};
   const shop = shopSteps(database);
@@ -36,6 +38,70 @@ export async function fillShop(database: Database): Promise<void> {
       expected_payment_status: 'paid',
     });
 
+  /** Cash, credit, discount codes, areas, riders with their presses, requests to cancel and ratings. */
+  async function fillDeliveries(): Promise<void> {
+    const area_id = await readValue(`select id from public.delivery_areas where name = 'Karen'`);
+    await database.execute(`insert into public.discount_codes (code, percent) values ('JANI10', 10)`);
+    const made: PlacedOrder[] = [];
+    for (const [index, form] of [
+      { area_id, map_point: '-1.29207,36.82195' },
+      { discount_code: 'JANI10', expected_total: 95_000 * 0.9 + 100 },
+      {},
+      {},
+    ].entries())
+      made.push(await place(product, { customer_phone: `072200000${index}`, ...form }));
+    const [ridden, discounted, inCash, asked] = made as [PlacedOrder, PlacedOrder, PlacedOrder, PlacedOrder];
+    for (const order of [ridden, discounted, asked]) await shop.pay(order);
+    await asStaff('receive_cash', {
+      order_id: inCash.id,
+      received_cents: charge + 20_000,
+      difference: 'credit',
+    });
+    const fromCredit = await place(product, { customer_phone: '0722000002' });
+    await asStaff('receive_cash', {
+      order_id: fromCredit.id,
+      received_cents: charge - 10_000,
+      difference: 'from_credit',
+    });
+    const rider = { name: 'Brian Otieno', phone: '0711000001', vehicle: 'Motorbike', plate: 'KMDA 123B' };
+    const { id: rider_id } = await asStaff<{ id: string }>('save_rider', rider);
+    const { secret } = await asStaff<{ secret: string }>('open_rider_link', { rider_id });
+    for (const order of [ridden, discounted])
+      await asStaff('assign_delivery', {
+        order_id: order.id,
+        delivery_person: rider.name,
+        delivery_phone: rider.phone,
+        delivery_vehicle: rider.vehicle,
+        seen_updated_at: await readValue(
+          'select updated_at::text from public.deliveries where order_id = $1',
+          [order.id],
+        ),
+      });
+    const { id: delivery_id, proof_code: code } = (await shop.readRow<{ id: string; proof_code: string }>(
+      'select id, proof_code from public.deliveries where order_id = $1',
+      [ridden.id],
+    )) ?? { id: '', proof_code: '' };
+    for (const [step, typed] of [
+      ['picked_up', null],
+      ['delivered', code === '0000' ? '0001' : '0000'],
+      ['delivered', code],
+    ])
+      await shop.asVisitor('rider_press', {
+        secret,
+        press_key: randomUUID(),
+        delivery_id,
+        step,
+        code: typed,
+      });
+    const proof = { order_id: ridden.id, access_key: ridden.access_key };
+    await shop.asVisitor('rate_order', { ...proof, stars: 5, words: 'Cold and on time' });
+    await shop.asVisitor('cancel_own_order', {
+      tracking_number: asked.tracking_number,
+      access_key: asked.access_key,
+      expected_payment_status: 'paid',
+    });
+  }
+
   await database.execute(await readFile(new URL('../../seed.sql', import.meta.url), 'utf8'));
   await database.query(`insert into auth.users (id, email) values ($1, 'staff@jani.example')`, [
     personIds.staff,
@@ -43,7 +109,7 @@ export async function fillShop(database: Database): Promise<void> {
   await database.query('insert into public.admin_profiles (user_id, is_active) values ($1, true)', [
     personIds.staff,
   ]);
-  const product = await makeProduct(database, initialUnits);
+  product = await makeProduct(database, initialUnits);
   for (const [index, name] of [
     'open',
     'expired',
@@ -104,6 +170,7 @@ export async function fillShop(database: Database): Promise<void> {
   await setStatus('refunded', 'cancelled', 'processing');
   await noteRefundByHand(await paymentOf(receipts.refunded ?? ''), 'UKL7BACK01');
   await expire(orderOf('expired'));
+  await fillDeliveries();
   await database.execute(`
     update public.message_templates set body = '{shop}: {paid} received. Karibu! {link}' where kind = 'order_payment_held' and channel = 'text';
     insert into private.prompt_pause (code, until, caused_by) values ('2028', now() + interval '1 hour', '+254712345678');
