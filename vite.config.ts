@@ -32,7 +32,15 @@ const productionRouter: Plugin = {
 export default defineConfig({
   plugins: [tailwindcss(), oldMediaQueries, productionRouter, reactRouter()],
   publicDir: 'web/public',
-  build: { target: 'es2022', cssTarget: buildTarget },
+  build: {
+    target: 'es2022',
+    cssTarget: buildTarget,
+    modulePreload: {
+      // The script of every page leaves out the names of the files that these need: they take more bytes than the code.
+      resolveDependencies: (file, files) =>
+        /\/(?:quick-order|load-order-dialog|offline-reading|parts)-/.test(file) ? [] : files,
+    },
+  },
   environments: {
     client: {
       build: {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { chargeCents, formatKes, formatKsh, savingPercent, shownAmount } from './money.ts';
+import { chargeCents, formatKes, formatKsh, formatSaving, shownAmount } from './money.ts';
 
 test('formats amounts for customers as KSh with cents and thousands separators', () => {
   expect(formatKsh(123400)).toBe('KSh 1,234.00');
@@ -44,8 +44,8 @@ test.each([
   expect(formatKes(shownAmount(total, paymentStatus))).toBe(shown);
 });
 
-test('an offer saves whole percents, rounded down', () => {
-  expect(savingPercent(75_000, 89_000)).toBe(15);
-  expect(savingPercent(99_900, 100_000)).toBe(0);
-  expect(savingPercent(75_000, null)).toBe(0);
+test('the saving of an offer has cents only when there are any', () => {
+  expect(formatSaving(95_000, 110_000)).toBe('KSh 150');
+  expect(formatSaving(99_950, 250_000)).toBe('KSh 1,500.50');
+  expect(formatSaving(75_000, null)).toBeNull();
 });

@@ -43,15 +43,15 @@ export function shownAmount(totalCents: number, paymentStatus: OrderPaymentStatu
 }
 
 /**
- * The saving of an offer.
+ * The saving of an offer, for customers.
  * @param price cents
  * @param previousPrice cents; null when the product is not on offer
- * @returns whole percent of the previous price, rounded down; 0 when it is not on offer
+ * @returns such as `KSh 150`, with cents only when there are any; null when it is not on offer
  */
-export function savingPercent(price: number, previousPrice: number | null): number {
+export function formatSaving(price: number, previousPrice: number | null): string | null {
   return previousPrice && previousPrice > price
-    ? Math.floor((100 * (previousPrice - price)) / previousPrice)
-    : 0;
+    ? formatKsh(previousPrice - price).replace(/\.00$/, '')
+    : null;
 }
 
 /** Without Intl: creating a number format takes a phone longer than rendering a page. */

@@ -46,6 +46,7 @@ export const scriptGroups: ScriptGroup[] = [
     'web/storefront/last-order': 'last-order-slot.tsx',
     'web/storefront/offline': 'use-offline-reading.ts',
     'web/storefront/product': 'product-card.tsx',
+    'web/storefront/order': 'use-quick-order.ts',
     domain: 'money.ts phone-format.ts product-image.ts timeout.ts whatsapp-link.ts',
   }),
   group('order-pieces', 7, { 'web/storefront/layout': 'share-button.tsx use-dialog-code.ts' }),

@@ -45,11 +45,13 @@ story.for(sizes)(
     await page.getByText('Office of the Data Protection Commissioner').waitFor();
     await page.getByText('Your details in an order: 2 years.').waitFor();
     await expectAccessible(page, `the texts ${where}`);
-    await page
-      .getByRole('navigation', { name: 'Good to know' })
-      .getByRole('link', { name: 'Terms of service' })
-      .click();
-    await until(() => isInView(page, 'Terms of service'), 'the terms are in view');
+    // Collapsed until asked for.
+    const text = page.getByText('Your details in an order: 2 years.');
+    const title = page.getByRole('heading', { name: 'Privacy notice', level: 2 });
+    await title.click();
+    await text.waitFor({ state: 'hidden' });
+    await title.click();
+    await text.waitFor();
   },
 );
 
@@ -59,6 +61,7 @@ story('the texts and their links work without JavaScript', async ({ newVisitor }
   await page.getByRole('contentinfo').getByRole('link', { name: 'Privacy Policy' }).click();
   await page.waitForURL('**/contact#privacy');
   await until(() => isInView(page, 'Privacy notice'), 'the privacy notice is in view');
+  await page.getByText('Your details in an order: 2 years.').waitFor();
 });
 
 const original = async (slug: string) => {

@@ -267,7 +267,7 @@ story.for(sizes)(
     const { page } = await newVisitor({ viewport });
     await page.goto(`${shop.url}/shop`);
     await waitForHydration(page);
-    const link = page.getByRole('link', { name: /Passion/ }).last();
+    const link = page.getByRole('link', { name: 'Dusk Energy Passion', exact: true }).last();
     await link.hover();
     const there = await scrollOf(page);
     expect(there).toBeGreaterThan(100);

@@ -67,12 +67,13 @@ story.for(sizes)(
     await end.waitFor();
     await expect.poll(() => end.evaluate((text) => text === document.activeElement)).toBe(true);
     const slugs = await drinks(page)
+      .getByRole('heading')
       .getByRole('link')
       .evaluateAll((links) => links.map((link) => link.getAttribute('href')));
     expect(new Set(slugs).size).toBe(total);
 
     // Back shows the same list again.
-    await page.getByRole('link', { name: 'Crate 130' }).click();
+    await page.getByRole('link', { name: 'Crate 130', exact: true }).click();
     await page.waitForURL('**/shop/crate-130');
     await page.goBack();
     await end.waitFor();

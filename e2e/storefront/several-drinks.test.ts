@@ -76,7 +76,7 @@ story.for(sizes)(
     await page.goto(shop.url);
     await waitForHydration(page);
     const { tap, count } = tapCounter(page);
-    const picks = page.getByRole('region', { name: 'Top Picks' }).getByRole('link');
+    const picks = page.getByRole('region', { name: 'Top Picks' }).getByRole('heading').getByRole('link');
     await tap(picks.filter({ hasNotText: 'Mango' }).first());
     await page.waitForURL('**/shop/*');
     await page.getByRole('button', { name: 'Order Now' }).first().waitFor();

@@ -763,7 +763,7 @@ inLongRun(describe)('visible numbers', () => {
       expect(await quantity.inputValue()).toBe('250001');
       const others = page.getByRole('region', { name: 'You Might Also Like' }).getByRole('article');
       expect(await others.count()).toBeLessThanOrEqual(3);
-      expect(new Set(await others.locator('p:first-child').allTextContents())).toEqual(new Set(['Mango']));
+      for (const name of await others.getByRole('heading').allTextContents()) expect(name).toMatch(/ Mango$/);
     },
   );
 

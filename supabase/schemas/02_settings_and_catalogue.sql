@@ -446,6 +446,22 @@ begin
 end
 $$;
 
+create function public.serving(product public.products) returns text
+language sql immutable set search_path = '' as $$
+  select nullif(concat_ws(' · ', coalesce(product.size, said.size), coalesce(
+    substring(product.slug from '-(bottle|can|flask|jug|carton|pouch)$'),
+    lower(substring(said.after_size from '(?i)^(?:\s+[[:alpha:]-]+){0,2}?\s+(bottle|can|flask|jug|carton|pouch)\M'))
+  )), '')
+  from (
+    select
+      regexp_replace(lower(found[1]), '(\d)\s*(ml|cl|l)$', '\1 \2') as size,
+      found[2] as after_size
+    from (select regexp_match(product.description, '(?i)\m(\d+(?:\.\d+)?\s?(?:ml|cl|l))\M(.{0,60})') as found) as named
+  ) as said;
+$$;
+comment on function public.serving is
+  'Computed column: size and vessel of a product, such as "500 ml · bottle": its size, else that of its description, and the vessel at the end of its slug or after that size. Null where neither is known.';
+
 create function public.shop_page(
   search text default '',
   brand text default null,
@@ -510,7 +526,7 @@ begin
         jsonb_build_object(
           'slug', p.slug, 'name', p.name, 'tagline', p.tagline, 'price', p.price, 'previous_price', p.previous_price,
           'image_url', p.image_url, 'category', p.category, 'brand', p.brand, 'stock_quantity', public.units_for_sale(p),
-          'sold_out_until', p.sold_out_until
+          'sold_out_until', p.sold_out_until, 'serving', public.serving(p)
         ) order by s.place
       )
       from unnest(case when matching > 0 then shown_ids else private.shop_page_ids(null, null, null, 0, 12) end)
@@ -555,6 +571,6 @@ create policy "staff edit product images" on storage.objects for all to authenti
   with check (bucket_id = 'product-images' and (storage.foldername(name))[1] = 'products' and (select public.may('products')));
 
 -- Execution rights
-grant execute on function public.product_and_related, public.home_products, public.shop_page
+grant execute on function public.product_and_related, public.home_products, public.shop_page, public.serving
   to anon, authenticated, service_role;
 grant execute on function public.staff_settings to authenticated, service_role;

@@ -51,7 +51,7 @@ function layOutNext() {
 }
 
 /**
- * Holds the images of parts far below until a part is less than a screen away: a browser would load lazy images from two or three
+ * Holds the images of parts far below until a part is less than half a screen away: a browser would load lazy images from two or three
  * screens away, and most visitors of a first page scroll less far.
  */
 function holdFarImages() {
@@ -62,7 +62,7 @@ function holdFarImages() {
         if (isIntersecting) observer.unobserve(target);
       }
     },
-    { rootMargin: '100%' },
+    { rootMargin: '50%' },
   );
   for (const part of document.querySelectorAll('.far-below')) observer.observe(part);
   return () => observer.disconnect();

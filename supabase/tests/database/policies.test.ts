@@ -803,6 +803,7 @@ const procedures: Record<string, Person[]> = {
   find_products: signedIn,
   list_pages: signedIn,
   units_for_sale: all,
+  serving: all,
   set_sold_out: signedIn,
   pause_orders: signedIn,
   resume_orders: signedIn,

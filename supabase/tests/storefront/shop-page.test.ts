@@ -9,6 +9,7 @@ interface Card {
   brand: string | null;
   category: string | null;
   price: number;
+  serving: string | null;
 }
 interface ShopList {
   is_whole: boolean;
@@ -37,6 +38,24 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(shown.products.map(({ slug }) => slug)).toEqual(rows.map(({ slug }) => slug));
     expect(shown.found?.length).toBeGreaterThan(0);
     expect((await list()).found).toBeNull();
+    expect(shown.products.find(({ slug }) => slug === 'mango-can')?.serving).toBe('330 ml · can');
+  });
+
+  test.each([
+    ['Cold-pressed and bottled the same day, 500 ml.', 'serving-bottle', '500 ml · bottle'],
+    ['With the natural lift of khat, in a 330ml slim can.', 'serving-can', '330 ml · can'],
+    ['Our reserve in a 1.5 L swing-top flask to share.', 'serving', '1.5 l · flask'],
+    ['One litre a week can be too much. 250 ML.', 'serving', '250 ml'],
+    ['A gift that nobody opens at 5 mlima street.', 'serving-flask', 'flask'],
+    ['Nothing is said here.', 'serving', null],
+    [null, 'serving', null],
+  ])('reads size and vessel of %j and %s as %j', async (description, slug, serving) => {
+    const { rows } = await database.query<{ serving: string | null }>(
+      `select public.serving(p) as serving
+       from jsonb_populate_record(null::public.products, $1) as p`,
+      [JSON.stringify({ description, slug })],
+    );
+    expect(rows).toEqual([{ serving }]);
   });
 
   describe(`of ${size} products`, () => {

@@ -117,19 +117,19 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
         }
       />
       <header className="on-dusk overflow-hidden bg-(image:--gradient-dusk) text-white">
-        <div className="page grid gap-4 pt-14 pb-32 md:pt-20 md:pb-40">
-          <h1 className="max-w-[14ch] text-hero font-extrabold">Talk to us, day or night</h1>
-          <p className="max-w-[44ch] text-lg text-white/92">
+        <div className="page grid gap-2 pt-6 pb-20 md:gap-4 md:pt-16 md:pb-36">
+          <h1 className="max-w-[14ch] text-4xl font-extrabold md:text-hero">Talk to us, day or night</h1>
+          <p className="max-w-[44ch] text-sm text-white/92 md:text-lg">
             An order, a question, a party of two hundred: someone who knows the drinks will answer.
           </p>
         </div>
       </header>
 
-      <section aria-labelledby="contact-methods" className="page relative -mt-20">
+      <section aria-labelledby="contact-methods" className="page relative -mt-14 md:-mt-20">
         <h2 id="contact-methods" className="sr-only">
           Ways to reach us
         </h2>
-        <ul className="grid grid-cols-[minmax(0,1fr)] gap-4 md:grid-cols-3 md:gap-6">
+        <ul className="grid grid-cols-[minmax(0,1fr)] gap-2.5 md:grid-cols-3 md:gap-6">
           <ContactMethod
             icon="phone"
             title="Phone"
@@ -154,15 +154,15 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
         </ul>
       </section>
 
-      <div className="page grid grid-cols-1 gap-8 pt-16 md:pt-24 lg:grid-cols-[1.6fr_1fr] lg:gap-12">
-        <section aria-labelledby="message-title" className="rounded-2xl bg-card p-6 shadow-lg md:p-10">
+      <div className="page grid grid-cols-1 gap-6 pt-8 md:gap-8 md:pt-20 lg:grid-cols-[1.6fr_1fr] lg:gap-12">
+        <section aria-labelledby="message-title" className="rounded-2xl bg-card p-5 shadow-lg md:p-10">
           <h2 id="message-title" className="mb-6 text-3xl font-extrabold">
             Send us a message
           </h2>
           <ContactForm wasSent={actionData?.isSent} />
         </section>
-        <div className="grid grid-cols-1 content-start gap-6">
-          <section aria-labelledby="hours" className="on-dusk rounded-2xl bg-dusk-900 p-7 text-white md:p-8">
+        <div className="grid grid-cols-1 content-start gap-4 md:gap-6">
+          <section aria-labelledby="hours" className="on-dusk rounded-2xl bg-dusk-900 p-6 text-white md:p-8">
             <h2 id="hours" className="flex items-center gap-3 text-2xl">
               <Icon name="clock" className="size-6 text-ember-300" />
               Business hours
@@ -172,7 +172,7 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
             <p className="mt-1 text-sm text-dusk-200">Public holidays too. Thirst does not read calendars.</p>
           </section>
           {loaderData.seller.length > 0 ? (
-            <section aria-labelledby="seller" className="rounded-2xl bg-card p-7 shadow-sm md:p-8">
+            <section aria-labelledby="seller" className="rounded-2xl bg-card p-6 shadow-sm md:p-8">
               <h2 id="seller" className="mb-4 text-2xl">
                 {settings.store_name}
               </h2>
@@ -186,7 +186,7 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
               </dl>
             </section>
           ) : null}
-          <section aria-labelledby="quick" className="rounded-2xl bg-paper-deep p-7 md:p-8">
+          <section aria-labelledby="quick" className="rounded-2xl bg-paper-deep p-6 md:p-8">
             <h2 id="quick" className="mb-4 text-2xl">
               Quick actions
             </h2>
@@ -208,15 +208,15 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
         </div>
       </div>
 
-      <section aria-labelledby="locations" className="page pt-20 md:pt-28">
-        <h2 id="locations" className="mb-8 text-4xl font-extrabold">
+      <section aria-labelledby="locations" className="page pt-12 md:pt-24">
+        <h2 id="locations" className="mb-5 text-3xl font-extrabold md:mb-8 md:text-4xl">
           Delivery locations
         </h2>
-        <ul className="grid grid-cols-1 gap-5 md:grid-cols-3 md:gap-7">
+        <ul className="grid grid-cols-1 gap-3 md:grid-cols-3 md:gap-7">
           {locations.map(({ name, address }) => (
             <li
               key={name}
-              className="grid grid-cols-1 content-start gap-3 rounded-xl border-t-4 border-ember-400 bg-card p-6 shadow-sm"
+              className="grid grid-cols-1 content-start gap-x-3 gap-y-2 rounded-xl border-t-4 border-ember-400 bg-card p-5 shadow-sm md:gap-3 md:p-6"
             >
               <h3 className="text-2xl">{name}</h3>
               <address className="grid gap-0.5 text-ink-soft not-italic">
@@ -265,15 +265,15 @@ function ContactMethod({
   label: string;
 }) {
   return (
-    <li className="group relative grid grid-cols-[minmax(0,1fr)] content-start gap-1 rounded-xl bg-card p-6 shadow-lg has-[a:focus-visible]:outline-3 has-[a:focus-visible]:outline-offset-2 has-[a:focus-visible]:outline-(--ring) transition-[translate,box-shadow] hover:-translate-y-1 hover:shadow-xl md:p-7">
-      <span className="mb-3 grid size-12 place-items-center rounded-pill bg-ember-100 text-ember-800">
+    <li className="group relative grid grid-cols-[auto_minmax(0,1fr)] content-start items-center gap-x-4 rounded-xl bg-card px-4 py-3 shadow-lg has-[a:focus-visible]:outline-3 has-[a:focus-visible]:outline-offset-2 has-[a:focus-visible]:outline-(--ring) transition-[translate,box-shadow] hover:-translate-y-1 hover:shadow-xl md:grid-cols-[minmax(0,1fr)] md:gap-1 md:p-7">
+      <span className="row-span-3 grid size-12 place-items-center rounded-pill bg-ember-100 text-ember-800 md:mb-3">
         <Icon name={icon} className="size-6" />
       </span>
-      <h3 className="text-xl">{title}</h3>
-      <p className="text-ink-soft">{text}</p>
+      <h3 className="text-lg md:text-xl">{title}</h3>
+      <p className="text-sm text-ink-soft md:text-base">{text}</p>
       <a
         href={link}
-        className="mt-2 font-bold break-words text-leaf-700 outline-none! after:absolute after:inset-0 after:rounded-xl group-hover:underline"
+        className="font-bold break-words text-leaf-700 outline-none! md:mt-2 after:absolute after:inset-0 after:rounded-xl group-hover:underline"
       >
         {label}
       </a>

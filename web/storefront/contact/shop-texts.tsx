@@ -1,5 +1,9 @@
-// FAQ, privacy notice and terms at the end of the contact page, which the footer and the order form link to.
+// FAQ, privacy notice and terms at the end of the contact page, which the footer and the order form link to. Each is collapsed until
+// it is asked for.
+import { useLayoutEffect } from 'react';
+import { useLocation } from 'react-router';
 import type { ShopTextSlug } from '../../../supabase/types.ts';
+import { Icon } from '../../ui/icons.tsx';
 import { Prose } from '../../ui/prose.tsx';
 
 export interface ShopText {
@@ -17,45 +21,45 @@ const dates = new Intl.DateTimeFormat('en-GB', {
 });
 
 export function ShopTexts({ texts }: { texts: ShopText[] }) {
+  const { hash, key } = useLocation();
+  // Before the page scrolls to it. Browsers open it themselves when a document loads, but not on a navigation by script.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: also when the same link is followed again
+  useLayoutEffect(() => {
+    const text = hash ? document.getElementById(hash.slice(1))?.closest('details') : null;
+    if (text) text.open = true;
+  }, [hash, key]);
+
   if (texts.length === 0) return null;
   return (
-    <div className="page grid gap-x-16 gap-y-10 pt-20 md:pt-28 lg:grid-cols-[minmax(0,1fr)_minmax(0,2.2fr)]">
-      <nav aria-labelledby="good-to-know" className="self-start lg:sticky lg:top-28">
-        <h2 id="good-to-know" className="text-4xl font-extrabold">
-          Good to know
-        </h2>
-        <ul className="mt-4">
-          {texts.map(({ slug, title }) => (
-            <li key={slug}>
-              <a
-                href={`#${slug}`}
-                className="inline-flex min-h-11 items-center font-semibold text-leaf-700 underline-offset-2 hover:underline"
-              >
-                {title}
-              </a>
-            </li>
-          ))}
-        </ul>
-      </nav>
-      <div className="grid gap-14 md:gap-20">
+    <section aria-labelledby="good-to-know" className="page pt-12 md:pt-24">
+      <h2 id="good-to-know" className="text-3xl font-extrabold md:text-4xl">
+        Good to know
+      </h2>
+      <div className="mt-4 border-b border-line md:mt-6">
         {texts.map(({ slug, title, html, updated_at }) => (
-          <section
-            key={slug}
-            id={slug}
-            tabIndex={-1}
-            aria-labelledby={`${slug}-title`}
-            className="scroll-mt-2 border-t border-line pt-8 outline-none! xl:scroll-mt-16 lg:first:border-0 lg:first:pt-1"
-          >
-            <h2 id={`${slug}-title`} className="text-3xl font-extrabold">
-              {title}
-            </h2>
-            <p className="mt-1 mb-6 text-sm text-ink-soft">
-              Updated <time dateTime={updated_at}>{dates.format(new Date(updated_at))}</time>
-            </p>
-            <Prose html={html} />
-          </section>
+          <details key={slug} className="group border-t border-line">
+            <summary className="flex min-h-14 list-none items-center justify-between gap-4 py-2 hover:text-leaf-700 [&::-webkit-details-marker]:hidden">
+              <h2 className="text-xl">{title}</h2>
+              <Icon
+                name="chevron"
+                className="size-6 transition-[rotate] duration-(--duration-slow) group-open:rotate-180"
+              />
+            </summary>
+            {/* Inside, because browsers open the text for a link to its content. */}
+            <section
+              id={slug}
+              tabIndex={-1}
+              aria-label={title}
+              className="max-w-prose scroll-mt-16 pb-10 outline-none! xl:scroll-mt-32"
+            >
+              <p className="mb-5 text-sm text-ink-soft">
+                Updated <time dateTime={updated_at}>{dates.format(new Date(updated_at))}</time>
+              </p>
+              <Prose html={html} />
+            </section>
+          </details>
         ))}
       </div>
-    </div>
+    </section>
   );
 }

@@ -14,7 +14,7 @@ import { groupDescription, groupTitle } from '../discovery/page-texts.ts';
 import { describeCollection } from '../discovery/structured-data.ts';
 import { describePage } from '../layout/page-meta.ts';
 import { useShop } from '../layout/use-shop.ts';
-import { fourColumns, ProductCard, ProductGrid } from '../product/product-card.tsx';
+import { ProductCard, ProductGrid } from '../product/product-card.tsx';
 import type { ShopList } from '../shop/shop-list.ts';
 import type { Route } from './+types/group-page.ts';
 
@@ -154,10 +154,10 @@ function Group({ group }: { group: Group }) {
           ) : null}
         </header>
         <h2 className="sr-only">{name} drinks</h2>
-        <ProductGrid className="lg:grid-cols-4">
+        <ProductGrid className="lg:grid-cols-4 xl:grid-cols-5">
           {products.map((product, index) => (
             <li key={product.slug} className={index < 6 ? '' : 'product-below'}>
-              <ProductCard product={product} isFirst={index < 2} sizes={fourColumns} />
+              <ProductCard product={product} isFirst={index < 2} />
             </li>
           ))}
         </ProductGrid>

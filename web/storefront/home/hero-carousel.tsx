@@ -13,7 +13,7 @@ const restMs = 100;
 const count = heroSlides.length;
 
 // Slightly below the full width, so that rounding does not make phones load the next larger image.
-const tallSizes = '99vw';
+const lowSizes = '99vw';
 
 const isStill = () => window.matchMedia('(prefers-reduced-motion: reduce)').matches;
 
@@ -139,7 +139,7 @@ export function HeroCarousel() {
       </div>
 
       {/* On phones in a separate row: over the image they would hide the fruit. */}
-      <div className="page pointer-events-none py-1 lg:absolute lg:inset-x-0 lg:bottom-8 lg:py-0">
+      <div className="page pointer-events-none lg:absolute lg:inset-x-0 lg:bottom-5">
         <div
           className={`pointer-events-auto -ml-2 inline-flex max-w-full flex-wrap items-center rounded-pill px-1.5 lg:bg-dusk-950/55 transition-opacity ${isAttached ? '' : 'invisible opacity-0'}`}
         >
@@ -192,15 +192,17 @@ function Slide({
       aria-label={`${index + 1} of ${count}`}
       inert={isAside}
       style={{ order }}
-      className={`relative flex min-w-0 flex-[0_0_100%] snap-start snap-always items-start overflow-hidden lg:items-center ${sky}`}
+      className={`relative flex min-w-0 flex-[0_0_100%] snap-start snap-always items-start overflow-hidden sm:items-center ${sky}`}
     >
       {isDrawn ? <Art art={art} isFirst={index === 0} /> : null}
-      <div className="page relative grid grid-cols-1 min-h-[calc(20rem+80vw)] content-start justify-items-start gap-4 pt-9 pb-9 max-lg:low:gap-2 max-lg:low:pt-5 sm:min-h-[calc(12rem+50vw)] max-lg:low:min-h-[62vw] lg:min-h-[min(40rem,76vh)] lg:content-center lg:gap-6 lg:py-24">
-        <Headline className="max-w-[11ch] text-hero font-extrabold wrap-normal max-lg:low:max-w-none max-lg:low:text-4xl lg:max-w-[10ch]">
+      <div className="page relative grid min-h-[calc(9.25rem+38vw)] grid-cols-1 content-start justify-items-start gap-2.5 py-4 sm:min-h-[max(19rem,42vw)] sm:content-center max-lg:low:min-h-0 max-lg:low:gap-2 max-lg:low:py-3 lg:min-h-[min(34rem,62vh)] lg:gap-5 lg:pt-14 lg:pb-20">
+        <Headline className="max-w-[10ch] text-4xl font-extrabold wrap-normal max-sm:max-w-[min(64%,10ch)] max-lg:low:max-w-none lg:text-hero">
           {headline}
         </Headline>
-        <p className="max-w-[26ch] text-lg font-medium text-white/92 lg:max-w-[27ch] lg:text-xl">{tagline}</p>
-        <Link to="/shop" prefetch="intent" className={`${buttonStyle('ember', 'large')} mt-2`}>
+        <p className="max-w-[27ch] font-medium text-white/92 max-sm:max-w-[52%] max-sm:text-sm max-sm:leading-snug lg:text-xl">
+          {tagline}
+        </p>
+        <Link to="/shop" prefetch="intent" className={`${buttonStyle('ember', 'large')} mt-1`}>
           Shop Now
           <Icon name="arrow" />
         </Link>
@@ -223,17 +225,17 @@ function Art({ art, isFirst }: { art: HeroSlide['art']; isFirst: boolean }) {
           sizes="100vw"
         />
       ))}
-      <source type="image/avif" srcSet={set('tall', [480, 720, 900], 'avif')} sizes={tallSizes} />
+      <source type="image/avif" srcSet={set('low', [480, 720, 900], 'avif')} sizes={lowSizes} />
       <img
-        src={`/art/${art}-tall-900.webp`}
-        srcSet={set('tall', [480, 720, 900], 'webp')}
-        sizes={tallSizes}
+        src={`/art/${art}-low-900.webp`}
+        srcSet={set('low', [480, 720, 900], 'webp')}
+        sizes={lowSizes}
         alt=""
         width={900}
-        height={1000}
+        height={760}
         decoding="async"
         fetchPriority={isFirst ? 'high' : 'low'}
-        className="absolute inset-x-0 bottom-0 aspect-9/10 w-full mask-t-from-75% mask-t-to-100% object-cover sm:aspect-video lg:left-auto lg:h-full lg:w-auto lg:mask-t-from-100% lg:mask-l-from-70% lg:mask-l-to-100%"
+        className="absolute inset-0 size-full object-cover object-bottom sm:object-[60%_66%] lg:left-auto lg:w-auto lg:mask-l-from-70% lg:mask-l-to-100%"
       />
     </picture>
   );

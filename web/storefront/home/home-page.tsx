@@ -17,9 +17,6 @@ import { HeroCarousel } from './hero-carousel.tsx';
 
 const collectionSize = 6;
 
-// Widths of the columns of the scrolling row.
-const rowSizes = '(min-width: 1280px) 280px, (min-width: 768px) 27vw, (min-width: 640px) 35vw, 57vw';
-
 // Products without a position are last, as in the database.
 const byHomePosition = (a: { home_position: number | null }, b: { home_position: number | null }) =>
   (a.home_position ?? Number.MAX_SAFE_INTEGER) - (b.home_position ?? Number.MAX_SAFE_INTEGER);
@@ -64,9 +61,9 @@ export default function HomePage({ loaderData }: Route.ComponentProps) {
       <HeroCarousel />
       {loaderData ? (
         <>
-          <Flavours names={loaderData.flavours} />
-          <LastOrderSlot className="page mt-6" />
+          <LastOrderSlot className="page not-empty:mt-6 in-data-[orders]:mt-6" />
           <TopPicks products={loaderData.topPicks} />
+          <Flavours names={loaderData.flavours} />
           <DrinksOnOffer products={loaderData.onOffer} />
           <Promises />
           <Collection products={loaderData.collection} flavourCount={loaderData.flavours.length} />
@@ -87,8 +84,8 @@ export default function HomePage({ loaderData }: Route.ComponentProps) {
 function Flavours({ names }: { names: string[] }) {
   if (names.length === 0) return null;
   return (
-    <nav aria-label="Flavors" className="border-b border-line bg-card">
-      <ul className="page flex scroll-px-4 gap-x-1 overflow-x-auto py-2 [scrollbar-width:none] lg:justify-between">
+    <nav aria-label="Flavors" className="mt-10 md:mt-16">
+      <ul className="page flex scroll-px-4 gap-x-2 overflow-x-auto py-1 [scrollbar-width:none] lg:justify-between">
         {names.map((name) => (
           <li key={name} className="shrink-0">
             <Link
@@ -98,9 +95,9 @@ function Flavours({ names }: { names: string[] }) {
               onFocus={({ currentTarget }) =>
                 currentTarget.scrollIntoView({ block: 'nearest', inline: 'nearest' })
               }
-              className="inline-flex min-h-11 items-center gap-2.5 rounded-pill px-3 text-sm font-semibold text-ink-soft hover:bg-paper-deep hover:text-ink"
+              className="inline-flex min-h-11 items-center gap-2 rounded-pill bg-paper-deep px-3 text-sm font-semibold whitespace-nowrap text-ink-soft hover:bg-line hover:text-ink"
             >
-              <FlavourDot category={name} className="size-4" />
+              <FlavourDot category={name} className="size-3.5" />
               {name}
             </Link>
           </li>
@@ -113,12 +110,18 @@ function Flavours({ names }: { names: string[] }) {
 function TopPicks({ products }: { products: CardProduct[] }) {
   if (products.length === 0) return null;
   return (
-    <section aria-labelledby="top-picks" className="page pt-16 md:pt-24">
-      <SectionTitle id="top-picks" title="Top Picks" text="The six that Nairobi keeps coming back for." />
-      <ProductGrid>
+    <section aria-labelledby="top-picks" className="page pt-5 md:pt-14">
+      {/* Low on phones: prices of drinks are on the first screen. */}
+      <header className="mb-3 flex flex-wrap items-baseline gap-x-5 gap-y-1 md:mb-8">
+        <h2 id="top-picks" className="text-3xl font-extrabold md:text-4xl">
+          Top Picks
+        </h2>
+        <p className="text-lg text-ink-soft max-md:sr-only">The six that Nairobi keeps coming back for.</p>
+      </header>
+      <ProductGrid isPaired className="md:gap-x-7 md:gap-y-10">
         {products.map((product) => (
           <li key={product.slug}>
-            <ProductCard product={product} />
+            <ProductCard product={product} kind="feature" />
           </li>
         ))}
       </ProductGrid>
@@ -131,7 +134,7 @@ function DrinksOnOffer({ products }: { products: CardProduct[] }) {
   return (
     <section
       aria-labelledby="drinks-on-offer"
-      className="far-below on-dusk mt-20 [--room:40rem] md:[--room:47rem] overflow-hidden bg-dusk-900 py-16 text-white md:mt-28 md:py-24"
+      className="far-below on-dusk mt-6 [--room:35rem] md:[--room:34rem] overflow-hidden bg-dusk-900 py-11 text-white md:mt-10 md:py-16"
     >
       <div className="page">
         <SectionTitle
@@ -145,11 +148,11 @@ function DrinksOnOffer({ products }: { products: CardProduct[] }) {
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling row must be reachable by keyboard
         tabIndex={0}
         aria-label="Drinks on Offer"
-        className="bleed grid snap-x auto-cols-[max(62%,min(100%,9rem))] -outline-offset-4 grid-flow-col gap-4 overflow-x-auto overscroll-x-contain pt-1 pb-5 [scrollbar-color:var(--color-dusk-500)_transparent] [scrollbar-width:thin] sm:auto-cols-[38%] md:auto-cols-[29%] md:gap-6 xl:auto-cols-[17.5rem]"
+        className="bleed grid snap-x auto-cols-[93%] -outline-offset-4 grid-flow-col grid-rows-2 gap-3 overflow-x-auto overscroll-x-contain pt-1 pb-5 [scrollbar-color:var(--color-dusk-500)_transparent] [scrollbar-width:thin] sm:auto-cols-[44%] md:gap-4 lg:auto-cols-[30%] xl:auto-cols-[23.2rem]"
       >
         {products.map((product) => (
           <li key={product.slug} className="snap-start">
-            <ProductCard product={product} isOnDusk sizes={rowSizes} />
+            <ProductCard product={product} kind="offer" />
           </li>
         ))}
       </ul>
@@ -167,16 +170,19 @@ function Promises() {
   return (
     <section
       aria-label="Our promise"
-      className="far-below page [--room:36rem] md:[--room:22rem] pt-20 md:pt-28"
+      className="far-below page [--room:24rem] md:[--room:18rem] pt-12 md:pt-20"
     >
       <ul className="grid grid-cols-1 gap-px overflow-hidden rounded-2xl bg-line md:grid-cols-3">
         {highlights.map(({ figure, unit, text }) => (
-          <li key={unit} className="grid content-start gap-2 bg-paper-deep p-7 md:p-9">
+          <li
+            key={unit}
+            className="grid grid-cols-[7.5rem_minmax(0,1fr)] items-center gap-x-4 gap-y-2 bg-paper-deep px-5 py-4 md:grid-cols-1 md:content-start md:p-8"
+          >
             <p className="font-display leading-none font-extrabold text-dusk-800">
-              <span className="text-figure leading-none tracking-tight">{figure}</span>{' '}
-              <span className="ml-1 text-xl text-ember-600">{unit}</span>
+              <span className="text-4xl leading-none tracking-tight md:text-figure">{figure}</span>{' '}
+              <span className="block text-sm text-ember-600 md:ml-1 md:inline md:text-xl">{unit}</span>
             </p>
-            <p className="text-ink-soft">{text}</p>
+            <p className="text-sm text-ink-soft md:text-base">{text}</p>
           </li>
         ))}
       </ul>
@@ -189,7 +195,7 @@ function Collection({ products, flavourCount }: { products: CardProduct[]; flavo
   return (
     <section
       aria-labelledby="collection"
-      className="far-below page [--room:79rem] md:[--room:74rem] lg:[--room:87rem] pt-20 md:pt-28"
+      className="far-below page [--room:60rem] md:[--room:64rem] lg:[--room:72rem] pt-14 md:pt-24"
     >
       <SectionTitle
         id="collection"
@@ -225,11 +231,11 @@ function SectionTitle({
   isOnDusk?: boolean;
 }) {
   return (
-    <header className="mb-8 grid gap-2 md:mb-11">
-      <h2 id={id} className="text-4xl font-extrabold">
+    <header className="mb-5 grid gap-1 md:mb-8">
+      <h2 id={id} className="text-3xl font-extrabold md:text-4xl">
         {title}
       </h2>
-      <p className={`max-w-prose text-lg ${isOnDusk ? 'text-dusk-200' : 'text-ink-soft'}`}>{text}</p>
+      <p className={`max-w-prose md:text-lg ${isOnDusk ? 'text-dusk-200' : 'text-ink-soft'}`}>{text}</p>
     </header>
   );
 }

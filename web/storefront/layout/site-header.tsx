@@ -56,7 +56,7 @@ export function SiteHeader() {
 
         {/* Where one row is too narrow, these two take a second row. */}
         <div className="hidden items-center gap-x-3 md:flex md:basis-full lg:gap-x-6 xl:ml-auto xl:min-w-0 xl:flex-1 xl:basis-auto xl:justify-end">
-          <div className="flex-1 xl:max-w-64">
+          <div className="header-search flex-1 xl:max-w-64">
             <HeaderSearch id="header-search" />
           </div>
           <Link to="/track-order" prefetch="intent" className={`${buttonStyle('dusk')} whitespace-nowrap`}>

@@ -7,6 +7,7 @@ import { ErrorScreen } from '../../ui/error-screen.tsx';
 import { reload } from '../../ui/reload.ts';
 import { SkipLink } from '../../ui/skip-link.tsx';
 import { useOfflineReading } from '../offline/use-offline-reading.ts';
+import { useQuickOrder } from '../order/use-quick-order.ts';
 import { useOwnOrdersPart } from '../own-orders/use-own-orders-part.ts';
 import type { Route } from './+types/storefront-layout.ts';
 import { describePage } from './page-meta.ts';
@@ -90,6 +91,7 @@ function Frame({ children }: { children: React.ReactNode }) {
 
   const OfflineReading = useOfflineReading(pathname);
   const OrdersWatch = useOwnOrdersPart('OrdersWatch');
+  const quickOrder = useQuickOrder(pathname);
 
   const { url, domain } = config.analytics;
   useEffect(() => reportPageView(url, domain, pathname), [url, domain, pathname]);
@@ -112,6 +114,7 @@ function Frame({ children }: { children: React.ReactNode }) {
         {children}
       </main>
       <SiteFooter />
+      {quickOrder}
     </>
   );
 }

@@ -1,5 +1,5 @@
 // A few suggested drinks on pages without a result.
-import { type CardProduct, fourColumns, ProductCard, ProductGrid } from './product-card.tsx';
+import { type CardProduct, ProductCard, ProductGrid } from './product-card.tsx';
 
 const othersCount = 4;
 
@@ -28,7 +28,7 @@ export function OtherDrinks({ products, className }: OtherDrinksProps) {
       <ProductGrid className="lg:grid-cols-4">
         {others.map((product, index) => (
           <li key={product.slug}>
-            <ProductCard product={product} isFirst={index < 2} sizes={fourColumns} />
+            <ProductCard product={product} isFirst={index < 2} />
           </li>
         ))}
       </ProductGrid>

@@ -1,6 +1,7 @@
-// A product in a list: image, flavour, name, price. The whole card is one link.
+// A product in a list: picture, name, size and price, and "+", which opens the order form. Apart from "+", the card is one link.
+// The kinds differ only in `cards.css`.
 import { Link } from 'react-router';
-import { savingPercent } from '../../../domain/money.ts';
+import { formatSaving } from '../../../domain/money.ts';
 import { stockColumns } from '../../lib/listed-products.ts';
 import { FlavourDot, flavourSlug } from '../../ui/flavour.tsx';
 import { Icon } from '../../ui/icons.tsx';
@@ -16,107 +17,103 @@ export interface CardProduct {
   image_url: string | null;
   category: string | null;
   brand: string | null;
+  /** Size and vessel. */
+  serving: string | null;
   stock_quantity: number;
 }
 
 /** The columns of a card, for a query. */
 export const cardColumns =
-  `slug, name, tagline, price, previous_price, image_url, category, brand, ${stockColumns}` as const;
+  `slug, name, tagline, price, previous_price, image_url, category, brand, serving, ${stockColumns}` as const;
+
+type CardKind = 'feature' | 'offer' | 'list';
+
+// Widths of the pictures: of the page's column of at most 73 rem, its edges and the gaps between cards.
+const pictureSizes: Record<CardKind, string> = {
+  feature: '(min-width: 1248px) 371px, (min-width: 768px) calc(30.7vw - 19px), calc(46vw - 6px)',
+  offer: '136px',
+  list: '(min-width: 1248px) 218px, (min-width: 768px) 29vw, (min-width: 640px) 44vw, 96px',
+};
 
 interface ProductCardProps {
   product: CardProduct;
-  isOnDusk?: boolean;
+  kind?: CardKind;
   /** True for the first cards of a list at the top of a page. */
   isFirst?: boolean;
-  /** Width of the image as in the `sizes` attribute. Default: that of a card in a `ProductGrid`. */
+  /** Width of the image as in the `sizes` attribute. Default: that of its kind. */
   sizes?: string;
 }
 
-// The page's column of at most 73 rem, its edges and the gaps between two or three cards.
-const gridSizes = '(min-width: 1248px) 371px, (min-width: 768px) calc(30.7vw - 19px), calc(46vw - 6px)';
-/** For a grid of four columns from 1024 px on. */
-export const fourColumns =
-  '(min-width: 1248px) 271px, (min-width: 1024px) calc(23vw - 21px), (min-width: 768px) calc(30.7vw - 19px), calc(46vw - 6px)';
-
 export function ProductCard({
-  product,
-  isOnDusk = false,
+  product: { slug, name, price, previous_price, image_url, category, brand, serving, stock_quantity },
+  kind = 'list',
   isFirst = false,
-  sizes = gridSizes,
+  sizes = pictureSizes[kind],
 }: ProductCardProps) {
-  const { slug, name, tagline, price, previous_price, image_url, category, stock_quantity } = product;
-  const saving = savingPercent(price, previous_price);
+  const isGone = stock_quantity === 0;
+  const saving = formatSaving(price, previous_price);
+  const ownName = brand && name.startsWith(`${brand} `) ? name.slice(brand.length + 1) : name;
+  const facts = [category && !name.includes(category) ? category : null, serving].filter(Boolean);
   return (
     <article
       data-flavour={flavourSlug(category)}
-      className="group relative flex h-full flex-col gap-3 rounded-xl has-[a:focus-visible]:outline-3 has-[a:focus-visible]:outline-offset-4 has-[a:focus-visible]:outline-(--ring)"
+      data-kind={kind}
+      data-gone={isGone || undefined}
+      className="product-card"
     >
-      <div className="@container relative aspect-square overflow-hidden rounded-xl bg-[color-mix(in_oklab,var(--flavour)_30%,var(--color-paper-deep))] shadow-md transition-shadow duration-(--duration-slow) group-hover:shadow-xl">
-        <ProductImage
-          src={image_url}
-          alt=""
-          sizes={sizes}
-          isFirst={isFirst}
-          className="absolute inset-0 size-full transition-[scale] duration-(--duration-scene) ease-out group-hover:scale-104"
-        />
-        {stock_quantity === 0 ? (
-          <span className="absolute top-3 left-3 rounded-pill bg-paper px-3 py-1 text-xs font-bold text-ink">
-            Out of Stock
-          </span>
-        ) : saving > 0 ? (
-          <span className="absolute top-3 left-3 rounded-pill bg-ember-300 px-3 py-1 text-xs font-bold text-ink">
-            Save {saving}%
-          </span>
-        ) : null}
+      <div className="card-picture">
+        <ProductImage src={image_url} alt="" sizes={sizes} isFirst={isFirst} />
       </div>
-      <div className="flex flex-1 flex-col gap-1">
-        {category ? (
-          <p
-            className={`flex items-center gap-2 text-xs font-semibold ${isOnDusk ? 'text-dusk-100' : 'text-ink-soft'}`}
-          >
-            <FlavourDot category={category} />
-            {category}
-          </p>
-        ) : null}
-        <h3 className="text-lg leading-tight sm:text-xl">
-          <Link
-            to={`/shop/${slug}`}
-            prefetch="intent"
-            className="outline-none! after:absolute after:inset-0 after:rounded-xl"
-          >
-            {name}
-          </Link>
-        </h3>
-        {tagline ? (
-          <p className={`text-sm max-sm:hidden ${isOnDusk ? 'text-dusk-200' : 'text-ink-soft'}`}>{tagline}</p>
-        ) : null}
-        <div className="mt-auto">
-          {previous_price ? (
-            <PreviousPrice
-              cents={previous_price}
-              className={`-mb-1.5 block pt-1 text-sm leading-tight ${isOnDusk ? 'text-dusk-200' : 'text-ink-soft'}`}
-            />
-          ) : null}
-          {/* With a seven-digit price the arrow does not fit on a phone: it wraps out of view. */}
-          <div className="flex h-10 flex-wrap content-start items-center justify-between gap-x-2 gap-y-4 overflow-hidden pt-1 pr-0.5">
-            <Price cents={price} className="text-lg leading-9! sm:text-xl" />
-            <span
-              aria-hidden="true"
-              className={`grid size-9 place-items-center rounded-pill transition-[background-color,color,translate] group-hover:translate-x-0.5 ${isOnDusk ? 'bg-white/12 text-white group-hover:bg-ember-300 group-hover:text-ink' : 'bg-paper-deep text-dusk-800 group-hover:bg-leaf-600 group-hover:text-white'}`}
-            >
-              <Icon name="arrow" className="size-4.5" />
-            </span>
-          </div>
-        </div>
-      </div>
+      {isGone ? (
+        <p className="card-note">Out of Stock</p>
+      ) : saving ? (
+        <p className="card-note">Save {saving}</p>
+      ) : null}
+      <h3 className="card-name text-lg">
+        <Link to={`/shop/${slug}`} prefetch="intent" className="card-link">
+          {ownName === name ? null : <span className="card-brand">{brand} </span>}
+          {ownName}
+        </Link>
+      </h3>
+      {facts.length > 0 ? (
+        <p className="card-serving">
+          <FlavourDot category={category} className="mr-1.5 size-2.5" />
+          {facts.join(' · ')}
+        </p>
+      ) : null}
+      <p className="card-prices">
+        <Price cents={price} className="text-lg" />
+        {previous_price ? <PreviousPrice cents={previous_price} /> : null}
+      </p>
+      {isGone ? null : (
+        // Opened by `use-quick-order.ts`; without its code, and without JavaScript, a link to the form as a page.
+        <a
+          href={`/shop/${slug}/order`}
+          data-order={slug}
+          rel="nofollow"
+          aria-label={`Order ${name}`}
+          className="card-plus"
+        >
+          <Icon name="plus" />
+        </a>
+      )}
     </article>
   );
 }
 
-export function ProductGrid({ children, className = '' }: { children: React.ReactNode; className?: string }) {
+/** A grid of cards; on phones one row for each, or with `isPaired` two in a row. */
+export function ProductGrid({
+  children,
+  className = '',
+  isPaired = false,
+}: {
+  children: React.ReactNode;
+  className?: string;
+  isPaired?: boolean;
+}) {
   return (
     <ul
-      className={`grid grid-pairs gap-x-3 gap-y-8 sm:gap-x-5 md:grid-cols-3 md:gap-x-7 md:gap-y-11 ${className}`}
+      className={`grid gap-x-3 gap-y-3.5 sm:gap-x-5 sm:gap-y-6 md:grid-cols-3 ${isPaired ? 'grid-pairs' : 'card-rows sm:grid-cols-2'} ${className}`}
     >
       {children}
     </ul>

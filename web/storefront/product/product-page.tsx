@@ -35,7 +35,7 @@ import { useShop } from '../layout/use-shop.ts';
 import { useOwnOrdersPart } from '../own-orders/use-own-orders-part.ts';
 import type { Route } from './+types/product-page.ts';
 import { OrderBar } from './order-bar.tsx';
-import { type CardProduct, cardColumns, ProductCard } from './product-card.tsx';
+import { type CardProduct, cardColumns, ProductCard, ProductGrid } from './product-card.tsx';
 import { QuantityStepper } from './quantity-stepper.tsx';
 
 const relatedCount = 3;
@@ -43,7 +43,7 @@ const relatedCount = 3;
 const newestCount = 12;
 
 // Most visitors only look: the dialog's code is loaded when they approach the button.
-const loadOrderDialog = () => import('../order/order-dialog.tsx');
+const loadOrderDialog = async () => (await import('../order/load-order-dialog.ts')).loadOrderDialog();
 const OrderDialog = lazy(loadOrderDialog);
 const prepareOrderDialog = () => void loadOrderDialog().catch(() => {});
 const MissingProduct = lazy(() =>
@@ -210,15 +210,15 @@ function Detail({ product, related, areas }: DetailProps) {
           </Link>
         </nav>
         {UnpaidOrder ? <UnpaidOrder product={product} /> : null}
-        <div className="mt-2 grid grid-cols-1 gap-4 sm:grid-cols-2 md:grid-cols-[1.08fr_1fr] md:gap-12 lg:gap-20">
-          {/* On phones the name and the price fit below it, above the order row. */}
-          <div className="@container relative aspect-3/2 self-start sm:aspect-4/3 overflow-hidden rounded-2xl bg-[color-mix(in_oklab,var(--flavour)_30%,var(--color-paper-deep))] shadow-xl md:aspect-square md:sticky md:top-8 xl:top-36">
+        <div className="mt-2 grid grid-cols-1 gap-3 sm:grid-cols-2 sm:gap-4 md:grid-cols-[1.08fr_1fr] md:gap-12 lg:gap-20">
+          {/* Low on phones, but with the whole vessel: the name and the price fit below it, above the order row. */}
+          <div className="@container relative aspect-5/4 self-start overflow-hidden rounded-2xl bg-[color-mix(in_oklab,var(--flavour)_30%,var(--color-paper-deep))] shadow-xl md:aspect-square md:sticky md:top-8 xl:top-36">
             <ProductImage
               src={product.image_url}
               alt={product.name}
               sizes="(min-width: 1280px) 565px, (min-width: 768px) 44.6vw, 92vw"
               isFirst
-              className="absolute inset-0 size-full max-sm:object-[50%_30%]"
+              className="absolute inset-0 size-full"
             />
           </div>
 
@@ -237,7 +237,7 @@ function Detail({ product, related, areas }: DetailProps) {
             ) : null}
             <div className="flex flex-col gap-3">
               {/* On very low screens only one line fits above the order row. */}
-              <h1 className="text-name font-extrabold tracking-tight max-md:[@media(max-height:30rem)]:text-2xl">
+              <h1 className="text-4xl font-extrabold tracking-tight md:text-name max-md:[@media(max-height:30rem)]:text-2xl">
                 {product.name}
               </h1>
               {product.tagline ? (
@@ -435,24 +435,27 @@ function Fact({ icon, title, text }: { icon: IconName; title: string; text: stri
   );
 }
 
+// Widths of the pictures of three cards in a row, and of rows on a phone.
+const relatedSizes = '(min-width: 1248px) 371px, (min-width: 768px) 29vw, (min-width: 640px) 44vw, 96px';
+
 function Related({ products }: { products: CardProduct[] }) {
   return (
     <section aria-labelledby="related" className="page pt-20 md:pt-28">
       <h2 id="related" className="mb-8 text-4xl font-extrabold">
         You Might Also Like
       </h2>
-      <ul className="grid grid-pairs gap-x-3 gap-y-8 sm:gap-x-5 md:grid-cols-3 md:gap-x-7">
+      <ProductGrid>
         {products.map((product) => (
           <li key={product.slug}>
-            <ProductCard product={product} />
+            <ProductCard product={product} sizes={relatedSizes} />
           </li>
         ))}
         {products.length < relatedCount ? (
           <li className={products.length === 2 ? 'max-md:col-span-full' : ''}>
-            <EverythingElse isWide={products.length === 2} />
+            <EverythingElse />
           </li>
         ) : null}
-      </ul>
+      </ProductGrid>
     </section>
   );
 }
@@ -475,17 +478,17 @@ function GroupLinks({ product: { category, brand, categories, brands } }: { prod
   );
 }
 
-/** Fills the row if a flavour has few products; alone in its row on a phone it has landscape layout. */
-function EverythingElse({ isWide }: { isWide: boolean }) {
+/** Fills the row if a flavour has few products. */
+function EverythingElse() {
   return (
     <Link
       to="/shop"
       prefetch="intent"
-      className={`group @container relative grid ${isWide ? 'max-md:aspect-[2/1]' : ''} aspect-square min-h-fit content-between overflow-hidden rounded-xl bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-700)_60%,var(--color-afterglow))] text-white shadow-md hover:shadow-xl`}
+      className="group @container relative grid aspect-6/5 min-h-fit content-between overflow-hidden rounded-lg bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-700)_60%,var(--color-afterglow))] text-white shadow-md max-md:aspect-[3/1] hover:shadow-xl"
     >
       <span
         aria-hidden="true"
-        className="absolute right-[-12cqw] bottom-[-16cqw] size-[46cqw] rounded-full bg-linear-to-b from-sun-high to-sun-low transition-[translate] duration-(--duration-scene) group-hover:-translate-y-3"
+        className="absolute right-[-12cqw] bottom-[-16cqw] size-[46cqw] rounded-full bg-linear-to-b from-sun-high to-sun-low transition-[translate] duration-(--duration-slow) group-hover:-translate-y-3"
       />
       <span className="relative px-[8cqw] pt-[8cqw] font-display text-tile font-extrabold">
         Or something else entirely?

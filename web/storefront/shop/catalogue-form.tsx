@@ -33,7 +33,7 @@ interface CatalogueFormProps {
 }
 
 const box =
-  'block w-full min-h-12 rounded-md border border-line-strong bg-card text-base text-ink hover:border-dusk-500';
+  'block w-full min-h-12 rounded-md border border-line-strong bg-card text-base text-ink hover:border-dusk-500 md:min-h-11 md:text-sm';
 
 function readForm(form: HTMLFormElement): CatalogueQuery {
   const entries = [...new FormData(form)].map(([name, value]) => [name, String(value)]);
@@ -86,7 +86,7 @@ export function CatalogueForm({
   });
 
   return (
-    <search aria-label="Filter drinks">
+    <search aria-label="Filter drinks" className="md:contents">
       <form
         ref={form}
         action="/shop"
@@ -96,7 +96,7 @@ export function CatalogueForm({
           close();
           onChange(readForm(event.currentTarget));
         }}
-        className="flex flex-wrap gap-2 rounded-xl bg-card p-2.5 shadow-lg md:grid md:grid-cols-[1fr_12rem_14rem] md:gap-x-3 md:gap-y-2.5 md:rounded-2xl md:p-3"
+        className="flex flex-wrap gap-2 md:contents"
       >
         {/* With large text the button wraps below the field. */}
         <div className="relative min-w-[min(10rem,100%)] flex-1">
@@ -117,7 +117,7 @@ export function CatalogueForm({
           <button
             type="submit"
             aria-label="Search"
-            className="absolute right-0 bottom-0 grid size-12 place-items-center rounded-md text-dusk-700 hover:text-leaf-700"
+            className="absolute right-0 bottom-0 grid size-12 place-items-center rounded-md md:size-11 text-dusk-700 hover:text-leaf-700"
           >
             <Icon name="search" />
           </button>
@@ -126,7 +126,7 @@ export function CatalogueForm({
           type="button"
           popoverTarget="shop-filters"
           {...(unfolds && { 'aria-expanded': isSheetOpen, onClick: () => onSheetToggle(!isSheetOpen) })}
-          className="inline-flex min-h-12 items-center gap-2 rounded-md border border-line-strong bg-card px-3.5 font-semibold hover:border-dusk-500 md:hidden"
+          className="inline-flex min-h-12 items-center gap-2 rounded-md border border-line-strong bg-card px-3.5 font-semibold text-ink hover:border-dusk-500 md:hidden"
         >
           <Icon name="filters" className="size-5 max-[25rem]:hidden" />
           Filters
@@ -199,7 +199,7 @@ function Choice({
     <div className="relative min-w-0">
       <label
         htmlFor={id}
-        className={`mb-1.5 block text-sm font-semibold md:mb-0 ${isLabelled ? 'md:pointer-events-none md:absolute md:top-3.5 md:left-4 md:text-xs md:font-normal md:text-ink-soft' : 'md:sr-only'}`}
+        className={`mb-1.5 block text-sm font-semibold md:mb-0 ${isLabelled ? 'md:pointer-events-none md:absolute md:top-3 md:left-4 md:text-xs md:font-normal md:text-ink-soft' : 'md:sr-only'}`}
       >
         {label}
       </label>
@@ -212,7 +212,7 @@ function Choice({
       </select>
       <Icon
         name="chevron"
-        className="pointer-events-none absolute right-2 bottom-3.5 size-5 text-dusk-700 md:right-3"
+        className="pointer-events-none absolute right-2 bottom-3.5 size-5 text-dusk-700 md:right-3 md:bottom-3"
       />
     </div>
   );
@@ -220,13 +220,13 @@ function Choice({
 
 function Flavours({ categories, chosen }: { categories: string[]; chosen: string | null }) {
   return (
-    <fieldset className="min-w-0 md:col-span-full md:-my-1">
+    <fieldset className="min-w-0 md:col-span-full">
       <legend className="mb-1.5 text-sm font-semibold md:sr-only">Flavor</legend>
-      <div className="flex flex-wrap gap-2 md:-mx-3 md:flex-nowrap md:gap-1.5 md:overflow-x-auto md:px-3 md:py-1 md:[scrollbar-width:none]">
+      <div className="flex flex-wrap gap-2 md:-mx-1 md:flex-nowrap md:gap-1.5 md:overflow-x-auto md:p-1 md:[scrollbar-width:none]">
         {['', ...categories].map((category) => (
           <label
             key={category}
-            className="relative inline-flex min-h-11 shrink-0 cursor-pointer items-center gap-2 rounded-pill border border-line-strong px-3 text-sm font-semibold whitespace-nowrap text-ink-soft transition-colors md:gap-1.5 md:px-2.5 md:text-xs hover:border-dusk-600 hover:text-ink has-checked:border-dusk-800 has-checked:bg-dusk-800 has-checked:text-white has-focus-visible:outline-3 has-focus-visible:outline-offset-2 has-focus-visible:outline-(--ring) forced-colors:has-checked:border-[Highlight] forced-colors:has-checked:text-[Highlight]"
+            className="relative inline-flex min-h-11 shrink-0 cursor-pointer items-center gap-2 rounded-pill border border-line-strong px-3 text-sm font-semibold whitespace-nowrap text-ink-soft transition-colors md:gap-1.5 md:border-dusk-500 md:px-2.5 md:text-xs md:text-dusk-100 hover:border-dusk-600 hover:text-ink md:hover:border-white md:hover:text-white has-checked:border-dusk-800 has-checked:bg-dusk-800 has-checked:text-white md:has-checked:border-ember-300 md:has-checked:bg-ember-300 md:has-checked:text-ink has-focus-visible:outline-3 has-focus-visible:outline-offset-2 has-focus-visible:outline-(--ring) forced-colors:has-checked:border-[Highlight] forced-colors:has-checked:text-[Highlight]"
           >
             <input
               type="radio"
@@ -239,7 +239,9 @@ function Flavours({ categories, chosen }: { categories: string[]; chosen: string
               }
               className="sr-only"
             />
-            {category ? <FlavourDot category={category} className="size-3.5" /> : null}
+            {category ? (
+              <FlavourDot category={category} className="size-3.5 md:ring-1 md:ring-white/60" />
+            ) : null}
             {category || 'All flavors'}
           </label>
         ))}

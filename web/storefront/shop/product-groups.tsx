@@ -3,10 +3,7 @@ import { useId } from 'react';
 import { Link } from 'react-router';
 import type { groupProducts } from '../../../domain/catalogue.ts';
 import { FlavourDot } from '../../ui/flavour.tsx';
-import { type CardProduct, ProductCard } from '../product/product-card.tsx';
-
-const groupSizes =
-  '(min-width: 1248px) 271px, (min-width: 1024px) calc(23vw - 21px), (min-width: 768px) calc(30.7vw - 19px), 44vw';
+import { type CardProduct, ProductCard, ProductGrid } from '../product/product-card.tsx';
 
 export interface ProductGroupsProps {
   groups: ReturnType<typeof groupProducts<CardProduct>>;
@@ -17,7 +14,7 @@ export interface ProductGroupsProps {
   isWhole: boolean;
 }
 
-/** On phones one row to swipe, on desktops the name next to its drinks. */
+/** On desktops the name next to its drinks. */
 export default function ProductGroups({ groups, by, slugs, isWhole }: ProductGroupsProps) {
   const id = useId();
   return (
@@ -26,7 +23,7 @@ export default function ProductGroups({ groups, by, slugs, isWhole }: ProductGro
         <section
           key={name}
           aria-labelledby={`${id}-${place}`}
-          className="grid min-w-0 gap-x-7 gap-y-3 lg:grid-cols-[1fr_3fr]"
+          className="grid min-w-0 gap-x-7 gap-y-3 lg:grid-cols-[1fr_3fr] xl:grid-cols-[1fr_4fr]"
         >
           <header className="flex items-baseline justify-between gap-4 lg:sticky lg:top-24 lg:flex-col lg:justify-start lg:gap-1 lg:self-start">
             <h2 id={`${id}-${place}`} className="flex items-center gap-3 text-3xl font-extrabold">
@@ -49,13 +46,13 @@ export default function ProductGroups({ groups, by, slugs, isWhole }: ProductGro
               </p>
             ) : null}
           </header>
-          <ul className="bleed -mx-[clamp(1rem,4vw,2.5rem)] grid snap-x auto-cols-[44%] grid-flow-col gap-3 overflow-x-auto overscroll-x-contain [scrollbar-width:none] sm:auto-cols-[30%] sm:gap-5 md:mx-0 md:grid-flow-row md:grid-cols-3 md:gap-x-7 md:gap-y-11 md:overflow-visible md:px-0">
+          <ProductGrid className="xl:grid-cols-4">
             {members.map((product, index) => (
-              <li key={product.slug} className={`snap-start ${place < 2 ? '' : 'product-below'}`}>
-                <ProductCard product={product} isFirst={place === 0 && index < 2} sizes={groupSizes} />
+              <li key={product.slug} className={place < 2 ? '' : 'product-below'}>
+                <ProductCard product={product} isFirst={place === 0 && index < 2} />
               </li>
             ))}
-          </ul>
+          </ProductGrid>
         </section>
       ))}
     </div>

@@ -23,7 +23,7 @@ import { DataBlock } from '../discovery/data-block.tsx';
 import { LastOrderSlot } from '../last-order/last-order-slot.tsx';
 import { describePage } from '../layout/page-meta.ts';
 import { useShop } from '../layout/use-shop.ts';
-import { type CardProduct, fourColumns, ProductCard, ProductGrid } from '../product/product-card.tsx';
+import { type CardProduct, ProductCard, ProductGrid } from '../product/product-card.tsx';
 import type { Route } from './+types/shop-page.ts';
 import { CatalogueForm } from './catalogue-form.tsx';
 import type { ProductGroupsProps } from './product-groups.tsx';
@@ -149,33 +149,27 @@ const trail = [{ name: 'Shop all drinks', path: '/shop' }];
 
 function Frame({ children }: { children: React.ReactNode }) {
   const { config } = useShop();
-  const [parameters] = useSearchParams();
-  const query = readCatalogueQuery(parameters);
-  // A longer heading needs the space.
-  const isNarrowed = Boolean(query.search.trim() || query.brand || query.category);
   return (
     <>
       <DataBlock data={import.meta.env.SSR ? [describeBreadcrumbs(config.publicUrl, trail)] : null} />
-      {/* Low, so that products are visible on the first screen. */}
-      <header className="on-dusk relative overflow-hidden bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-800)_60%,var(--color-afterglow-far))] text-white">
-        <div
-          aria-hidden="true"
-          className={`${isNarrowed ? 'max-md:hidden' : ''} absolute right-[-2rem] bottom-[-6rem] size-40 rounded-full bg-linear-to-b from-sun-high to-sun-low shadow-sun md:right-[12%] md:bottom-[-11.5rem] md:size-72`}
-        />
-        <div className="page relative flex flex-wrap items-baseline gap-x-8 gap-y-1 pt-4 pb-12 md:pt-5 md:pb-13">
-          <h1 className="text-4xl font-extrabold wrap-anywhere md:max-w-[55%]">{titleOf(query)}</h1>
-          {isNarrowed ? null : (
-            <p className="text-lg text-dusk-100 max-xl:sr-only">
-              Three brands, nine flavors, always sent out cold.
-            </p>
-          )}
+      {children}
+    </>
+  );
+}
+
+/** What the list shows, with its form: low, so that drinks and prices are on the first screen. */
+function Band({ about, children }: { about?: React.ReactNode; children?: React.ReactNode }) {
+  const [parameters] = useSearchParams();
+  return (
+    <header className="on-dusk bg-[linear-gradient(100deg,var(--color-dusk-950),var(--color-dusk-800)_55%,var(--color-afterglow-far))] text-white">
+      <div className="page grid gap-x-3 gap-y-2 py-3 md:grid-cols-[minmax(0,1fr)_11rem_13rem] md:items-center lg:grid-cols-[auto_minmax(0,1fr)_11rem_13rem]">
+        <div className="min-w-0 md:max-lg:col-span-full lg:mr-4 lg:max-w-120">
+          <h1 className="text-3xl font-extrabold wrap-anywhere">{titleOf(readCatalogueQuery(parameters))}</h1>
+          {about}
         </div>
-      </header>
-      <div className="page relative -mt-8">
-        <LastOrderSlot className="not-empty:mb-4 in-data-[orders]:mb-4" />
         {children}
       </div>
-    </>
+    </header>
   );
 }
 
@@ -217,102 +211,102 @@ function Catalogue({ list, loadedQuery, deliveryFee }: CatalogueProps) {
 
   return (
     <>
-      <CatalogueForm
-        key={formKey}
-        query={query}
-        brands={list.brands}
-        // A flavour chosen by an old link is shown as chosen, even if it is no longer offered.
-        categories={
-          query.category && !list.categories.includes(query.category)
-            ? [...list.categories, query.category].sort()
-            : list.categories
+      <Band
+        about={
+          <p className="flex flex-wrap gap-x-3 text-xs font-semibold text-dusk-100">
+            <span ref={status} tabIndex={-1} role="status" className="outline-none!">
+              {count === 1 ? '1 drink' : `${count.toLocaleString('en-KE')}${mayBeMore} drinks`}
+            </span>
+            <span>
+              {deliveryFee > 0
+                ? `${formatKes(deliveryFee)} delivery fee applies to all orders`
+                : 'Free delivery on all orders'}
+            </span>
+          </p>
         }
-        count={count}
-        onChange={change}
-        isSheetOpen={isSheetOpen}
-        onSheetToggle={setSheetOpen}
-      />
-      <div className="my-3 flex flex-wrap-reverse items-center justify-between gap-x-6 gap-y-2 md:my-4">
-        <p className="flex flex-wrap items-center gap-x-2.5">
-          <span
-            ref={status}
-            tabIndex={-1}
-            role="status"
-            className="text-sm font-semibold text-ink-soft outline-none!"
-          >
-            {count === 1 ? '1 drink' : `${count.toLocaleString('en-KE')}${mayBeMore} drinks`}
-          </span>
-          <Chosen query={query} />
-        </p>
-        <p className="flex items-center gap-2.5 rounded-md bg-leaf-100 px-3 py-1.5 text-xs font-semibold text-leaf-900 max-sm:w-full md:text-sm">
-          <Icon name="truck" className="size-4.5" />
-          {deliveryFee > 0
-            ? `${formatKes(deliveryFee)} delivery fee applies to all orders`
-            : 'Free delivery on all orders'}
-        </p>
-      </div>
-      {isAnswered && list.correction && searchText !== '' ? (
-        <p className="mb-4 text-lg">
-          Did you mean{' '}
-          <Link
-            to={pathOf({ ...query, search: list.correction })}
-            className="font-bold text-leaf-700 underline underline-offset-4 hover:text-leaf-800"
-          >
-            {list.correction}
-          </Link>
-          ?
-        </p>
-      ) : null}
-      {/* A price has a digit. Some questions find drinks, too. */}
-      {visibleProducts.length > 0 && isAnswered && /\d|deliver|how|where|pay/i.test(searchText) ? (
-        <Suspense fallback={null}>
-          <SearchHint
-            search={searchText}
-            mostCents={list.most_cents}
-            isMet={visibleProducts.some(({ price }) => price <= (list.most_cents ?? 0))}
-            byPrice={query.sort === 'price' ? null : pathOf({ ...query, sort: 'price' })}
-            onSortByPrice={() => status.current?.focus({ preventScroll: true })}
-          />
-        </Suspense>
-      ) : null}
-      {visibleProducts.length > 0 ? (
-        <div aria-busy={!isAnswered || undefined}>
-          <Suspense fallback={<Cards products={visibleProducts} />}>
-            {query.sort === 'brand' || query.sort === 'flavor' ? (
-              <Groups
-                groups={groupProducts(visibleProducts, query.sort)}
-                by={query.sort}
-                slugs={query.sort === 'brand' ? list.brand_slugs : list.category_slugs}
-                isWhole={isFilteredHere}
-              />
-            ) : (
-              <>
-                <h2 className="sr-only">Products</h2>
-                <Cards products={visibleProducts} />
-              </>
-            )}
+      >
+        <CatalogueForm
+          key={formKey}
+          query={query}
+          brands={list.brands}
+          // A flavour chosen by an old link is shown as chosen, even if it is no longer offered.
+          categories={
+            query.category && !list.categories.includes(query.category)
+              ? [...list.categories, query.category].sort()
+              : list.categories
+          }
+          count={count}
+          onChange={change}
+          isSheetOpen={isSheetOpen}
+          onSheetToggle={setSheetOpen}
+        />
+      </Band>
+      <div className="page pt-3.5 md:pt-5">
+        <LastOrderSlot className="not-empty:mb-4 in-data-[orders]:mb-4" />
+        <Chosen query={query} />
+        {isAnswered && list.correction && searchText !== '' ? (
+          <p className="mb-4 text-lg">
+            Did you mean{' '}
+            <Link
+              to={pathOf({ ...query, search: list.correction })}
+              className="font-bold text-leaf-700 underline underline-offset-4 hover:text-leaf-800"
+            >
+              {list.correction}
+            </Link>
+            ?
+          </p>
+        ) : null}
+        {/* A price has a digit. Some questions find drinks, too. */}
+        {visibleProducts.length > 0 && isAnswered && /\d|deliver|how|where|pay/i.test(searchText) ? (
+          <Suspense fallback={null}>
+            <SearchHint
+              search={searchText}
+              mostCents={list.most_cents}
+              isMet={visibleProducts.some(({ price }) => price <= (list.most_cents ?? 0))}
+              byPrice={query.sort === 'price' ? null : pathOf({ ...query, sort: 'price' })}
+              onSortByPrice={() => status.current?.focus({ preventScroll: true })}
+            />
           </Suspense>
-          {isFilteredHere || list.pages === 1 ? null : (
-            <Suspense fallback={null}>
-              <Pages
-                list={list}
-                pathOf={(page) => pathOf(loadedQuery, page)}
-                first={first}
-                shownCount={visibleProducts.length}
-              />
+        ) : null}
+        {visibleProducts.length > 0 ? (
+          <div aria-busy={!isAnswered || undefined}>
+            <Suspense fallback={<Cards products={visibleProducts} />}>
+              {query.sort === 'brand' || query.sort === 'flavor' ? (
+                <Groups
+                  groups={groupProducts(visibleProducts, query.sort)}
+                  by={query.sort}
+                  slugs={query.sort === 'brand' ? list.brand_slugs : list.category_slugs}
+                  isWhole={isFilteredHere}
+                />
+              ) : (
+                <>
+                  <h2 className="sr-only">Products</h2>
+                  <Cards products={visibleProducts} />
+                </>
+              )}
             </Suspense>
-          )}
-        </div>
-      ) : (
-        <Suspense fallback={<NothingFoundTitle />}>
-          <NothingFound
-            products={products}
-            search={searchText}
-            // The link disappears together with its sentence: focus moves to the number of drinks.
-            onShowAll={() => status.current?.focus({ preventScroll: true })}
-          />
-        </Suspense>
-      )}
+            {isFilteredHere || list.pages === 1 ? null : (
+              <Suspense fallback={null}>
+                <Pages
+                  list={list}
+                  pathOf={(page) => pathOf(loadedQuery, page)}
+                  first={first}
+                  shownCount={visibleProducts.length}
+                />
+              </Suspense>
+            )}
+          </div>
+        ) : (
+          <Suspense fallback={<NothingFoundTitle />}>
+            <NothingFound
+              products={products}
+              search={searchText}
+              // The link disappears together with its sentence: focus moves to the number of drinks.
+              onShowAll={() => status.current?.focus({ preventScroll: true })}
+            />
+          </Suspense>
+        )}
+      </div>
     </>
   );
 }
@@ -351,21 +345,24 @@ function useShownPages(list: List, loadedQuery: CatalogueQuery): { first: number
 
 /** The active filters, for when their fields are in the closed sheet. */
 function Chosen({ query }: { query: CatalogueQuery }) {
-  return (['category', 'brand'] as const).map((field) =>
-    query[field] ? (
-      <Link
-        key={field}
-        to={pathOf({ ...query, [field]: null })}
-        replace
-        preventScrollReset
-        className="inline-flex min-h-9 items-center gap-1.5 rounded-pill border border-line-strong px-3 text-sm font-semibold md:hidden"
-      >
-        <span className="sr-only">Remove filter </span>
-        {query[field]}
-        <Icon name="close" className="size-3.5" />
-      </Link>
-    ) : null,
-  );
+  const fields = (['category', 'brand'] as const).filter((field) => query[field]);
+  return fields.length > 0 ? (
+    <p className="mb-3 flex flex-wrap gap-2 md:hidden">
+      {fields.map((field) => (
+        <Link
+          key={field}
+          to={pathOf({ ...query, [field]: null })}
+          replace
+          preventScrollReset
+          className="inline-flex min-h-9 items-center gap-1.5 rounded-pill border border-line-strong px-3 text-sm font-semibold"
+        >
+          <span className="sr-only">Remove filter </span>
+          {query[field]}
+          <Icon name="close" className="size-3.5" />
+        </Link>
+      ))}
+    </p>
+  ) : null;
 }
 
 // If the code does not load, the search has no hint.
@@ -383,10 +380,10 @@ const Pages = lazy(() => import('./list-pages.tsx').catch(() => ({ default: () =
 
 function Cards({ products }: { products: CardProduct[] }) {
   return (
-    <ProductGrid className="lg:grid-cols-4">
+    <ProductGrid className="lg:grid-cols-4 xl:grid-cols-5">
       {products.map((product, index) => (
-        <li key={product.slug} className={index < 6 ? '' : 'product-below'}>
-          <ProductCard product={product} isFirst={index < 2} sizes={fourColumns} />
+        <li key={product.slug} className={index < 8 ? '' : 'far-below product-below'}>
+          <ProductCard product={product} isFirst={index < 2} />
         </li>
       ))}
     </ProductGrid>
@@ -400,30 +397,44 @@ function NothingFoundTitle() {
   return <h2 className="py-8 text-center text-3xl md:py-12">No products found</h2>;
 }
 
+/** Instead of a list. */
+function Message({ role, children }: { role?: 'alert'; children: React.ReactNode }) {
+  return (
+    <>
+      <Band />
+      <div className="page pt-5">
+        <div
+          role={role}
+          className="grid justify-items-center gap-3 rounded-2xl bg-card px-6 py-20 text-center shadow-lg"
+        >
+          {children}
+        </div>
+      </div>
+    </>
+  );
+}
+
 /** An empty shop: nothing to search either. */
 function EmptyShop() {
   return (
-    <div className="grid justify-items-center gap-3 rounded-2xl bg-card px-6 py-20 text-center shadow-lg">
+    <Message>
       <h2 className="text-3xl">No products found</h2>
       <p className="text-ink-soft">Our fridge is being filled. Please look in again soon.</p>
       <Link to="/contact" className={`${buttonStyle('outline')} mt-3`}>
         Contact Us
       </Link>
-    </div>
+    </Message>
   );
 }
 
 function LoadError() {
   return (
-    <div
-      role="alert"
-      className="grid justify-items-center gap-3 rounded-2xl bg-card px-6 py-20 text-center shadow-lg"
-    >
+    <Message role="alert">
       <h2 className="text-3xl">Error Loading Products</h2>
       <p className="text-ink-soft">Please try again later.</p>
       <a href="/shop" className={`${buttonStyle('outline')} mt-3`}>
         Try again
       </a>
-    </div>
+    </Message>
   );
 }
