@@ -16,3 +16,18 @@ export type FactColumn = (typeof productFacts)[number]['column'];
 /** The columns, for a query. */
 export const factColumns =
   'size, khat_strength, caffeine, sweetened_with, keeps, allergens, serving_note' as const;
+
+export interface ShownFact {
+  label: string;
+  text: string;
+}
+
+/**
+ * @param product with the columns of its facts
+ * @returns the facts that staff have written, in the order of the page
+ */
+export const factsOf = (product: Readonly<Record<FactColumn, string | null>>): ShownFact[] =>
+  productFacts.flatMap(({ column, label }) => {
+    const text = product[column];
+    return text ? [{ label, text }] : [];
+  });

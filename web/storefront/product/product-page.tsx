@@ -6,7 +6,7 @@ import { categoryProductsTag, productsTag, productTag } from '../../../domain/ca
 import { slugForQuery } from '../../../domain/catalogue.ts';
 import type { DeliveryArea } from '../../../domain/delivery-area.ts';
 import { formatKsh } from '../../../domain/money.ts';
-import { factColumns, productFacts } from '../../../domain/product-facts.ts';
+import { factColumns, factsOf, type ShownFact } from '../../../domain/product-facts.ts';
 import { isAllowedImageUrl } from '../../../domain/product-image.ts';
 import { shareImagePath, squareShareImagePath } from '../../../domain/share-image.ts';
 import { readAreas } from '../../lib/delivery-areas.ts';
@@ -105,6 +105,7 @@ export async function loader({ context, params }: Route.LoaderArgs) {
         product: null,
         related: areProducts(newest.data) ? shownProducts(newest.data ?? [], shop) : [],
         areas,
+        facts: [],
       },
       { status: 404 },
     );
@@ -112,10 +113,19 @@ export async function loader({ context, params }: Route.LoaderArgs) {
   addCacheTags(...found.map(({ slug }) => productTag(slug)));
   if (product.category) addCacheTags(categoryProductsTag(product.category));
   const related = products.filter((other) => other !== product);
-  return { product, related, areas, pause: settings && readPause(settings, cacheUntil) };
+  return {
+    product,
+    related,
+    areas,
+    // Their labels are not in the scripts.
+    facts: factsOf(product),
+    pause: settings && readPause(settings, cacheUntil),
+  };
 }
 
-export default function ProductPage({ loaderData: { product, related, areas } }: Route.ComponentProps) {
+export default function ProductPage({
+  loaderData: { product, related, areas, facts },
+}: Route.ComponentProps) {
   if (!product)
     return (
       <Suspense fallback={<MissingProductTitle />}>
@@ -124,7 +134,7 @@ export default function ProductPage({ loaderData: { product, related, areas } }:
     );
   return (
     <>
-      <Detail key={product.id} product={product} related={related} areas={areas} />
+      <Detail key={product.id} product={product} related={related} areas={areas} facts={facts} />
       {related.length > 0 ? <Related products={related} /> : null}
       <GroupLinks product={product} />
     </>
@@ -142,9 +152,10 @@ interface DetailProps {
   product: Product;
   related: CardProduct[];
   areas: readonly DeliveryArea[];
+  facts: readonly ShownFact[];
 }
 
-function Detail({ product, related, areas }: DetailProps) {
+function Detail({ product, related, areas, facts }: DetailProps) {
   const { settings, config } = useShop();
   const chat = useChatLink();
   const again = useOrderAgain();
@@ -303,7 +314,7 @@ function Detail({ product, related, areas }: DetailProps) {
                 Order Now
               </Button>
             </form>
-            <Facts product={product} />
+            <Facts facts={facts} />
             <p className="text-sm text-ink-soft" role="status">
               <TextWithAmounts>
                 {`${
@@ -404,17 +415,12 @@ function useOrderAgain(): { quantity: number; like: string } | null {
   return again;
 }
 
-/** What staff know about it, and its brand. */
-function Facts({ product }: { product: Product }) {
-  const facts = productFacts.flatMap(({ column, label }) => {
-    const text = product[column];
-    return text ? [{ label, text, isLong: text.length > 40 }] : [];
-  });
+function Facts({ facts }: { facts: readonly ShownFact[] }) {
   if (facts.length === 0) return null;
   return (
     <dl className="grid grid-cols-2 gap-x-5 gap-y-3 border-y border-line py-4 text-sm sm:max-lg:grid-cols-1 lg:grid-cols-3">
-      {facts.map(({ label, text, isLong }) => (
-        <div key={label} className={isLong ? 'col-span-full' : ''}>
+      {facts.map(({ label, text }) => (
+        <div key={label} className={text.length > 40 ? 'col-span-full' : ''}>
           <dt className="text-ink-soft">{label}</dt>
           <dd className="font-semibold wrap-anywhere">{text}</dd>
         </div>
