@@ -36,9 +36,9 @@ export default defineConfig({
     target: 'es2022',
     cssTarget: buildTarget,
     modulePreload: {
-      // The script of every page leaves out the names of the files that these need: they take more bytes than the code.
+      // The scripts of pages leave out the names of the files that these need: they take more bytes than the code.
       resolveDependencies: (file, files) =>
-        /\/(?:quick-order|load-order-dialog|offline-reading|parts)-/.test(file) ? [] : files,
+        /\/(?:quick-order|load-order-dialog|offline-reading|parts|missing-product|large-order|order-states)-/.test(file) ? [] : files,
     },
   },
   environments: {

@@ -64,7 +64,11 @@ function holdFarImages() {
     },
     { rootMargin: '50%' },
   );
-  for (const part of document.querySelectorAll('.far-below')) observer.observe(part);
+  for (const part of document.querySelectorAll('.far-below')) {
+    // At once: a slow device may first lay the part out, and then answer where it is.
+    part.toggleAttribute('data-far', true);
+    observer.observe(part);
+  }
   return () => observer.disconnect();
 }
 
