@@ -9,7 +9,7 @@ import { formatPhone } from './phone.ts';
 import { adviseOnResult } from './result-advice.ts';
 import { plainText } from './text-message.ts';
 
-type Reader = 'customer' | 'subscriber' | 'staff' | 'rider';
+type Reader = 'customer' | 'subscriber' | 'waiting' | 'staff' | 'rider';
 
 /** The kinds of message in the order of an order's life: their labels for staff, and who reads them. */
 export const messageKinds: Record<OutboxMessageKind, { label: string; reader: Reader }> = {
@@ -25,6 +25,7 @@ export const messageKinds: Record<OutboxMessageKind, { label: string; reader: Re
   order_cancelled: { label: 'Cancelled', reader: 'customer' },
   order_expired: { label: 'Not paid in time', reader: 'customer' },
   job_for_rider: { label: 'To a rider: job', reader: 'rider' },
+  back_in_stock: { label: 'Back in stock', reader: 'waiting' },
   newsletter_confirmation: { label: 'Newsletter confirmation', reader: 'subscriber' },
   inquiry_reply: { label: 'Reply to an inquiry', reader: 'customer' },
   prompts_paused: { label: 'To staff: no M-PESA prompts', reader: 'staff' },
@@ -78,8 +79,15 @@ export interface NewsletterFacts {
   tokens: { confirm: string; unsubscribe: string } | null;
 }
 
+/** Values for a text about a drink that is in stock again. */
+export interface StockFacts {
+  shop: MessageFacts['shop'];
+  /** Null where it was deleted. */
+  product: { name: string; slug: string } | null;
+}
+
 /** Values for a message to staff: an incident of M-PESA's prompts, a refund, or a second factor that was removed. */
-export type StaffFacts = { shop: MessageFacts['shop'] } & (
+type StaffFacts = { shop: MessageFacts['shop'] } & (
   | {
       incident: {
         code: string;
@@ -111,6 +119,9 @@ export type StaffFacts = { shop: MessageFacts['shop'] } & (
       };
     }
 );
+
+/** The values of a message of any kind. */
+export type AnyFacts = MessageFacts | NewsletterFacts | StockFacts | StaffFacts;
 
 export interface MessageTemplate {
   /** Null for texts. */
@@ -160,6 +171,11 @@ const newsletterPlaceholders = {
   confirm_link: 'the link that confirms the address',
   unsubscribe_link: 'the link that removes the address',
 } as const;
+const stockPlaceholders = {
+  ...shopPlaceholders,
+  product: 'the name of the drink',
+  product_link: 'the link to the drink',
+} as const;
 const incidentPlaceholders = {
   ...shopPlaceholders,
   cause: 'why M-PESA refuses the prompts',
@@ -193,6 +209,7 @@ export type Placeholder =
   | keyof typeof placeholders
   | keyof typeof newsletterPlaceholders
   | keyof typeof jobPlaceholders
+  | keyof typeof stockPlaceholders
   | keyof typeof incidentPlaceholders
   | keyof typeof refundPlaceholders
   | keyof typeof removalPlaceholders;
@@ -207,6 +224,8 @@ export function placeholdersOf(kind: OutboxMessageKind): Readonly<Partial<Record
       return placeholders;
     case 'subscriber':
       return newsletterPlaceholders;
+    case 'waiting':
+      return stockPlaceholders;
     case 'rider':
       return jobPlaceholders;
     case 'staff':
@@ -232,10 +251,9 @@ export const exampleFacts: MessageFacts = {
  * Example values for the preview of a template.
  * @param shop of the shop
  */
-export function exampleOf(
-  kind: OutboxMessageKind,
-  shop: MessageFacts['shop'],
-): MessageFacts | NewsletterFacts | StaffFacts {
+export function exampleOf(kind: OutboxMessageKind, shop: MessageFacts['shop']): AnyFacts {
+  if (readerOf(kind) === 'waiting')
+    return { shop, product: { name: 'Mango Khat Juice', slug: 'mango-bottle' } };
   if (readerOf(kind) === 'subscriber') return { shop, tokens: null };
   if (kind === 'refund_to_approve') {
     const refund = { refund_cents: 190_100, requested_by: 'Njeri', receipt: null };
@@ -273,7 +291,7 @@ export function exampleOf(
 export function writeMessage(
   template: MessageTemplate,
   channel: OutboxMessageChannel,
-  facts: MessageFacts | NewsletterFacts | StaffFacts,
+  facts: AnyFacts,
   publicUrl: string,
 ): MessageTemplate {
   const values =
@@ -281,9 +299,11 @@ export function writeMessage(
       ? newsletterValues(facts, publicUrl)
       : 'incident' in facts || 'refund' in facts || 'removal' in facts
         ? staffValues(facts, publicUrl)
-        : facts.job
-          ? jobValues(facts, facts.job)
-          : orderValues(facts, channel, publicUrl);
+        : 'product' in facts
+          ? stockValues(facts, publicUrl)
+          : facts.job
+            ? jobValues(facts, facts.job)
+            : orderValues(facts, channel, publicUrl);
   if (channel === 'text')
     return { subject: null, body: plainText(fillTemplate(template.body, values).trim()) };
   return {
@@ -310,6 +330,21 @@ function newsletterValues(
     unsubscribe_link: newsletterLink(publicUrl, 'unsubscribe', tokens?.unsubscribe ?? null),
   };
 }
+
+function stockValues(
+  { shop, product }: StockFacts,
+  publicUrl: string,
+): Record<keyof typeof stockPlaceholders, string> {
+  const name = product?.name ?? '';
+  return {
+    ...shopValues(shop),
+    // Of one text of 160 characters, the link and the sentences need the rest.
+    product: name.length > longestProductName ? `${name.slice(0, longestProductName - 2).trim()}..` : name,
+    product_link: product ? `${publicUrl.replace(/\/+$/, '')}/shop/${encodeURIComponent(product.slug)}` : '',
+  };
+}
+
+const longestProductName = 30;
 
 function staffValues(facts: StaffFacts, publicUrl: string): Record<string, string> {
   const { shop } = facts;

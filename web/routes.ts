@@ -6,6 +6,7 @@ export default [
     index('storefront/home/home-page.tsx'),
     route('shop', 'storefront/shop/shop-page.tsx'),
     route('shop/:slug', 'storefront/product/product-page.tsx'),
+    route('shop/:slug/back-in-stock', 'storefront/product/stock-alert-page.tsx'),
     route('shop/:slug/order', 'storefront/order/order-page.tsx'),
     route('flavors/:slug?', 'storefront/group/group-page.tsx', { id: 'flavor-page' }),
     route('brands/:slug?', 'storefront/group/group-page.tsx', { id: 'brand-page' }),

@@ -1,9 +1,8 @@
 // Sends the messages in the outbox, to customers and staff: each is marked before it is sent, and its outcome is recorded afterwards.
 import {
-  type MessageFacts,
+  type AnyFacts,
   type MessageTemplate,
   type NewsletterFacts,
-  type StaffFacts,
   writeMessage,
 } from '../../domain/customer-message.ts';
 import { newsletterLink } from '../../domain/newsletter-link.ts';
@@ -33,7 +32,7 @@ interface LeasedMessage extends MessageTemplate {
   kind: OutboxMessageKind;
   channel: OutboxMessageChannel;
   recipient: string;
-  facts: MessageFacts | StaffFacts | { shop: MessageFacts['shop']; subscription_id: string };
+  facts: Exclude<AnyFacts, NewsletterFacts> | { shop: NewsletterFacts['shop']; subscription_id: string };
   is_verbatim: boolean;
 }
 
@@ -122,10 +121,7 @@ async function sendOne(message: LeasedMessage, options: OutboxOptions): Promise<
 }
 
 /** Values for a message's template; tokens of a newsletter email are issued for this attempt. */
-async function readFacts(
-  { facts }: LeasedMessage,
-  tables: OutboxOptions['tables'],
-): Promise<MessageFacts | NewsletterFacts | StaffFacts> {
+async function readFacts({ facts }: LeasedMessage, tables: OutboxOptions['tables']): Promise<AnyFacts> {
   if (!('subscription_id' in facts)) return facts;
   const { data, error } = await tables.rpc('issue_newsletter_tokens', {
     subscription_id: facts.subscription_id,
@@ -143,7 +139,7 @@ interface Outcome {
 async function deliver(
   { id, kind, channel, recipient }: LeasedMessage,
   { subject, body }: MessageTemplate,
-  facts: MessageFacts | NewsletterFacts | StaffFacts,
+  facts: AnyFacts,
   { messages, publicUrl }: OutboxOptions,
 ): Promise<Outcome> {
   // A test is there to find this out.
@@ -172,7 +168,7 @@ async function deliver(
   }
 }
 
-function buttonsOf(facts: MessageFacts | NewsletterFacts | StaffFacts, publicUrl: string): MailButtons {
+function buttonsOf(facts: AnyFacts, publicUrl: string): MailButtons {
   if ('tokens' in facts) {
     const confirm = newsletterLink(publicUrl, 'confirm', facts.tokens?.confirm ?? null);
     return new Map([[confirm, 'Yes, send me news']]);

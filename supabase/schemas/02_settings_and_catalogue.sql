@@ -39,6 +39,7 @@ create table public.store_settings (
   seller_address text not null default '',
   seller_registration text not null default '',
   kra_pin text not null default '',
+  offers_stock_alerts boolean not null default true,
   constraint "there is one row of settings" check (id),
   constraint "the store has a name" check (char_length(trim(store_name)) between 1 and 80),
   constraint "the delivery fee is not negative" check (delivery_fee between 0 and 100000000),
@@ -114,6 +115,8 @@ comment on column public.store_settings.asks_delivery_code is
 comment on column public.store_settings.seller_address is 'Where the seller can be found, on the contact page and receipts. Empty: not shown.';
 comment on column public.store_settings.seller_registration is 'Number of the business registration, as seller_address.';
 comment on column public.store_settings.kra_pin is 'PIN of the Kenya Revenue Authority, also the number for VAT, as seller_address.';
+comment on column public.store_settings.offers_stock_alerts is
+  'Whether visitors may ask for a text when a product is in stock again, and such texts are sent.';
 comment on column public.store_settings.orders_pause_reason is
   'Why the shop takes no new orders, as customers read it. Null: it takes them. Changed by pause_orders and resume_orders.';
 comment on column public.store_settings.orders_paused_until is
@@ -124,14 +127,14 @@ grant update (
   updated_at, till_number, paybill_number, refuses_unknown_payments, refund_approval_above, payment_messages_months,
   unpaid_orders_per_phone, reserved_share_percent, texts_per_day, mails_per_day, order_details_months, inquiries_months,
   requires_terms_tick, payment_limit, takes_cash, offers_cash, opening_hours, days_off, queue_minutes, announces_delays, asks_delivery_code,
-  seller_address, seller_registration, kra_pin
+  seller_address, seller_registration, kra_pin, offers_stock_alerts
 ) on public.store_settings to authenticated;
 -- The other settings are for staff only (staff_settings). The privacy notice shows the retention periods.
 grant select (
   id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee,
   reservation_minutes, till_number, paybill_number, updated_at, order_details_months, inquiries_months, payment_messages_months,
   requires_terms_tick, payment_limit, orders_pause_reason, orders_paused_until,
-  offers_cash, opening_hours, days_off, seller_address, seller_registration, kra_pin
+  offers_cash, opening_hours, days_off, seller_address, seller_registration, kra_pin, offers_stock_alerts
 ) on public.store_settings to anon, authenticated;
 create policy "everyone reads the settings" on public.store_settings for select to anon, authenticated using (true);
 create policy "staff edit the settings" on public.store_settings

@@ -34,18 +34,18 @@ create table public.outbox_messages (
   constraint "a message status is known"
     check (status in ('waiting', 'sending', 'sent', 'failed', 'unsure', 'over_budget')),
   constraint "a message is about an order, a reader, an inquiry or the shop"
-    check ((order_id is null) = (kind in ('newsletter_confirmation', 'inquiry_reply', 'prompts_paused', 'prompts_resumed', 'refund_to_approve', 'second_factor_removed', 'test_message'))),
+    check ((order_id is null) = (kind in ('newsletter_confirmation', 'inquiry_reply', 'prompts_paused', 'prompts_resumed', 'refund_to_approve', 'second_factor_removed', 'test_message', 'back_in_stock'))),
   constraint "a kind of message is known" check (kind in (
     'order_received', 'order_paid', 'order_payment_held', 'order_payment_corrected', 'order_on_its_way', 'order_delayed', 'delivery_failed',
     'order_delivered', 'order_refunded', 'order_cancelled', 'order_expired', 'newsletter_confirmation', 'inquiry_reply',
-    'prompts_paused', 'prompts_resumed', 'refund_to_approve', 'second_factor_removed', 'test_message', 'job_for_rider'
+    'prompts_paused', 'prompts_resumed', 'refund_to_approve', 'second_factor_removed', 'test_message', 'job_for_rider', 'back_in_stock'
   ))
 );
 comment on table public.outbox_messages is
   'Messages to customers and staff. sending: being handed over. unsure: may have been sent, so only staff send it again. over_budget: withheld by a limit or daily budget (problem says which) until the order is paid or staff send it. subject and body: of the last attempt, or those to send (is_verbatim).';
-comment on column public.outbox_messages.order_id is 'Null for newsletter mails, replies to inquiries, messages to staff and tests.';
+comment on column public.outbox_messages.order_id is 'Null for newsletter mails, replies to inquiries, texts about stock, messages to staff and tests.';
 comment on column public.outbox_messages.event_key is
-  'Event key: distinguishes messages of one kind and order. Empty, the id of the refund or of the note of change (change_notes), or the number of payments that were taken back or of failed deliveries; of a job the id of its rider, and after a space how many texts that rider had about it before; of newsletter mails the subscription''s id; of replies the inquiry''s id; of messages to staff the id of the incident, the refund or the audit event; of a repeated message of an order its own id.';
+  'Event key: distinguishes messages of one kind and order. Empty, the id of the refund or of the note of change (change_notes), or the number of payments that were taken back or of failed deliveries; of a job the id of its rider, and after a space how many texts that rider had about it before; of newsletter mails the subscription''s id; of replies the inquiry''s id; of texts about stock the alert''s id; of messages to staff the id of the incident, the refund or the audit event; of a repeated message of an order its own id.';
 comment on column public.outbox_messages.recipient is 'Email address, or phone as +254….';
 comment on column public.outbox_messages.gateway_reference is 'Id from the text message gateway.';
 comment on column public.outbox_messages.resent_by is 'Email address of the staff member who sent it again.';
@@ -104,7 +104,7 @@ create table public.message_templates (
   constraint "mails have a subject, texts have none" check ((subject is not null) = (channel = 'mail')),
   constraint "a template is of a kind that is known" check (kind in (
     'order_received', 'order_paid', 'order_payment_held', 'order_payment_corrected', 'order_on_its_way', 'order_delayed', 'delivery_failed',
-    'order_delivered', 'order_refunded', 'order_cancelled', 'order_expired', 'newsletter_confirmation', 'prompts_paused', 'prompts_resumed', 'refund_to_approve', 'second_factor_removed', 'job_for_rider'
+    'order_delivered', 'order_refunded', 'order_cancelled', 'order_expired', 'newsletter_confirmation', 'prompts_paused', 'prompts_resumed', 'refund_to_approve', 'second_factor_removed', 'job_for_rider', 'back_in_stock'
   ))
 );
 comment on table public.message_templates is
@@ -279,6 +279,7 @@ declare
     when new.kind = 'refund_to_approve' then array['refund', 'order', 'receipt', 'requested_by', 'reason', 'staff_link']
     when new.kind = 'second_factor_removed' then array['member', 'cause', 'time', 'staff_link']
     when new.kind = 'job_for_rider' then array['order', 'name', 'customer_phone', 'address', 'notes', 'items', 'pay']
+    when new.kind = 'back_in_stock' then array['product', 'product_link']
     when private.is_staff_message(new.kind) then array['cause', 'advice', 'code', 'began', 'till', 'staff_link']
     else array[
       'name', 'order', 'tracking', 'items', 'delivery_fee', 'discount', 'total', 'paid', 'receipt', 'due_back', 'refunded', 'refund_receipt',

@@ -17,6 +17,11 @@ begin
     return jsonb_build_object(
       'shop', shop, 'tracking_number', '', 'customer_name', '', 'delivery_fee', 0, 'total_amount', 0, 'items', '[]'::jsonb
     );
+  elsif message_facts.kind = 'back_in_stock' then
+    -- As above.
+    return jsonb_build_object(
+      'shop', shop, 'tracking_number', '', 'customer_name', '', 'delivery_fee', 0, 'total_amount', 0, 'items', '[]'::jsonb
+    ) || private.stock_alert_facts(message_facts.event_key);
   end if;
   if message_facts.kind = 'job_for_rider' then
     return (select jsonb_build_object(
@@ -75,7 +80,7 @@ begin
 end
 $$;
 comment on function private.message_facts is
-  'Values of a message''s placeholders. payment: the one that paid the order, or whose refund, or part that went back, is the event_key. pays_cash: it is to be paid at the door. code: what the customer says to the rider, where it is asked for. job: of a text to a rider. Newsletter mails: the shop and the subscription. Messages to staff: staff_message_facts. Replies to inquiries and tests: the shop.';
+  'Values of a message''s placeholders. payment: the one that paid the order, or whose refund, or part that went back, is the event_key. pays_cash: it is to be paid at the door. code: what the customer says to the rider, where it is asked for. job: of a text to a rider. Newsletter mails: the shop and the subscription. Messages to staff: staff_message_facts. Texts about stock: the product. Replies to inquiries and tests: the shop.';
 
 create type public.leased_message as (
   id uuid, lease uuid, kind text, channel text, recipient text, subject text, body text, facts jsonb, is_verbatim boolean
@@ -112,6 +117,9 @@ declare
   lost uuid[];
   due uuid[];
 begin
+  if lease_messages.channel is distinct from 'mail' then
+    perform private.queue_stock_texts();
+  end if;
   -- The process ended while it was sending the message.
   lost := array(
     select m.id from public.outbox_messages as m
@@ -151,7 +159,7 @@ begin
 end
 $$;
 comment on function public.lease_messages is
-  'Leases due messages for a minute, of one channel or both, each with its template and values. Messages whose process ended while sending them become unsure.';
+  'Leases due messages for a minute, of one channel or both, each with its template and values; due texts about stock are queued first. Messages whose process ended while sending them become unsure.';
 
 create function private.given_up(message public.outbox_messages, problem text) returns text
 language sql immutable set search_path = '' as $$
@@ -544,55 +552,6 @@ end
 $$;
 comment on function public.message_budgets is
   'For staff: per channel the messages sent today, those caused by visitors who have not paid, the daily budget, the withheld messages of the last week that can still be sent, and why the newest is withheld.';
-
-create function private.is_message_true(order_id uuid, kind text) returns boolean
-language sql stable set search_path = '' as $$
-  select case is_message_true.kind
-    when 'order_on_its_way' then private.shown_status(o.status) = 'out_for_delivery'
-    when 'delivery_failed' then private.is_in_shop(o.status) and exists (
-      select from public.deliveries as d where d.order_id = o.id and d.delivery_status = 'failed'
-    )
-    when 'order_delayed' then private.is_to_deliver(o.payment_status, o.payment_method) and private.is_open_order(o.status) and o.promised_again_at > now()
-    when 'job_for_rider' then exists (
-      select from public.deliveries as d where d.order_id = o.id and d.rider_id is not null and private.is_open_delivery(d.delivery_status)
-    )
-    when 'order_delivered' then o.status = 'delivered'
-    -- Its link asks for a payment.
-    when 'order_received' then o.status <> 'cancelled'
-    -- order_refunded includes the cancellation.
-    when 'order_cancelled' then o.status = 'cancelled' and o.payment_status <> 'refunded'
-    when 'order_expired' then o.status = 'cancelled' and o.payment_status = 'unpaid'
-    when 'order_paid' then private.was_paid(o.payment_status)
-    when 'order_payment_held' then o.payment_status = 'needs_review'
-    when 'order_payment_corrected' then o.payment_status = 'unpaid' and o.status <> 'cancelled'
-    else true
-  end
-  from public.orders as o where o.id = is_message_true.order_id;
-$$;
-comment on function private.is_message_true is
-  'Whether the order still has the state that a message of this kind reports. Null without an order.';
-
-create function private.is_still_true(message public.outbox_messages) returns boolean
-language sql stable set search_path = '' as $$
-  select coalesce(
-    case
-    when message.kind = 'job_for_rider' and not exists (
-      select from public.deliveries as d where d.order_id = message.order_id and d.rider_id::text = split_part(message.event_key, ' ', 1)
-    ) then false
-    when message.order_id is not null then private.is_message_true(message.order_id, message.kind)
-    else private.is_staff_message_true(message.kind, message.event_key) end, false
-  );
-$$;
-comment on function private.is_still_true is 'Whether a message still reports what is so. False if its order was deleted.';
-
-create function private.withdraw_messages(order_id uuid) returns void
-language sql set search_path = '' as $$
-  delete from public.outbox_messages as m
-  where m.order_id = withdraw_messages.order_id and m.status = 'waiting' and m.attempts = 0 and not m.is_verbatim
-    and not private.is_message_true(m.order_id, m.kind);
-$$;
-comment on function private.withdraw_messages is
-  'Deletes unsent messages that the order''s state no longer confirms; a later change queues them again.';
 
 -- Execution rights
 grant execute on function public.send_message_again, public.check_repeat, public.repeat_message, public.send_withheld_messages, public.message_budgets to authenticated, service_role;

@@ -44,6 +44,7 @@ begin
   delete from private.hold_time as t where t.counts_until < now();
   delete from public.notices as n where n.created_at < now() - interval '7 days';
   delete from private.newsletter_mailed as m where m.mailed_at < now() - interval '30 days';
+  perform private.delete_old_stock_alerts();
   perform private.anonymise_messages(old_messages);
   perform private.clear_old_payment_messages();
   perform private.anonymise_old_orders();
@@ -66,7 +67,7 @@ begin
 end
 $$;
 comment on function public.forget_old_rows is
-  'Deletes or anonymises old rows, a bounded number of each kind: counters of limits whose window ended, networks of orders that ended; notices to staff after a week; messages to customers after 90 days; M-PESA''s messages, orders and inquiries after the periods of store_settings; cancelled orders that no money came for after 30 days; newsletter addresses not confirmed within 7 days. Returns the number of messages.';
+  'Deletes or anonymises old rows, a bounded number of each kind: counters of limits whose window ended, networks of orders that ended; notices to staff after a week; who waits for a product after 60 days; messages to customers after 90 days; M-PESA''s messages, orders and inquiries after the periods of store_settings; cancelled orders that no money came for after 30 days; newsletter addresses not confirmed within 7 days. Returns the number of messages.';
 
 create function private.unsettled_money_reason(order_id uuid) returns text
 language plpgsql stable set search_path = '' as $$
@@ -412,6 +413,15 @@ begin
       select private.describe_message(m)
       from public.outbox_messages as m where m.order_id is null and m.kind <> 'inquiry_reply' and lower(m.recipient) = person.email order by m.created_at
     ),
+    'waits_for_drinks', array(
+      select jsonb_build_object('product', p.name, 'created_at', a.created_at, 'ends_at', a.ends_at)
+      from public.stock_alerts as a join public.products as p on p.id = a.product_id
+      where a.phone = person.phone order by a.created_at
+    ),
+    'texts_about_drinks', array(
+      select private.describe_message(m)
+      from public.outbox_messages as m where m.kind = 'back_in_stock' and m.recipient = person.phone order by m.created_at
+    ),
     'notes_of_staff', (
       select jsonb_build_object('notes', n.notes, 'updated_at', n.updated_at) from public.customer_notes as n where n.phone = person.phone
     ),
@@ -508,6 +518,11 @@ begin
   delete from public.newsletter_subscriptions as n where lower(n.email) = person.email;
   get diagnostics erased.newsletter = row_count;
 
+  delete from public.stock_alerts as a where a.phone = person.phone;
+  perform private.anonymise_messages(array(
+    select m.id from public.outbox_messages as m
+    where m.kind = 'back_in_stock' and m.recipient = person.phone and m.status <> 'sending'
+  ));
   delete from public.customer_notes as n where n.phone = person.phone;
   -- The phone stays blocked, without being stored.
   update public.blocked_phones as b set phone = null, reason = null where b.person_hash = private.hash_person(person.phone);
@@ -528,7 +543,7 @@ begin
 end
 $$;
 comment on function public.erase_person is
-  'For staff: anonymises the orders of a phone or email address, removes the phone from payments of other orders, deletes inquiries, notes of staff and the newsletter subscription; a blocked phone stays blocked as a hash. Open orders are listed with the reason: own ones (is_own) are anonymised once they are closed, others need another request. Logged. M-PESA''s messages stay for store_settings.payment_messages_months.';
+  'For staff: anonymises the orders of a phone or email address, removes the phone from payments of other orders, deletes inquiries, waits for drinks, notes of staff and the newsletter subscription; a blocked phone stays blocked as a hash. Open orders are listed with the reason: own ones (is_own) are anonymised once they are closed, others need another request. Logged. M-PESA''s messages stay for store_settings.payment_messages_months.';
 
 create trigger personal_data_requests_before_change before update or delete on public.personal_data_requests
   for each row execute function private.refuse_change('The log of requests is only added to');

@@ -45,7 +45,7 @@ begin
       select from private.outbox_queue as q where q.channel = 'mail' and q.due_at <= now()
     ) or exists (
       select from private.outbox_queue as q where q.channel = 'text' and q.due_at <= now()
-    ) or exists (
+    ) or exists (select from private.alerts_to_send()) or exists (
       select from public.outbox_messages as m where m.status = 'sending' and m.sending_since < now() - interval '5 minutes'
     )
     when 'send-notices' then exists (select from private.push_queue as q where q.due_at <= now())

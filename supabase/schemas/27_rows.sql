@@ -56,6 +56,7 @@ insert into private.limits (name, allowed, within, per_paid_order) values
   ('unpaid_order_mails', 20, '1 day', 1.5),
   ('inquiries', 30, '10 minutes', 0),
   ('inquiries_of_day', 100, '1 day', 0.1),
+  ('stock_alerts', 30, '1 day', 0.2),
   ('newsletter', 30, '10 minutes', 0),
   ('newsletter_mails', 5, '1 day', 0.05);
 
@@ -281,6 +282,12 @@ from (values (
   '{order} for {name}, {customer_phone}: {address}[. Note: {notes}]. {items}. {pay}. {shop}'
 )) as template (body);
 
+insert into public.message_templates (kind, channel, body, default_body)
+select 'back_in_stock', 'text', body, body
+from (values (
+  '{product} is back: {product_link} You asked {shop} for this one text. To stop: {shop_phone}'
+)) as template (body);
+
 -- Texts from which staff begin a reply to an inquiry.
 insert into public.reply_templates (title, body) values
   ('Which order is it?', 'Habari {first_name}, please send us your tracking number (it begins with JJ) or the phone you ordered with, and we look at once. {shop}, {shop_phone}'),
@@ -330,6 +337,7 @@ Call {phone} or write to {email}. We are there 24/7 by phone and chat, and answe
 - **When you order:** your name, phone, email, delivery address and notes. We need them to take your payment, to deliver, and to keep you posted. Our legal basis is the contract with you.
 - **When you pay:** the phone that pays, the amount and the M-PESA receipt. Safaricom also tells us the payer's name. Tax law asks us to keep these records.
 - **When you write to us:** your name, email, phone and message, to answer you.
+- **When you ask for a text about a drink that is sold out:** your phone, until the text has left, and for 60 days at most.
 - **When you join the newsletter:** your email address, once you have confirmed it. Every mail has a link to unsubscribe.
 - **When you visit:** how often each page is opened per day, without cookies and without anything about you. For a few hours we use IP addresses to keep the shop safe from abuse.
 

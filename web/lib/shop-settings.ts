@@ -30,7 +30,7 @@ export type ShopSettings = Omit<
 >;
 
 const shopSettingsColumns =
-  'id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes, till_number, paybill_number, requires_terms_tick, payment_limit, offers_cash, updated_at, orders_pause_reason, orders_paused_until';
+  'id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes, till_number, paybill_number, requires_terms_tick, payment_limit, offers_cash, offers_stock_alerts, updated_at, orders_pause_reason, orders_paused_until';
 
 export const defaultShopSettings: ShopSettings = {
   id: true,
@@ -48,6 +48,7 @@ export const defaultShopSettings: ShopSettings = {
   requires_terms_tick: false,
   payment_limit: 25_000_000,
   offers_cash: false,
+  offers_stock_alerts: true,
   updated_at: '1970-01-01T00:00:00Z',
 };
 

@@ -160,6 +160,17 @@ const matrix: MatrixRow[] = [
     deletes: staff,
   },
   {
+    table: 'stock_alerts',
+    row: 'any',
+    where: `phone = '+254712345678'`,
+    set: `phone = '+254712345679'`,
+    insert: `(product_id, phone) values ('${id(1)}', '+254712345670')`,
+    select: staff,
+    inserts: 'no one',
+    updates: 'no one',
+    deletes: 'no one',
+  },
+  {
     table: 'discount_codes',
     row: 'any',
     where: `code = 'JANI10'`,
@@ -901,6 +912,8 @@ const procedures: Record<string, Person[]> = {
   learn_delivery_times: service,
   note_mpesa_settings: service,
   till_registration: service,
+  request_stock_alert: all,
+  waiting_for_stock: signedIn,
   subscribe_to_newsletter: all,
   confirm_newsletter: all,
   unsubscribe_from_newsletter: all,
@@ -951,7 +964,7 @@ const procedures: Record<string, Person[]> = {
 const writableColumns: Record<string, { insert?: string; update?: string }> = {
   store_settings: {
     update:
-      'announces_delays asks_delivery_code chat_phone days_off delivery_fee facebook_url inquiries_months instagram_url kra_pin mails_per_day offers_cash opening_hours order_details_months paybill_number payment_limit payment_messages_months queue_minutes refund_approval_above refuses_unknown_payments requires_terms_tick reservation_minutes reserved_share_percent seller_address seller_registration store_name support_email support_phone takes_cash texts_per_day tiktok_url till_number unpaid_orders_per_phone updated_at',
+      'announces_delays asks_delivery_code chat_phone days_off delivery_fee facebook_url inquiries_months instagram_url kra_pin mails_per_day offers_cash offers_stock_alerts opening_hours order_details_months paybill_number payment_limit payment_messages_months queue_minutes refund_approval_above refuses_unknown_payments requires_terms_tick reservation_minutes reserved_share_percent seller_address seller_registration store_name support_email support_phone takes_cash texts_per_day tiktok_url till_number unpaid_orders_per_phone updated_at',
   },
   categories: { insert: 'is_active name', update: 'is_active name page_text' },
   brands: { update: 'page_text' },
@@ -1037,6 +1050,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       insert into private.rider_presses (press_key, link_id, delivery_id, request_hash) values ('${id(1)}', '${id(1)}', '${id(1)}', 'a');
       insert into public.products (id, name, slug, price, stock_quantity, is_active, brand)
         values ('${id(1)}', 'Active', 'active', 100, 5, true, 'Sold'), ('${id(2)}', 'Inactive', 'inactive', 100, 5, false, 'Secret');
+      insert into public.stock_alerts (product_id, phone) values ('${id(1)}', '+254712345678');
       insert into public.orders
         (id, tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount)
         select ('f0000000-0000-4000-8000-00000000000' || n)::uuid, 'JJ-20261121-100' || n, 'Amina', 'a@b.example', '+254712345678', 'Karen', 100, 200

@@ -94,6 +94,7 @@ test('plans are forbidden where a typed text or a burst decides the cost, and no
   await database.close();
   expect(rows.filter((row) => row.is_compiled)).toEqual([]);
   expect(rows.map(({ name }) => name)).toEqual([
+    'alerts_to_send',
     'better_search',
     'count_along_index',
     'delete_unused_words',

@@ -166,6 +166,7 @@ interface PreviewProps extends Pick<Template, 'kind' | 'channel'> {
 
 const readers = {
   subscriber: 'As a subscriber gets it',
+  waiting: 'As a visitor gets it who waits for a drink',
   staff: 'As staff get it',
   rider: 'As the rider gets it',
   customer: `As ${exampleFacts.customer_name} would read it`,

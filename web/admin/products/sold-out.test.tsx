@@ -75,3 +75,15 @@ test('the form of a drink sells it out until tomorrow at once, and loses nothing
     ]),
   );
 });
+
+test('the form of a drink says how many customers wait for a text', async () => {
+  const { id } = await makeProduct('Baobab Awaited');
+  await asOwner(shop, `/rest/v1/products?id=eq.${id}`, 'PATCH', { stock_quantity: 0 });
+  const ask = (phone: string) =>
+    asOwner(shop, '/rest/v1/rpc/request_stock_alert', 'POST', { product_id: id, phone, has_consented: true });
+  await ask('0711009911');
+  await ask('0711009912');
+  await openScreen(`/admin/products?edit=${id}`);
+  const dialog = within(await screen.findByRole('dialog'));
+  await dialog.findByText(/^2 customers wait for a text when it is back/);
+});

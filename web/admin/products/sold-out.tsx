@@ -1,4 +1,5 @@
 // A product that cannot be ordered for a while, whatever its stock (docs/decisions/pauses.md).
+import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { dataOf } from '../data/table-answer.ts';
@@ -90,6 +91,25 @@ export function SoldOutSection({ product }: { product: SoldOutProduct }) {
         ))}
       </div>
       <p className="text-sm text-ink-faint">At once, and it ends by itself. The stock stays as it is.</p>
+      <Waiting productId={product.id} />
     </section>
+  );
+}
+
+/** How many customers asked for a text when it is back. */
+function Waiting({ productId }: { productId: string }) {
+  const { tables } = useMember().staff;
+  const { data: count } = useQuery({
+    queryKey: ['products', 'waiting', productId],
+    queryFn: async () =>
+      dataOf(await tables.from('products').select('waiting:waiting_for_stock').eq('id', productId).single())
+        .waiting,
+  });
+  if (!count) return null;
+  return (
+    <p className="text-sm font-semibold">
+      {count === 1 ? '1 customer waits' : `${count} customers wait`} for a text when it is back. It leaves
+      when the stock is above zero.
+    </p>
   );
 }

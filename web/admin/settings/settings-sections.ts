@@ -149,6 +149,12 @@ export const fieldInputs: Record<SettingsField, FieldInput> = {
     hint: 'Each SMS costs money. 0 sends none',
     alsoCalled: 'text messages budget',
   },
+  offers_stock_alerts: {
+    label: 'Visitors may ask for one text when a drink is in stock again',
+    hint: 'At most a fifth of the SMS per day, from 8:00 to 21:00, two for each unit in stock in an hour.',
+    isOptional: true,
+    alsoCalled: 'back in stock sold out alert waiting',
+  },
   mails_per_day: { inputMode: 'numeric', hint: '0 sends none', alsoCalled: 'email budget' },
   order_details_months: {
     label: 'Keep details of orders (months)',
@@ -276,13 +282,14 @@ export const settingsSections: Record<SectionId, Section> = {
   },
   messages: {
     title: 'Messages',
-    summary: 'SMS and mails per day, tests, templates',
+    summary: 'SMS and mails per day, drinks that are back, tests, templates',
     cards: [
       {
         title: 'Messages to customers',
         description: 'The most we send in one day. Half of it is reserved for paid orders.',
         fields: ['texts_per_day', 'mails_per_day'],
       },
+      { title: 'Drinks that are back', fields: ['offers_stock_alerts'] },
     ],
     places: [
       { label: 'Send a test mail', words: 'Whether the mail server (SMTP) accepts the emails of the shop' },

@@ -42,6 +42,7 @@ const good: SettingsForm = {
   mails_per_day: '0',
   order_details_months: '24',
   inquiries_months: '12',
+  offers_stock_alerts: 'yes',
 };
 
 test('accepts a valid form and converts it to columns', () => {
@@ -69,6 +70,7 @@ test('accepts a valid form and converts it to columns', () => {
     mails_per_day: 0,
     order_details_months: 24,
     inquiries_months: 12,
+    offers_stock_alerts: true,
   });
 });
 

@@ -49,6 +49,7 @@ export const settingsLabels = {
   mails_per_day: 'Mails per day',
   order_details_months: 'Keep details of orders',
   inquiries_months: 'Keep inquiries',
+  offers_stock_alerts: 'Texts about stock',
 } as const;
 export type SettingsField = keyof typeof settingsLabels;
 export const settingsFields = keysOf(settingsLabels);
@@ -79,6 +80,7 @@ const flags = [
   'offers_cash',
   'asks_delivery_code',
   'announces_delays',
+  'offers_stock_alerts',
 ] as const;
 /** The flag without which another one is off. */
 export const neededFlags: Partial<Record<SettingsField, Flag>> = { offers_cash: 'takes_cash' };

@@ -49,6 +49,8 @@ const prepareOrderDialog = () => void loadOrderDialog().catch(() => {});
 const MissingProduct = lazy(() =>
   import('./missing-product.tsx').catch(() => ({ default: MissingProductTitle })),
 );
+// Only for a drink that is sold out.
+const StockAlertForm = lazy(() => import('./stock-alert-form.tsx').catch(() => ({ default: () => <></> })));
 // Without the code the order form still says so.
 const LargeOrder = lazy(() => import('../order/large-order.tsx').catch(() => ({ default: () => <></> })));
 const importOrderStates = () => import('../own-orders/order-states.ts');
@@ -314,6 +316,11 @@ function Detail({ product, related, areas, facts }: DetailProps) {
                 Order Now
               </Button>
             </form>
+            {isOutOfStock && settings.offers_stock_alerts ? (
+              <Suspense fallback={null}>
+                <StockAlertForm key={product.id} product={product} />
+              </Suspense>
+            ) : null}
             <Facts facts={facts} />
             <p className="text-sm text-ink-soft" role="status">
               <TextWithAmounts>
