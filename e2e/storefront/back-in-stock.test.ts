@@ -42,8 +42,8 @@ story.for(sizes)(
     const { slug, phones } = await makeSoldOut(name);
     const { page } = await newVisitor({ viewport });
     await page.goto(`${shop.url}/shop/${slug}`);
-    await waitForHydration(page);
     const form = page.getByRole('region', { name: "Tell me when it's back" });
+    await waitForHydration(page, form.getByLabel('Your phone'));
     await form.getByLabel('Your phone').fill('12345');
     await form
       .getByRole('checkbox', { name: `Send me one text about ${name}, and no other.` })

@@ -1,5 +1,5 @@
 // Asks for one text when a drink that is sold out is back. A plain form without JavaScript; with JavaScript the result appears in place.
-import { useEffect, useId, useRef, useState } from 'react';
+import { useEffect, useId, useRef } from 'react';
 import { useFetcher } from 'react-router';
 import { deviceStorage, tabStorage } from '../../lib/browser/browser-storage.ts';
 import { Button } from '../../ui/button.tsx';
@@ -25,21 +25,20 @@ export default function StockAlertForm({ product, sent }: StockAlertFormProps) {
   const fetcher = useFetcher<StockAlertAnswer>();
   const isSending = fetcher.state !== 'idle';
   const answer = isSending ? undefined : (fetcher.data ?? sent);
-  const [phone, setPhone] = useState(sent?.phone ?? '');
   const done = useRef<HTMLDivElement>(null);
   const form = useRef<HTMLFormElement>(null);
   const titleId = useId();
 
-  // After hydration: the server does not know the customer of this device.
+  // After hydration: the server does not know the customer of this device. What was typed before stays.
   useEffect(() => {
-    const { phone: known } = startingForm(tabStorage(), deviceStorage());
-    if (known) setPhone((typed) => typed || known);
+    const field = phoneField(form.current);
+    if (field) field.value ||= startingForm(tabStorage(), deviceStorage()).phone;
   }, []);
   // Moves focus to the result: to the confirmation, or back to the field.
   useEffect(() => {
     if (!fetcher.data) return;
     if (fetcher.data.isDone) done.current?.focus();
-    else (form.current?.elements.namedItem('phone') as HTMLElement | null)?.focus();
+    else phoneField(form.current)?.focus();
   }, [fetcher.data]);
 
   if (answer?.isDone) {
@@ -71,8 +70,7 @@ export default function StockAlertForm({ product, sent }: StockAlertFormProps) {
           maxLength={100}
           autoComplete="tel"
           placeholder="0712 345 678"
-          value={phone}
-          onChange={(event) => setPhone(event.target.value)}
+          defaultValue={sent?.phone}
           problem={answer?.text}
         />
         <label className="flex min-h-11 cursor-pointer items-center gap-3 text-sm">
@@ -92,3 +90,6 @@ export default function StockAlertForm({ product, sent }: StockAlertFormProps) {
     </section>
   );
 }
+
+const phoneField = (form: HTMLFormElement | null) =>
+  form?.elements.namedItem('phone') as HTMLInputElement | null | undefined;
