@@ -497,16 +497,16 @@ function EverythingElse() {
     <Link
       to="/shop"
       prefetch="intent"
-      className="group @container relative grid aspect-6/5 min-h-fit content-between overflow-hidden rounded-lg bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-700)_60%,var(--color-afterglow))] text-white shadow-md max-md:aspect-[3/1] hover:shadow-xl"
+      className="group @container relative grid aspect-6/5 min-h-fit content-between overflow-hidden rounded-lg bg-[linear-gradient(180deg,var(--color-dusk-950),var(--color-dusk-700)_60%,var(--color-afterglow))] text-white shadow-md max-md:aspect-auto max-md:gap-2 hover:shadow-xl"
     >
       <span
         aria-hidden="true"
         className="absolute right-[-12cqw] bottom-[-16cqw] size-[46cqw] rounded-full bg-linear-to-b from-sun-high to-sun-low transition-[translate] duration-(--duration-slow) group-hover:-translate-y-3"
       />
-      <span className="relative px-[8cqw] pt-[8cqw] font-display text-tile font-extrabold">
+      <span className="relative px-[8cqw] pt-[8cqw] font-display text-tile font-extrabold max-md:pt-5 max-md:pr-[40cqw] max-md:text-2xl">
         Or something else entirely?
       </span>
-      <span className="relative inline-flex items-center gap-2 px-[8cqw] pb-[8cqw] font-bold">
+      <span className="relative inline-flex items-center gap-2 px-[8cqw] pb-[8cqw] font-bold max-md:pb-5">
         All drinks
         <Icon name="arrow" />
       </span>
