@@ -142,7 +142,7 @@ const operators = [
   ],
 ];
 /** Relations that visitors may read. */
-const readable = ['products', 'categories', 'store_settings'];
+const readable = ['products', 'categories', 'brands', 'store_settings'];
 const types = [
   'text',
   'int',
@@ -257,7 +257,7 @@ class Asker {
     const { pick, chance } = this.#random;
     const called = chance(0.25) ? pick(this.#words.functions) : null;
     const method = pick(['GET', 'GET', 'GET', 'GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE', 'OPTIONS']);
-    this.#relation = this.#name(chance(0.6) ? readable : this.#words.relations);
+    this.#relation = this.#name(chance(0.8) ? readable : this.#words.relations);
     const target = called ? `rpc/${called.name}` : encodeURIComponent(wellFormed(this.#relation));
     const headers: Record<string, string> = {};
     const sometimes = (part: number, name: string, values: readonly string[]) => {

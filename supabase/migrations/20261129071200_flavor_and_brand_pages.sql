@@ -353,4 +353,7 @@ $$;
 create trigger brands_before_change before insert or update on public.brands
   for each row execute function private.before_brand_change();
 
+create trigger brands_by_staff before insert or update or delete on public.brands for each statement
+  when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
+
 alter publication supabase_realtime add table public.brands;
