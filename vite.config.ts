@@ -38,7 +38,7 @@ export default defineConfig({
     modulePreload: {
       // The scripts of pages leave out the names of the files that these need: they take more bytes than the code.
       resolveDependencies: (file, files) =>
-        /\/(?:quick-order|load-order-dialog|offline-reading|parts|missing-product|large-order|order-states|share-link|not-for-role|session-ended)-/.test(
+        /\/(?:quick-order|load-order-dialog|offline-reading|parts|missing-product|large-order|order-states|share-link|not-for-role|session-ended|undo-bar-content|list-options|after-first-screen|row-menu-items|status-menu)-/.test(
           file,
         )
           ? []

@@ -70,8 +70,7 @@ export const scriptGroups: ScriptGroup[] = [
     'web/lib/orders': 'order-date.ts order-meaning.ts',
   }),
   // What the storefront loads with an order and the panel with every page.
-  group('tables', 8, { supabase: 'services-origin.ts' }, [/@supabase\/postgrest-js/, /@oxc-project.runtime/]),
-  group('store', 7, { supabase: 'store.ts' }),
+  group('tables', 8, { supabase: 'services-origin.ts store.ts' }, [/@supabase\/postgrest-js/, /@oxc-project.runtime/]),
   group('dialog-layers', 6, {}, [/@radix-ui\/react-dialog/]),
   group('dialogs', 5, { 'web/ui/dialog': 'dialog-or-drawer.tsx' }),
   // Every page of the panel, also without a session.

@@ -23,7 +23,7 @@ story.for(mainCase([phone, desktop]))(
     await page.getByRole('navigation', { name: 'Brands' }).getByRole('link', { name: 'Meru Gold' }).click();
     await page.waitForURL('**/brands/meru-gold');
     await page.getByRole('heading', { level: 1, name: 'Meru Gold' }).waitFor();
-    await page.getByRole('link', { name: 'Meru Gold Coconut Lime' }).click();
+    await page.getByRole('link', { name: 'Meru Gold Coconut Lime', exact: true }).click();
     await page.waitForURL('**/shop/coconut-lime-flask');
     await page.getByRole('heading', { level: 1, name: 'Meru Gold Coconut Lime' }).waitFor();
   },

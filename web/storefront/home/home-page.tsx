@@ -176,11 +176,11 @@ function Promises() {
         {highlights.map(({ figure, unit, text }) => (
           <li
             key={unit}
-            className="grid grid-cols-[7.5rem_minmax(0,1fr)] items-center gap-x-4 gap-y-2 bg-paper-deep px-5 py-4 md:grid-cols-1 md:content-start md:p-8"
+            className="grid grid-cols-[repeat(auto-fit,minmax(min(7.5rem,100%),1fr))] items-center gap-x-4 gap-y-2 bg-paper-deep px-5 py-4 md:grid-cols-1 md:content-start md:p-8"
           >
             <p className="font-display leading-none font-extrabold text-dusk-800">
               <span className="text-4xl leading-none tracking-tight md:text-figure">{figure}</span>{' '}
-              <span className="block text-sm text-ember-600 md:ml-1 md:inline md:text-xl">{unit}</span>
+              <span className="block text-sm text-ember-700 md:ml-1 md:inline md:text-xl">{unit}</span>
             </p>
             <p className="text-sm text-ink-soft md:text-base">{text}</p>
           </li>

@@ -75,6 +75,13 @@ export const meta: Route.MetaFunction = ({ matches, loaderData, params }) => {
   ];
 };
 
+/** Without description and facts, which are read for the page's own drink. */
+const cardOf = (product: CardProduct): CardProduct => {
+  const { slug, name, tagline, price, previous_price, image_url } = product;
+  const { category, brand, serving, stock_quantity } = product;
+  return { slug, name, tagline, price, previous_price, image_url, category, brand, serving, stock_quantity };
+};
+
 export async function loader({ context, params }: Route.LoaderArgs) {
   const shop = context.get(shopContext);
   const { store, addCacheTags, cacheUntil } = shop;
@@ -114,7 +121,7 @@ export async function loader({ context, params }: Route.LoaderArgs) {
   }
   addCacheTags(...found.map(({ slug }) => productTag(slug)));
   if (product.category) addCacheTags(categoryProductsTag(product.category));
-  const related = products.filter((other) => other !== product);
+  const related = products.filter((other) => other !== product).map(cardOf);
   return {
     product,
     related,
