@@ -10,6 +10,7 @@ import {
 import { type OpenShop, openShop } from '../../scripts/tests/open-shop.ts';
 import { linkInMail, newsletterLinkIn, nextMail } from '../mailbox.ts';
 import { placePaidOrder } from '../placed-orders.ts';
+import { addRider, openLinkOf } from '../riders.ts';
 import { asOwner, makeAccount, sessionOf } from '../staff-member.ts';
 
 /** Paths of GoTrue's protocol that change something, and why no scanner or preview opens them. */
@@ -83,6 +84,10 @@ describe.skipIf(!hasPostgresql)('reading', () => {
       orderId: order.id,
       day: '2026-11-01',
       phone: '254712345678',
+      secret:
+        String(await openLinkOf(shop, await addRider(shop, 'Reader')))
+          .split('/')
+          .at(-1) ?? '',
     };
     const pages = ['confirm', 'unsubscribe'].flatMap((step) => listPagePaths({ ...values, step }));
     const tokens = `token=${newsletter}&key=${key}&token_hash=${link.searchParams.get('token_hash')}&type=recovery`;

@@ -101,9 +101,13 @@ function Waiting({ productId }: { productId: string }) {
   const { tables } = useMember().staff;
   const { data: count } = useQuery({
     queryKey: ['products', 'waiting', productId],
-    queryFn: async () =>
-      dataOf(await tables.from('products').select('waiting:waiting_for_stock').eq('id', productId).single())
-        .waiting,
+    queryFn: async () => {
+      // A product that was just deleted has no row.
+      const [found] = dataOf(
+        await tables.from('products').select('waiting:waiting_for_stock').eq('id', productId),
+      );
+      return found?.waiting ?? 0;
+    },
   });
   if (!count) return null;
   return (
