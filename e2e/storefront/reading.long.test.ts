@@ -44,7 +44,9 @@ describe.skipIf(!hasPostgresql)('reading', () => {
   const tables = async (): Promise<Record<string, string>> => {
     const { rows } = await database.query(
       `select format('%I.%I', schemaname, tablename) as name from pg_tables
-       where schemaname not in ('pg_catalog', 'information_schema') order by 1`,
+       where schemaname not in ('pg_catalog', 'information_schema')
+         -- A rider's link counts against the limit of guesses.
+         and tablename <> 'rate_limits' order by 1`,
     );
     const hashes: [string, string][] = [];
     for (const { name } of rows as { name: string }[]) {

@@ -190,7 +190,7 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
             <h2 id="quick" className="mb-4 text-2xl">
               Quick actions
             </h2>
-            <div className="grid gap-3">
+            <div className="grid grid-cols-[minmax(0,1fr)] gap-3">
               <a href={chat} className={buttonStyle('leaf')}>
                 <Icon name="chat" />
                 Chat on WhatsApp
