@@ -299,9 +299,12 @@ function Detail({ product, related, areas, facts }: DetailProps) {
                   </Suspense>
                 ) : null}
               </p>
-              {/* The price of one is above. */}
+              {/* The price of one is above, on a low screen out of sight. */}
               <p className="flex min-h-7 basis-full flex-wrap items-baseline justify-between gap-x-3 md:hidden">
-                {quantity > 1 ? <Price cents={product.price * quantity} className="text-xl" /> : null}
+                <Price
+                  cents={product.price * quantity}
+                  className={`text-xl ${quantity > 1 ? '' : '[@media(min-height:30rem)]:hidden'}`}
+                />
                 <span className="text-sm text-ink-soft">
                   {settings.delivery_fee > 0
                     ? `+ ${formatKsh(settings.delivery_fee)} delivery`
