@@ -26,7 +26,7 @@ export async function asOwner(shop: Shop, path: string, method: string, body?: u
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
-  expect(answer.ok, `${method} ${path}: ${answer.status}`).toBe(true);
+  if (!answer.ok) expect.fail(`${method} ${path}: ${answer.status} ${await answer.text()}`);
   return answer;
 }
 

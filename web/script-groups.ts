@@ -70,7 +70,10 @@ export const scriptGroups: ScriptGroup[] = [
     'web/lib/orders': 'order-date.ts order-meaning.ts',
   }),
   // What the storefront loads with an order and the panel with every page.
-  group('tables', 8, { supabase: 'services-origin.ts store.ts' }, [/@supabase\/postgrest-js/, /@oxc-project.runtime/]),
+  group('tables', 8, { supabase: 'services-origin.ts store.ts' }, [
+    /@supabase\/postgrest-js/,
+    /@oxc-project.runtime/,
+  ]),
   group('dialog-layers', 6, {}, [/@radix-ui\/react-dialog/]),
   group('dialogs', 5, { 'web/ui/dialog': 'dialog-or-drawer.tsx' }),
   // Every page of the panel, also without a session.

@@ -352,12 +352,13 @@ story('double taps, a second tab, a slow network and Back do nothing twice', asy
   const second = await context.newPage();
   await second.goto(url);
   await isStored(page);
-  const slow = await delayResponses(page, /\/ride\//);
+  // Both tabs send what was pressed: neither may be through before the other shows it.
+  const slow = await Promise.all([page, second].map((tab) => delayResponses(tab, /\/ride\//)));
   await jobOn(page, order).getByRole('button', { name: 'Picked up' }).dblclick();
-  // The other tab shows and sends it, too.
+  // The other tab shows it, too.
   await jobOn(second, order).getByText('Picked up: pressed', { exact: false }).waitFor();
   expect(await jobOn(page, order).getByRole('button', { name: 'Picked up' }).count()).toBe(0);
-  slow.release();
+  for (const { release } of slow) release();
   await jobOn(page, order).getByRole('button', { name: 'On the way' }).waitFor();
   await isDelivery(shop, order, 'picked_up');
   await page.goto('about:blank');

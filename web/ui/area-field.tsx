@@ -1,5 +1,5 @@
 // The area of delivery: chips and a search, or a select where there are no scripts.
-import { type KeyboardEvent, useEffect, useId, useRef, useState } from 'react';
+import { type KeyboardEvent, useId, useLayoutEffect, useRef, useState } from 'react';
 import {
   type DeliveryArea,
   describePromise,
@@ -42,7 +42,7 @@ export function AreaField({
   const changeButton = useRef<HTMLButtonElement>(null);
   /** Whether the focus follows the next change: what had it disappears. */
   const movesFocus = useRef(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!movesFocus.current) return;
     movesFocus.current = false;
     (searchField.current ?? changeButton.current)?.focus();

@@ -281,9 +281,10 @@ test('of two members who answer, the second one reads the other answer before se
   await dialog.findByText(/answered this in the meantime\. Nothing of yours was sent/);
   await within(await dialog.findByRole('region', { name: 'Answers' })).findByText('Theirs');
   expect((await repliesTo('Mutua')).map(({ body }) => body)).toEqual(['Theirs']);
-  expect(dialog.getByRole('button', { name: 'Send email' }).hasAttribute('disabled')).toBe(true);
+  const sendButton = await dialog.findByRole('button', { name: 'Send email' });
+  expect(sendButton.hasAttribute('disabled')).toBe(true);
   await opened.press(dialog.getByRole('button', { name: 'Reply all the same' }));
-  await opened.press(dialog.getByRole('button', { name: 'Send email' }));
+  await opened.press(await dialog.findByRole('button', { name: 'Send email' }));
   await waitFor(async () =>
     expect((await repliesTo('Mutua')).map(({ body }) => body).sort()).toEqual(['Mine', 'Theirs']),
   );

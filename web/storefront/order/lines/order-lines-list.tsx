@@ -1,6 +1,6 @@
 // The drinks of an order form: quantity, removal, and what cannot be ordered beside its line.
 
-import { type Ref, useEffect, useRef, useState } from 'react';
+import { type Ref, useLayoutEffect, useRef, useState } from 'react';
 import { maxDrinks } from '../../../lib/orders/order-contents.ts';
 import { CalloutAction, describeLeft, describeOwn, leftTitle } from '../order-callouts.tsx';
 import { OrderedLine } from '../order-summary.tsx';
@@ -49,7 +49,8 @@ export function OrderLinesList({
   const focusTarget = useRef<FocusTarget>(takesFocus ? 'add' : null);
   const addButton = useRef<HTMLButtonElement>(null);
   const undoButton = useRef<HTMLButtonElement>(null);
-  useEffect(() => {
+  // Not a passive effect: one of an earlier render could run after the press and before the element exists.
+  useLayoutEffect(() => {
     if (focusTarget.current === 'undo') undoButton.current?.focus();
     if (focusTarget.current === 'add') addButton.current?.focus();
     focusTarget.current = null;
