@@ -325,7 +325,10 @@ story.for(sizes)(
     expect(await dialog.getByLabel(/^Name/).inputValue()).toBe(amina.name);
     await change(gone, { stock_quantity: 40 });
     await dialog.getByRole('button', { name: 'Close', exact: true }).click();
-    await page.getByRole('banner').getByRole('link', { name: /, home$/ }).click();
+    await page
+      .getByRole('banner')
+      .getByRole('link', { name: /, home$/ })
+      .click();
     await page.getByRole('link', { name: 'Order again' }).click();
     await expect.poll(() => drinksOf(page).getByRole('listitem').count()).toBe(2);
   },
