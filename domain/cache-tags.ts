@@ -12,6 +12,8 @@ export const categoriesTag = 'categories';
 export const brandsTag = 'brands';
 /** The synonyms of the search. */
 export const synonymsTag = 'search_synonyms';
+/** The words of customers that the storefront shows. */
+export const quotesTag = 'ratings';
 /** The areas of delivery. */
 export const deliveryAreasTag = 'delivery_areas';
 /** All active products. */

@@ -336,9 +336,9 @@ export type Database = {
         ];
       };
       ratings: {
-        Row: { created_at: string; order_id: string; stars: number; updated_at: string; words: string | null; };
-        Insert: { created_at?: string; order_id: string; stars: number; updated_at?: string; words?: string | null; };
-        Update: { created_at?: string; order_id?: string; stars?: number; updated_at?: string; words?: string | null; };
+        Row: { created_at: string; may_quote: boolean; order_id: string; quoted_at: string | null; stars: number; updated_at: string; words: string | null; };
+        Insert: { created_at?: string; may_quote?: boolean; order_id: string; quoted_at?: string | null; stars: number; updated_at?: string; words?: string | null; };
+        Update: { created_at?: string; may_quote?: boolean; order_id?: string; quoted_at?: string | null; stars?: number; updated_at?: string; words?: string | null; };
         Relationships: [
           { foreignKeyName: "ratings_order_id_fkey"; columns: ['order_id']; isOneToOne: true; referencedRelation: 'orders'; referencedColumns: ['id'] },
         ];
@@ -468,6 +468,7 @@ export type Database = {
       credit_for_order: { Args: { order_id: string; }; Returns: Database['public']['CompositeTypes']['owed_credit'][] };
       customer_by_phone: { Args: { phone: string; }; Returns: Database['public']['CompositeTypes']['known_customer'] };
       customer_page: { Args: { phone: string; }; Returns: Database['public']['CompositeTypes']['shown_customer'] };
+      customer_quotes: { Args: Record<PropertyKey, never>; Returns: Database['public']['CompositeTypes']['customer_quote'][] };
       daily_figures: { Args: { days?: number | null; }; Returns: { day: string; page_views: number; orders: number; failed_deliveries: number; }[] };
       dashboard_figures: { Args: Record<PropertyKey, never>; Returns: { products: number; orders: number; inquiries: number; revenue: number; received: number; received_this_week: number; received_today: number; }[] };
       day_totals: { Args: { day: string; }; Returns: { placed: number; rounding: number; not_paid: number; paid_otherwise: number; other_amounts: number; received_for_orders: number; paid_other_days: number; placed_other_days: number; received: number; refunded: number; net_received: number; other_clock: number; booked: number; delivery_fees: number; in_review: number; by_prompt: number; by_till: number; in_cash: number; refunded_by_mpesa: number; refunded_by_hand: number; refunded_in_cash: number; kept: number; paid_with_credit: number; missing_at_mpesa: number; not_compared: number; amounts_differ: number; not_matched: number; not_ours: number; returned_unmatched: number; at_mpesa: number; discounts: number; }[] };
@@ -540,7 +541,8 @@ export type Database = {
       product_and_related: { Args: { product_slug: string; related_limit?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
       product_history: { Args: { product_id: string; before_stock_change?: number | null; before_price_change?: number | null; page_size?: number | null; }; Returns: { kind: string; id: number; from_value: number; to_value: number; cause: string; order_id: string; order_number: string; changed_by_email: string; changed_at: string; }[] };
       push_public_key: { Args: Record<PropertyKey, never>; Returns: string };
-      rate_order: { Args: { order_id: string; access_key: string; stars: number; words?: string | null; }; Returns: Json };
+      quote_rating: { Args: { order_id: string; is_quoted: boolean; seen_updated_at: string; }; Returns: undefined };
+      rate_order: { Args: { order_id: string; access_key: string; stars: number; words?: string | null; may_quote?: boolean | null; }; Returns: Json };
       read_push_keys: { Args: Record<PropertyKey, never>; Returns: { public_key: string; private_key: string; }[] };
       read_till_secret: { Args: Record<PropertyKey, never>; Returns: string };
       receipts_not_in_statement: { Args: { receipts: string[]; }; Returns: string[] };
@@ -629,6 +631,7 @@ export type Database = {
     CompositeTypes: {
       active_pause: { code: string; description: string; since: string; until: string; is_refused: boolean; };
       audit_row: { id: string; created_at: string; area: string; kind: string; actor_id: string; actor_email: string; subject: string; before: Json; after: Json; };
+      customer_quote: { words: string; first_name: string; area: string; };
       daraja_token_lease: { state: string; token: string; fresh_for_ms: number; lease: string; };
       delivery_failures: { reason: string; failures: number; };
       delivery_line: { name: string; delivered: number; on_time: number; median_minutes: number; p90_minutes: number; failures: number; ratings: number; average_stars: number; };

@@ -53,6 +53,7 @@ export default [
     route('settings/texts/:slug?', 'admin/settings/texts-page.tsx'),
     route('settings/areas', 'admin/settings/areas/areas-page.tsx'),
     route('settings/discounts', 'admin/settings/discounts/discounts-page.tsx'),
+    route('settings/quotes', 'admin/settings/quotes/quotes-page.tsx'),
     route('settings/customer-data', 'admin/customer-data/customer-data-page.tsx'),
     route('settings/payments', 'admin/payments-check/payments-check-page.tsx'),
     route('settings/team', 'admin/team/team-page.tsx'),

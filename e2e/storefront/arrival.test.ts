@@ -66,15 +66,44 @@ describe.each(
     await order.getByRole('button', { name: '4 of 5: Good' }).click();
     await order.getByText('Asante! Our team reads it. You can change it for a day.').waitFor();
     await order.getByLabel(/^Anything to add/).fill('Cold and fast');
+    await order.getByLabel(/^You may show my words/).check();
     await order.getByRole('button', { name: 'Save' }).click();
     await expect
-      .poll(() => readFirst(`ratings?order_id=eq.${id}&select=stars,words`))
-      .toEqual({ stars: 4, words: 'Cold and fast' });
+      .poll(() => readFirst(`ratings?order_id=eq.${id}&select=stars,words,may_quote`))
+      .toEqual({ stars: 4, words: 'Cold and fast', may_quote: true });
     await expectAccessible(page, 'a rated order');
 
     const { page: staff } = await newVisitor({ viewport });
     await enterAsStaff(shop, staff, `/admin/orders/${id}`);
     await staff.getByRole('dialog').getByText('Cold and fast').waitFor();
+
+    // Words that the customer lets the shop show, and staff choose, are on the home page.
+    const { page: home } = await newVisitor({ viewport });
+    const quotes = home.getByRole('region', { name: 'What customers say' });
+    await home.goto(shop.url);
+    await home.getByRole('heading', { name: 'Premium Flavors Collection' }).waitFor();
+    expect(await quotes.count()).toBe(0);
+    await staff.goto(`${shop.url}/admin/settings/quotes`);
+    await staff.getByRole('button', { name: /^Show: / }).click();
+    await staff.getByText('On the home page', { exact: true }).waitFor();
+    await expectAccessible(staff, 'the words of customers');
+    await expect
+      .poll(async () => {
+        await home.reload();
+        return quotes.count();
+      })
+      .toBe(1);
+    await quotes.getByText('Cold and fast').waitFor();
+    await quotes.getByText(/^Amina, /).waitFor();
+    await expectAccessible(home, 'the home page with words of customers');
+    await staff.getByRole('button', { name: /^Take off: / }).click();
+    await staff.getByRole('button', { name: /^Show: / }).waitFor();
+    await expect
+      .poll(async () => {
+        await home.reload();
+        return quotes.count();
+      })
+      .toBe(0);
   });
 
   story('while the shop is closed the form names the next opening', async ({ newVisitor }) => {

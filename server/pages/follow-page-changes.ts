@@ -3,9 +3,9 @@ import { RealtimeClient } from '@supabase/realtime-js';
 import { WebSocket } from 'ws';
 import type { Log } from '../monitoring/log.ts';
 import type { PageCache } from './page-cache.ts';
-import { changedTags } from './page-changes.ts';
+import { changedTags, tablesWithOneTag } from './page-changes.ts';
 
-const tables = ['products', 'categories', 'brands', 'store_settings', 'shop_texts', 'search_synonyms'];
+const tables = ['products', ...tablesWithOneTag];
 /** How long pages are cached while changes cannot be followed. */
 const unfollowedMs = 5000;
 /** Realtime does not promise to deliver every change. */

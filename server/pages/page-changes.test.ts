@@ -51,12 +51,16 @@ test('an inactive product affects no page', () => {
   expect(change({ new: hidden })).toEqual([]);
 });
 
-test('settings, categories, brands, texts and synonyms are one tag each', () => {
-  expect(changedTags('{"table":"store_settings"}')).toEqual(['store_settings']);
-  expect(changedTags('{"table":"categories"}')).toEqual(['categories']);
-  expect(changedTags('{"table":"brands"}')).toEqual(['brands']);
-  expect(changedTags('{"table":"shop_texts"}')).toEqual(['shop_texts']);
-  expect(changedTags('{"table":"search_synonyms"}')).toEqual(['search_synonyms']);
+test.each([
+  'store_settings',
+  'categories',
+  'brands',
+  'shop_texts',
+  'search_synonyms',
+  'delivery_areas',
+  'ratings',
+])('%s is one tag', (table) => {
+  expect(changedTags(JSON.stringify({ table }))).toEqual([table]);
 });
 
 test.each([

@@ -7,10 +7,22 @@ import {
   homeProductsTag,
   productsTag,
   productTag,
+  quotesTag,
   settingsTag,
   shopTextsTag,
   synonymsTag,
 } from '../../domain/cache-tags.ts';
+
+/** Any change of these tables changes the tag of the same name. */
+export const tablesWithOneTag = [
+  settingsTag,
+  shopTextsTag,
+  categoriesTag,
+  brandsTag,
+  synonymsTag,
+  deliveryAreasTag,
+  quotesTag,
+];
 
 interface ProductRow {
   slug: string;
@@ -33,7 +45,7 @@ export function changedTags(payload: string): string[] | null {
     return null;
   }
   if (change === null || typeof change !== 'object') return null;
-  for (const tag of [settingsTag, shopTextsTag, categoriesTag, brandsTag, synonymsTag, deliveryAreasTag]) {
+  for (const tag of tablesWithOneTag) {
     if (change.table === tag) return [tag];
   }
   if (change.table !== productsTag) return null;

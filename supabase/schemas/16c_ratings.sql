@@ -1,4 +1,5 @@
--- Ratings: what customers think of a delivery, for staff alone (docs/decisions/ratings.md).
+-- Ratings: what customers think of a delivery, for staff. With the customer's consent, staff show the words on the storefront
+-- (docs/decisions/ratings.md).
 
 create table public.ratings (
   order_id uuid primary key references public.orders (id) on delete cascade,
@@ -6,10 +7,20 @@ create table public.ratings (
   words text,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
+  may_quote boolean not null default false,
+  quoted_at timestamptz,
   constraint "a rating has one to five stars" check (stars between 1 and 5),
-  constraint "words of a rating are short" check (char_length(words) <= 300)
+  constraint "words of a rating are short" check (char_length(words) <= 300),
+  constraint "only words with consent are quoted" check (not may_quote or words is not null),
+  constraint "nothing is quoted without consent" check (quoted_at is null or may_quote)
 );
-comment on table public.ratings is 'What customers think of a delivered order. One per order, changeable for a day, for staff alone.';
+comment on table public.ratings is
+  'What customers think of a delivered order. One per order, changeable for a day. For staff, except words that customer_quotes shows.';
+comment on column public.ratings.may_quote is 'Whether the customer agreed that the words are shown to visitors.';
+comment on column public.ratings.quoted_at is 'When staff chose the words for the storefront. Null: they are not shown.';
+-- The list of words that staff choose from, and the chosen ones.
+create index ratings_that_may_be_quoted on public.ratings (created_at desc, order_id desc) where may_quote;
+create index quoted_ratings on public.ratings (quoted_at desc) where quoted_at is not null;
 comment on column public.ratings.words is 'Null: none, or erased with the other details of the order.';
 alter table public.ratings enable row level security;
 grant select on public.ratings to authenticated;
@@ -35,7 +46,7 @@ comment on function private.may_rate is
 
 create function private.describe_rating(rated public.ratings) returns jsonb
 language sql stable
-return jsonb_build_object('stars', rated.stars, 'words', rated.words);
+return jsonb_build_object('stars', rated.stars, 'words', rated.words, 'may_quote', rated.may_quote);
 
 create function private.describe_rider(delivery public.deliveries) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -52,7 +63,9 @@ $$;
 comment on function private.describe_rider is
   'What the customer sees of the rider who is on the way: first name, plate (or the vehicle, where no plate is known) and phone. phone null: staff typed no Kenyan number.';
 
-create function public.rate_order(order_id uuid, access_key text, stars integer, words text default null) returns jsonb
+create function public.rate_order(
+  order_id uuid, access_key text, stars integer, words text default null, may_quote boolean default false
+) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 #variable_conflict use_column
 declare
@@ -90,8 +103,12 @@ begin
   elsif not private.may_rate(ordered) then
     perform private.refuse(409, 'rating_closed', 'This order cannot be rated now');
   end if;
-  insert into public.ratings as r (order_id, stars, words) values (ordered.id, rate_order.stars, written)
-  on conflict on constraint ratings_pkey do update set stars = excluded.stars, words = excluded.words, updated_at = now()
+  insert into public.ratings as r (order_id, stars, words, may_quote)
+  values (ordered.id, rate_order.stars, written, written is not null and coalesce(rate_order.may_quote, false))
+  on conflict on constraint ratings_pkey do update
+  set stars = excluded.stars, words = excluded.words, may_quote = excluded.may_quote, updated_at = now(),
+    -- Staff chose what they read.
+    quoted_at = case when excluded.may_quote and (excluded.stars, excluded.words) = (r.stars, r.words) then r.quoted_at end
   returning * into rated;
   return private.describe_rating(rated);
 exception when sqlstate 'PT000' then
@@ -100,7 +117,40 @@ exception when sqlstate 'PT000' then
 end
 $$;
 comment on function public.rate_order is
-  'A customer rates a delivered order with one to five stars and optional words, or changes the rating within a day. Proof: the order''s access key. Answers with the rating.';
+  'A customer rates a delivered order with one to five stars and optional words, or changes the rating within a day. may_quote: the words may be shown to visitors. Proof: the order''s access key. Answers with the rating.';
+
+-- Words of customers on the storefront
+
+create type public.customer_quote as (words text, first_name text, area text);
+comment on type public.customer_quote is 'Words of a customer as visitors read them. area: the area of the delivery, or its town.';
+
+create function public.customer_quotes() returns setof public.customer_quote
+language sql stable security definer set search_path = '' as $$
+  select r.words, split_part(o.customer_name, ' ', 1), coalesce(nullif(o.area_name, ''), o.city)
+  from public.ratings as r join public.orders as o on o.id = r.order_id
+  where r.quoted_at is not null
+  order by r.quoted_at desc
+  limit 6;
+$$;
+comment on function public.customer_quotes is 'The words that staff chose for the storefront, at most six, those chosen last first.';
+
+create function public.quote_rating(order_id uuid, is_quoted boolean, seen_updated_at timestamptz) returns void
+language plpgsql security definer set search_path = '' as $$
+#variable_conflict use_column
+begin
+  perform private.expect_staff('settings');
+  update public.ratings as r
+  set quoted_at = case when quote_rating.is_quoted then coalesce(r.quoted_at, now()) end
+  where r.order_id = quote_rating.order_id and r.updated_at = quote_rating.seen_updated_at
+    and (r.may_quote or not quote_rating.is_quoted);
+  if not found then
+    perform private.refuse(409, 'rating_changed', 'The customer has changed this in the meantime. Nothing was changed');
+  end if;
+end
+$$;
+comment on function public.quote_rating is
+  'For staff: shows the words of a rating on the storefront, or no longer, if they still are as the caller read them (seen_updated_at) and the customer agrees.';
 
 -- Execution rights
-grant execute on function public.rate_order to anon, authenticated, service_role;
+grant execute on function public.rate_order, public.customer_quotes to anon, authenticated, service_role;
+grant execute on function public.quote_rating to authenticated, service_role;

@@ -137,7 +137,8 @@ begin
   update public.deliveries as d
   set delivery_notes = null
   where d.order_id = any (anonymise_orders.order_ids) and d.delivery_notes is not null;
-  update public.ratings as r set words = null where r.order_id = any (anonymise_orders.order_ids) and r.words is not null;
+  update public.ratings as r set words = null, may_quote = false, quoted_at = null
+  where r.order_id = any (anonymise_orders.order_ids) and r.words is not null;
   update public.order_events as e
   set details = e.details - 'phone'
   where e.order_id = any (anonymise_orders.order_ids) and e.kind like 'payment\_%' and e.details ? 'phone';

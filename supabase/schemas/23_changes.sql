@@ -103,6 +103,17 @@ create trigger search_synonyms_after_statement after insert or update or delete 
   for each statement execute function private.announce_page_change();
 create trigger delivery_areas_after_statement after insert or update or delete or truncate on public.delivery_areas
   for each statement execute function private.announce_page_change();
+create function private.after_quote_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if coalesce(old.quoted_at, new.quoted_at) is not null and (old.quoted_at, old.words) is distinct from (new.quoted_at, new.words) then
+    perform pg_catalog.pg_notify('page_changes', '{"table": "ratings"}');
+  end if;
+  return null;
+end
+$$;
+create trigger ratings_after_change after update or delete on public.ratings
+  for each row execute function private.after_quote_change();
 create trigger sessions_announce_their_end after delete on auth.sessions for each row execute function private.announce_access_change();
 
 -- The realtime service checks this policy for sending to public topics, such as order-{id}: visitors only receive. Private topics

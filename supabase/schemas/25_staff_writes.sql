@@ -103,6 +103,8 @@ create trigger reply_templates_by_staff before insert or update or delete on pub
   when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
 create trigger prompt_pause_by_staff before insert or update or delete on private.prompt_pause for each statement
   when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
+create trigger ratings_by_staff before insert or update or delete on public.ratings for each statement
+  when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
 create trigger brands_by_staff before insert or update or delete on public.brands for each statement
   when (current_setting('request.headers', true) like '%"x-write-id"%') execute function private.record_staff_write();
 

@@ -809,6 +809,8 @@ const procedures: Record<string, Person[]> = {
   practice_rider: service,
   rider_page: all,
   rate_order: all,
+  customer_quotes: all,
+  quote_rating: signedIn,
   rider_press: all,
   finish_without_code: signedIn,
   find_products: signedIn,

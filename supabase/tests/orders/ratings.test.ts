@@ -38,8 +38,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     await setStatus(order, 'delivered');
     return order;
   };
-  const rate = ({ id, access_key }: PlacedOrder, stars: unknown, words?: string) =>
-    asVisitor('rate_order', { order_id: id, access_key, stars, words: words ?? null });
+  const rate = ({ id, access_key }: PlacedOrder, stars: unknown, words?: string, may_quote?: boolean) =>
+    asVisitor('rate_order', {
+      order_id: id,
+      access_key,
+      stars,
+      words: words ?? null,
+      ...(may_quote === undefined ? {} : { may_quote }),
+    });
 
   describe('on its way', () => {
     test('the customer sees first name, plate and phone of the rider, and strangers do not', async () => {
@@ -104,8 +110,12 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('is given once per order, with words or without, and can be changed', async () => {
       const order = await deliver();
       expect(await trackAsCustomer(order)).toMatchObject({ may_rate: true });
-      expect(await rate(order, 4)).toEqual({ stars: 4, words: null });
-      expect(await rate(order, 5, ' Cold,\nand fast! ')).toEqual({ stars: 5, words: 'Cold,\nand fast!' });
+      expect(await rate(order, 4)).toEqual({ stars: 4, words: null, may_quote: false });
+      expect(await rate(order, 5, ' Cold,\nand fast! ', true)).toEqual({
+        stars: 5,
+        words: 'Cold,\nand fast!',
+        may_quote: true,
+      });
       expect(await trackAsCustomer(order)).toMatchObject({
         may_rate: true,
         rating: { stars: 5, words: 'Cold,\nand fast!' },
@@ -199,6 +209,113 @@ describe.each(testDatabases())('on %s', (kind) => {
         stars: 3,
         words: null,
       });
+    });
+  });
+
+  describe('words on the storefront', () => {
+    interface Quote {
+      words: string;
+      first_name: string;
+      area: string;
+    }
+    const ratingOf = async ({ id }: PlacedOrder) =>
+      (await readRow<{ updated_at: string; may_quote: boolean; is_quoted: boolean }>(
+        'select updated_at::text, may_quote, quoted_at is not null as is_quoted from public.ratings where order_id = $1',
+        [id],
+      )) ?? expect.fail('no rating');
+    const choose = async (order: PlacedOrder, is_quoted = true) =>
+      asStaff('quote_rating', {
+        order_id: order.id,
+        is_quoted,
+        seen_updated_at: (await ratingOf(order)).updated_at,
+      });
+    const quotes = async () =>
+      (await queryAs<Quote>('visitor', 'select * from public.customer_quotes()')).rows;
+    const shown = async () => (await quotes()).map(({ words }) => words);
+
+    test('are those that the customer allows and staff choose, with first name and area', async () => {
+      const order = await deliver();
+      await rate(order, 5, 'Cold as Nyahururu', true);
+      expect(await shown(), 'not chosen yet').not.toContain('Cold as Nyahururu');
+      await choose(order);
+      const { customer_name, area } = (await readRow<{ customer_name: string; area: string }>(
+        'select customer_name, coalesce(area_name, city) as area from public.orders where id = $1',
+        [order.id],
+      )) ?? { customer_name: '', area: '' };
+      expect(await quotes()).toContainEqual({
+        words: 'Cold as Nyahururu',
+        first_name: customer_name.split(' ')[0],
+        area,
+      });
+      await choose(order, false);
+      expect(await shown(), 'taken off').not.toContain('Cold as Nyahururu');
+    });
+
+    test('need consent, and words', async () => {
+      const [silent, wordless] = [await deliver(), await deliver()];
+      await rate(silent, 5, 'For you alone');
+      await rate(wordless, 5, undefined, true);
+      expect((await ratingOf(wordless)).may_quote).toBe(false);
+      for (const order of [silent, wordless]) await expectRefusal(choose(order), 409, 'rating_changed');
+    });
+
+    test.each([
+      ['other words', 5, 'Changed my mind', true],
+      ['other stars', 1, 'Lovely', true],
+      ['no consent any more', 5, 'Lovely', false],
+    ])('end with %s of the customer', async (_, stars, words, mayQuote) => {
+      const order = await deliver();
+      await rate(order, 5, 'Lovely', true);
+      await choose(order);
+      await rate(order, 5, 'Lovely', true);
+      expect((await ratingOf(order)).is_quoted, 'the same again').toBe(true);
+      await rate(order, stars, words, mayQuote);
+      expect((await ratingOf(order)).is_quoted).toBe(false);
+    });
+
+    test('are chosen as they were read', async () => {
+      const order = await deliver();
+      await rate(order, 5, 'First', true);
+      const { updated_at } = await ratingOf(order);
+      await rate(order, 1, 'Second', true);
+      await expectRefusal(
+        asStaff('quote_rating', { order_id: order.id, is_quoted: true, seen_updated_at: updated_at }),
+        409,
+        'rating_changed',
+      );
+    });
+
+    test('are chosen by owners alone', async () => {
+      const order = await deliver();
+      await rate(order, 5, 'Mine', true);
+      const given = {
+        order_id: order.id,
+        is_quoted: true,
+        seen_updated_at: (await ratingOf(order)).updated_at,
+      };
+      await expectRefusal(callAs('counter', 'quote_rating', given), 403, 'not_in_role');
+      await expectRefusal(callAs('customer', 'quote_rating', given), 403, 'staff_only');
+      await asStaff('quote_rating', given);
+    });
+
+    test('are gone with the details of the order', async () => {
+      const order = await deliver();
+      await rate(order, 5, 'Forget me', true);
+      await choose(order);
+      expect(await shown()).toContain('Forget me');
+      await database.query('select private.anonymise_orders(array[$1::uuid])', [order.id]);
+      expect(await shown()).not.toContain('Forget me');
+      expect(await ratingOf(order)).toMatchObject({ may_quote: false, is_quoted: false });
+    });
+
+    test('are at most six, those chosen last first', async () => {
+      const words = Array.from({ length: 7 }, (_, n) => `Number ${n}`);
+      for (const text of words) {
+        const order = await deliver();
+        await rate(order, 5, text, true);
+        await choose(order);
+      }
+      expect(await shown()).toEqual(words.reverse().slice(0, 6));
     });
   });
 });

@@ -44,6 +44,7 @@ test.each([
   ['staff', '/admin/settings', 'Open the dashboard'],
   ['staff', '/admin/settings/areas', 'Open the dashboard'],
   ['staff', '/admin/settings/discounts', 'Open the dashboard'],
+  ['staff', '/admin/settings/quotes', 'Open the dashboard'],
   ['staff', '/admin/reconciliation', 'Open the dashboard'],
 ] as const)('a page that is not for the role %s (%s) says so', async (role, path, link) => {
   const opened = await openScreen(path, { role });

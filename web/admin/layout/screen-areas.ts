@@ -21,6 +21,7 @@ const areas: Readonly<Record<string, StaffArea>> = {
   '/admin/settings': 'settings',
   '/admin/settings/areas': 'settings',
   '/admin/settings/discounts': 'settings',
+  '/admin/settings/quotes': 'settings',
   '/admin/settings/customer-data': 'personal_data',
   '/admin/settings/team': 'team',
 };

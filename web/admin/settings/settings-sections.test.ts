@@ -38,6 +38,7 @@ test.each([
   ['terms faq', 'Privacy notice, terms and FAQ', '/admin/settings/texts'],
   ['passkeys', 'Your account', '/admin/account'],
   ['voucher', 'Discount codes', '/admin/settings/discounts'],
+  ['testimonials', 'Words of customers', '/admin/settings/quotes'],
   ['neighbourhood', 'Delivery areas', '/admin/settings/areas'],
   ['restore', 'Restore a backup', '/admin/settings?section=backups'],
 ])('%j leads to %s', (text, label, to) => {

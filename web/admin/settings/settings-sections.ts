@@ -313,13 +313,19 @@ export const settingsSections: Record<SectionId, Section> = {
   },
   pages: {
     title: 'Pages',
-    summary: 'Privacy notice, terms and FAQ',
+    summary: 'Privacy notice, terms and FAQ, words of customers',
     cards: [],
     places: [
       {
         label: 'Privacy notice, terms and FAQ',
         words: 'Texts at the foot of the contact page',
         to: '/admin/settings/texts',
+      },
+      {
+        label: 'Words of customers',
+        words:
+          'What customers wrote with a rating and may be shown on the home page. Also called reviews, quotes or testimonials',
+        to: '/admin/settings/quotes',
       },
     ],
   },

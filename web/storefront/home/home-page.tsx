@@ -1,6 +1,6 @@
 // The home page: hero, top picks, offers, and the newest of the collection.
 import { data, Link } from 'react-router';
-import { categoriesTag, homeProductsTag, productTag } from '../../../domain/cache-tags.ts';
+import { categoriesTag, homeProductsTag, productTag, quotesTag } from '../../../domain/cache-tags.ts';
 import { areProducts, shownProducts } from '../../lib/listed-products.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
@@ -16,6 +16,12 @@ import type { Route } from './+types/home-page.ts';
 import { HeroCarousel } from './hero-carousel.tsx';
 
 const collectionSize = 6;
+
+interface Quote {
+  words: string;
+  first_name: string;
+  area: string;
+}
 
 // Products without a position are last, as in the database.
 const byHomePosition = (a: { home_position: number | null }, b: { home_position: number | null }) =>
@@ -33,10 +39,13 @@ export async function loader({ context }: Route.LoaderArgs) {
   const shop = context.get(shopContext);
   const { store, addCacheTags } = shop;
   // Read concurrently, so that the page shows a consistent state. Inactive categories are hidden here.
-  const products = await store.tables
-    .rpc('home_products', { newest: collectionSize }, { get: true })
-    .select(`${cardColumns}, home_section, home_position, categories(name)`)
-    .order('created_at', { ascending: false });
+  const [products, quotes] = await Promise.all([
+    store.tables
+      .rpc('home_products', { newest: collectionSize }, { get: true })
+      .select(`${cardColumns}, home_section, home_position, categories(name)`)
+      .order('created_at', { ascending: false }),
+    store.tables.rpc('customer_quotes', {}, { get: true }),
+  ]);
   if (products.error || !areProducts(products.data)) return data(null, { status: 503 });
   const cards = shownProducts(products.data, shop).map(({ categories, ...card }) => card);
   const section = (name: string) =>
@@ -47,9 +56,11 @@ export async function loader({ context }: Route.LoaderArgs) {
   addCacheTags(
     homeProductsTag,
     categoriesTag,
+    quotesTag,
     ...[...topPicks, ...onOffer, ...collection].map(({ slug }) => productTag(slug)),
   );
-  return { topPicks, onOffer, collection, flavours: [...flavours].sort() };
+  // The page is whole without them.
+  return { topPicks, onOffer, collection, flavours: [...flavours].sort(), quotes: quotes.data ?? [] };
 }
 
 export default function HomePage({ loaderData }: Route.ComponentProps) {
@@ -66,6 +77,7 @@ export default function HomePage({ loaderData }: Route.ComponentProps) {
           <Flavours names={loaderData.flavours} />
           <DrinksOnOffer products={loaderData.onOffer} />
           <Promises />
+          <Quotes quotes={loaderData.quotes} />
           <Collection products={loaderData.collection} flavourCount={loaderData.flavours.length} />
         </>
       ) : (
@@ -183,6 +195,30 @@ function Promises() {
               <span className="block text-sm text-ember-700 md:ml-1 md:inline md:text-xl">{unit}</span>
             </p>
             <p className="text-sm text-ink-soft md:text-base">{text}</p>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+/** What customers wrote, with their consent. */
+function Quotes({ quotes }: { quotes: Quote[] }) {
+  if (quotes.length === 0) return null;
+  return (
+    <section aria-labelledby="quotes" className="page pt-12 md:pt-20">
+      <h2 id="quotes" className="mb-5 text-3xl font-extrabold md:mb-8 md:text-4xl">
+        What customers say
+      </h2>
+      <ul className="grid gap-x-10 gap-y-8 md:grid-cols-2 lg:grid-cols-3">
+        {quotes.map(({ words, first_name, area }) => (
+          <li key={`${first_name} ${words}`}>
+            <figure className="border-l-4 border-ember-500 pl-4">
+              <blockquote className="text-lg whitespace-pre-line wrap-anywhere">“{words}”</blockquote>
+              <figcaption className="mt-2 text-sm text-ink-soft">
+                {first_name}, {area}
+              </figcaption>
+            </figure>
           </li>
         ))}
       </ul>

@@ -12,10 +12,10 @@ export const maxRatingWords = 300;
 export async function rateOrder(
   tables: Store['tables'],
   { id, accessKey }: { id: string; accessKey: string },
-  { stars, words }: Rating,
+  { stars, words, mayQuote }: Rating,
 ): Promise<string | null> {
   const { error, status } = await tables
-    .rpc('rate_order', { order_id: id, access_key: accessKey, stars, words })
+    .rpc('rate_order', { order_id: id, access_key: accessKey, stars, words, may_quote: mayQuote })
     .abortSignal(AbortSignal.timeout(requestTimeoutMs));
   if (!error) return null;
   const isRefusal = status >= 400 && status < 500 && error.details !== '' && error.message !== '';

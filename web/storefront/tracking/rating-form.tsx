@@ -23,6 +23,7 @@ export default function RatingForm({ order, rating, mayRate, problem }: RatingFo
   const { config } = useShop();
   const [given, setGiven] = useState(rating);
   const [words, setWords] = useState(rating?.words ?? '');
+  const [mayQuote, setMayQuote] = useState(rating?.mayQuote ?? false);
   const [failure, setFailure] = useState(problem);
   const [isSaved, setSaved] = useState(false);
   const { isRunning, run } = useAction();
@@ -44,7 +45,7 @@ export default function RatingForm({ order, rating, mayRate, problem }: RatingFo
     const pressed = (event.nativeEvent as SubmitEvent).submitter as HTMLButtonElement | null;
     const stars = Number(pressed?.value);
     if (!stars) return;
-    const next = { stars, words: words.trim() || null };
+    const next = { stars, words: words.trim() || null, mayQuote };
     void run(
       async () => {
         setFailure(null);
@@ -103,10 +104,21 @@ export default function RatingForm({ order, rating, mayRate, problem }: RatingFo
             name="words"
             rows={3}
             maxLength={maxRatingWords}
-            hint="For our team, not published"
+            hint="For our team, unless you let us show it"
             value={words}
             onChange={({ target }) => setWords(target.value)}
           />
+          <label className="flex min-h-11 cursor-pointer items-center gap-3 text-sm">
+            <input
+              type="checkbox"
+              name="mayQuote"
+              value="yes"
+              checked={mayQuote}
+              onChange={({ target }) => setMayQuote(target.checked)}
+              className="size-5 shrink-0 accent-leaf-600"
+            />
+            <span>You may show my words on your website, with my first name and area</span>
+          </label>
           <Button
             type="submit"
             name="stars"

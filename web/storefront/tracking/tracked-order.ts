@@ -74,6 +74,8 @@ interface TrackedRider {
 export interface Rating {
   stars: number;
   words: string | null;
+  /** Whether the words may be shown to visitors. */
+  mayQuote: boolean;
 }
 
 export interface OrderDetails {
@@ -219,7 +221,7 @@ function readRider(answer: unknown): TrackedRider | null {
 
 const readRating = (answer: unknown): Rating | null =>
   isRecord(answer) && typeof answer.stars === 'number'
-    ? { stars: answer.stars, words: text(answer.words) }
+    ? { stars: answer.stars, words: text(answer.words), mayQuote: answer.may_quote === true }
     : null;
 
 function readDetails(answer: Record<string, unknown>): OrderDetails | null {

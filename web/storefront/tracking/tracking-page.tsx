@@ -97,7 +97,11 @@ export async function action({ request, url, params, context }: Route.ActionArgs
   }
   if (form.has('stars')) {
     const accessKey = text('accessKey');
-    const rating = { stars: Number.parseInt(text('stars'), 10) || 0, words: text('words').trim() || null };
+    const rating = {
+      stars: Number.parseInt(text('stars'), 10) || 0,
+      words: text('words').trim() || null,
+      mayQuote: form.has('mayQuote'),
+    };
     const ratingProblem = await rateOrder(tables, { id: text('orderId'), accessKey }, rating);
     if (ratingProblem === null) throw redirect(orderLink('', trackingNumber, accessKey));
     return { ...noProblem, ratingProblem };

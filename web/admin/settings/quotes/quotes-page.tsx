@@ -1,0 +1,104 @@
+// The words that customers wrote with a rating and let the shop show: staff choose which ones the home page has.
+import { Badge } from '../../../ui/badge.tsx';
+import { Button } from '../../../ui/button.tsx';
+import { useSave } from '../../data/use-save.ts';
+import { describeStaffPage } from '../../layout/staff-page.ts';
+import { useMember } from '../../layout/use-member.tsx';
+import { ListEnd } from '../../list/row-list.tsx';
+import { Age } from '../../ui/age.tsx';
+import { ScreenLoadState } from '../../ui/load-states.tsx';
+import { PageHeading } from '../../ui/page-heading.tsx';
+import type { Route } from './+types/quotes-page.ts';
+import { type QuotableRating, quoteRating, useQuotableRatings } from './quote-queries.ts';
+
+export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Words of customers');
+
+export default function QuotesPage() {
+  const ratings = useQuotableRatings();
+  const { rows } = ratings;
+  return (
+    <div className="grid max-w-4xl grid-cols-[minmax(0,1fr)] gap-5">
+      <PageHeading
+        up={{ to: '/admin/settings?section=pages', name: 'Settings' }}
+        heading="Words of customers"
+      >
+        From ratings whose customers let you show their words. The home page has the six that you chose last,
+        each with first name and area.
+      </PageHeading>
+      {rows.length === 0 && (ratings.isLoading || ratings.error) ? (
+        <ScreenLoadState
+          noun="words of customers"
+          queries={[{ error: ratings.error, isFetching: ratings.isReading, refetch: ratings.retry }]}
+        />
+      ) : rows.length === 0 ? (
+        <div className="grid justify-items-start gap-3 rounded-lg border border-line bg-card p-6">
+          <p className="font-display text-xl font-bold">No words to show yet</p>
+          <p className="max-w-prose text-ink-soft">
+            Customers rate a delivery on the page of their order. Words appear here once a customer ticks that
+            you may show them.
+          </p>
+        </div>
+      ) : (
+        <>
+          {ratings.error ? (
+            <p role="alert" className="flex flex-wrap items-center gap-3 text-sm text-danger">
+              <span className="font-semibold">What you see may be out of date: the last refresh failed.</span>
+              <Button tone="quiet" isBusy={ratings.isReading} onClick={ratings.retry}>
+                Try again
+              </Button>
+            </p>
+          ) : null}
+          <ul aria-label="Words of customers" className="grid gap-3">
+            {rows.map((rating) => (
+              <Words key={rating.id} rating={rating} />
+            ))}
+          </ul>
+          <ListEnd {...ratings} label="Words of customers" />
+        </>
+      )}
+    </div>
+  );
+}
+
+function Words({ rating }: { rating: QuotableRating }) {
+  const { tables } = useMember().staff;
+  const { stars, words, quoted_at, created_at, order } = rating;
+  const isShown = quoted_at !== null;
+  const save = useSave({
+    write: (isQuoted: boolean) => quoteRating(tables, rating, isQuoted),
+    success: (_, isQuoted) =>
+      isQuoted ? 'The home page shows these words' : 'The home page no longer shows these words',
+    failure: 'Failed to change what the home page shows',
+    refresh: ['orders'],
+  });
+  return (
+    <li
+      aria-label={`${order.customer_name}, ${order.order_number}`}
+      className="grid grid-cols-1 items-start gap-x-6 gap-y-3 rounded-lg border border-line bg-card px-4 py-3 sm:grid-cols-[minmax(0,1fr)_auto] md:px-5"
+    >
+      <div className="min-w-0">
+        <p className="whitespace-pre-line wrap-anywhere">{words}</p>
+        <p className="mt-1 flex flex-wrap items-center gap-x-3 gap-y-1 text-sm text-ink-soft">
+          <span>
+            {order.customer_name}, {order.area_name || order.city}
+          </span>
+          <span>{stars} of 5</span>
+          <Age at={created_at} />
+          {isShown ? (
+            <Badge tone="green" isSmall>
+              On the home page
+            </Badge>
+          ) : null}
+        </p>
+      </div>
+      <Button
+        tone="quiet"
+        isBusy={save.isPending}
+        onClick={() => save.mutate(!isShown)}
+        aria-label={`${isShown ? 'Take off' : 'Show'}: ${order.customer_name}, ${order.order_number}`}
+      >
+        {isShown ? 'Take off' : 'Show'}
+      </Button>
+    </li>
+  );
+}
