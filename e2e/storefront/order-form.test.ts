@@ -1,5 +1,5 @@
 // The order form: its fields, its messages while it is open, and its layout on small screens.
-import type { Page } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
@@ -346,6 +346,37 @@ story.for(
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(width);
   },
 );
+
+story('a first visit is paid with seven taps and 55 characters at most', async ({ newVisitor }) => {
+  const { page } = await newVisitor({ viewport: phone });
+  await page.goto(shop.url);
+  await waitForHydration(page);
+  const dialog = dialogOf(page);
+  const taps = [];
+  const tap = async (element: Locator) => {
+    taps.push(element);
+    await element.tap();
+  };
+  let characters = 0;
+  await tap(page.getByRole('link', { name: /^Order / }).first());
+  for (const [label, text] of [
+    [/^Name/, 'Wanjiku'],
+    [/^Phone/, '0711006650'],
+    [/^Email/, 'wanjiku@gmail.com'],
+    [/^Delivery location/, 'Mpaka Road 12'],
+  ] as const) {
+    await tap(dialog.getByLabel(label));
+    expect(await dialog.getByLabel(label).inputValue()).toBe('');
+    await page.keyboard.type(text);
+    characters += text.length;
+  }
+  await tap(placeOrderButton(page));
+  await tap(payButton(page));
+  await dialog.getByRole('heading', { name: 'Payment received' }).waitFor();
+  expect(await lastOrderOf('0711006650')).toMatchObject({ payment_status: 'paid', customer_name: 'Wanjiku' });
+  expect(taps.length).toBeLessThanOrEqual(7);
+  expect(characters).toBeLessThanOrEqual(55);
+});
 
 longStory('the message about a field is not covered on a phone', async ({ newVisitor }) => {
   const { page } = await newVisitor({ viewport: { width: 360, height: 600 } });
