@@ -203,8 +203,9 @@ describe.each(
   });
 
   story('a product is added with its image, and the shop shows it at once', async ({ newVisitor }) => {
-    const name = `Café Baobab ${size}`;
-    const slug = `cafe-baobab-${size}`;
+    const own = randomUUID().slice(0, 8);
+    const name = `Café Baobab ${own}`;
+    const slug = `cafe-baobab-${own}`;
     expect(await shopPage('/shop'), 'so that the page is in the cache').not.toContain(name);
     const { page, context } = await newVisitor({
       expectedFailures: /400 \(Bad Request\).*\/storage\/v1\/render\//,
