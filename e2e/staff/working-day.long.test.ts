@@ -58,7 +58,10 @@ async function openToday(page: Page) {
   let taps = 0;
   const press = async ({ order_number }: Order, name: string) => {
     // The rider's name is part of the button where there is space for it.
-    await page.getByRole('button', { name: new RegExp(`^${name}( to \\S+)? ${order_number}$`) }).click();
+    await page
+      .getByRole('button', { name: new RegExp(`^${name}( to \\S+)? ${order_number}$`) })
+      // Three busy screens on one machine.
+      .click({ timeout: 60_000 });
     taps += 1;
   };
   return {

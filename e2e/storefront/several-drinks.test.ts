@@ -347,9 +347,11 @@ story('a prompt that was sent, also by another device, fixes the drinks', async 
   // The payment begins in another tab.
   const tracking = await page.evaluate(() => JSON.parse(localStorage.getItem('jani.orders') ?? '')[0]);
   const other = await context.newPage();
-  await fetch(`${shop.simulatorUrl}/simulator/prompts?phone=${number}&screen=open`);
   await other.goto(`${shop.url}/track-order/${tracking.trackingNumber}`);
   await other.getByRole('button', { name: 'Pay now' }).click();
+  await payButton(other).waitFor();
+  // For some seconds, so that the simulated phone leaves the prompt to its owner.
+  await fetch(`${shop.simulatorUrl}/simulator/prompts?phone=${number}&screen=open`);
   await payButton(other).click();
   await dialogOf(other)
     .getByText(/Payment received|Waiting for M-PESA/)

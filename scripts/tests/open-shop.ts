@@ -103,7 +103,8 @@ export async function openShop(
     restart: start,
     async close() {
       await end('SIGTERM');
-      if (dataDir === undefined) await rm(folder, { recursive: true, force: true });
+      // A program that the shop started may write for a moment longer.
+      if (dataDir === undefined) await rm(folder, { recursive: true, force: true, maxRetries: 5 });
     },
   };
 }
