@@ -272,7 +272,7 @@ test('the program ends with the process that started it', async () => {
   silent.close();
 });
 
-describe('the embedded database', () => {
+describe('the embedded database', { timeout: 400_000 }, () => {
   test('rejects a restore over a running shop, over data without --replace, or from a damaged file; sets former data aside', async () => {
     const database = await openShopData('pglite');
     const { fileName } = (await backupsOf(database).run()) as { fileName: string };
