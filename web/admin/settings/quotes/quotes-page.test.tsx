@@ -37,7 +37,9 @@ test('words with consent are shown on the home page and taken off', async () => 
 test('words that the customer changed since are not shown', async () => {
   const words = newWords('Very good');
   const id = await rated(words, true);
-  const opened = await openScreen('/admin/settings/quotes');
+  const opened = await openScreen('/admin/settings/quotes', {
+    expected: /The customer has changed this in the meantime/,
+  });
   const line = await lineOf(words);
   await asOwner(shop, `/rest/v1/ratings?order_id=eq.${id}`, 'PATCH', {
     updated_at: new Date().toISOString(),
