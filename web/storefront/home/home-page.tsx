@@ -1,6 +1,7 @@
 // The home page: hero, top picks, offers, and the newest of the collection.
 import { data, Link } from 'react-router';
 import { categoriesTag, homeProductsTag, productTag, quotesTag } from '../../../domain/cache-tags.ts';
+import type { Database } from '../../../supabase/types.ts';
 import { areProducts, shownProducts } from '../../lib/listed-products.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
@@ -17,11 +18,7 @@ import { HeroCarousel } from './hero-carousel.tsx';
 
 const collectionSize = 6;
 
-interface Quote {
-  words: string;
-  first_name: string;
-  area: string;
-}
+type Quote = Database['public']['CompositeTypes']['customer_quote'];
 
 // Products without a position are last, as in the database.
 const byHomePosition = (a: { home_position: number | null }, b: { home_position: number | null }) =>
@@ -46,7 +43,8 @@ export async function loader({ context }: Route.LoaderArgs) {
       .order('created_at', { ascending: false }),
     store.tables.rpc('customer_quotes', {}, { get: true }),
   ]);
-  if (products.error || !areProducts(products.data)) return data(null, { status: 503 });
+  // A page without the quotes would be cached.
+  if (quotes.error || products.error || !areProducts(products.data)) return data(null, { status: 503 });
   const cards = shownProducts(products.data, shop).map(({ categories, ...card }) => card);
   const section = (name: string) =>
     cards.filter(({ home_section }) => home_section === name).sort(byHomePosition);
@@ -59,8 +57,7 @@ export async function loader({ context }: Route.LoaderArgs) {
     quotesTag,
     ...[...topPicks, ...onOffer, ...collection].map(({ slug }) => productTag(slug)),
   );
-  // The page is whole without them.
-  return { topPicks, onOffer, collection, flavours: [...flavours].sort(), quotes: quotes.data ?? [] };
+  return { topPicks, onOffer, collection, flavours: [...flavours].sort(), quotes: quotes.data };
 }
 
 export default function HomePage({ loaderData }: Route.ComponentProps) {
