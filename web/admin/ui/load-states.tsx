@@ -55,3 +55,15 @@ export function DialogListLoadState({ noun, error, onRetry }: LoadStateProps) {
     </div>
   );
 }
+
+/** Above rows that are still shown although they could not be read again. */
+export function RefreshFailed({ isReading, retry }: { isReading: boolean; retry(): void }) {
+  return (
+    <p role="alert" className="flex flex-wrap items-center gap-3 text-sm text-danger">
+      <span className="font-semibold">What you see may be out of date: the last refresh failed.</span>
+      <Button tone="quiet" isBusy={isReading} onClick={retry}>
+        Try again
+      </Button>
+    </p>
+  );
+}

@@ -13,7 +13,7 @@ import { SearchBox } from '../../list/list-toolbar.tsx';
 import { ListEnd } from '../../list/row-list.tsx';
 import { useListFilters } from '../../list/use-list-filters.ts';
 import { useShop } from '../../messages/use-shop.ts';
-import { ScreenLoadState } from '../../ui/load-states.tsx';
+import { RefreshFailed, ScreenLoadState } from '../../ui/load-states.tsx';
 import { PageHeading } from '../../ui/page-heading.tsx';
 import type { Route } from './+types/discounts-page.ts';
 import { DiscountDialog, newDiscount } from './discount-editor.tsx';
@@ -82,14 +82,7 @@ export default function DiscountsPage() {
         </div>
       ) : (
         <>
-          {codes.error ? (
-            <p role="alert" className="flex flex-wrap items-center gap-3 text-sm text-danger">
-              <span className="font-semibold">What you see may be out of date: the last refresh failed.</span>
-              <Button tone="quiet" isBusy={codes.isReading} onClick={codes.retry}>
-                Try again
-              </Button>
-            </p>
-          ) : null}
+          {codes.error ? <RefreshFailed isReading={codes.isReading} retry={codes.retry} /> : null}
           <ul
             aria-label="Discount codes"
             aria-busy={codes.isOutdated || undefined}

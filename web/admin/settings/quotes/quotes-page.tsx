@@ -6,7 +6,7 @@ import { describeStaffPage } from '../../layout/staff-page.ts';
 import { useMember } from '../../layout/use-member.tsx';
 import { ListEnd } from '../../list/row-list.tsx';
 import { Age } from '../../ui/age.tsx';
-import { ScreenLoadState } from '../../ui/load-states.tsx';
+import { RefreshFailed, ScreenLoadState } from '../../ui/load-states.tsx';
 import { PageHeading } from '../../ui/page-heading.tsx';
 import type { Route } from './+types/quotes-page.ts';
 import { type QuotableRating, quoteRating, useQuotableRatings } from './quote-queries.ts';
@@ -40,14 +40,7 @@ export default function QuotesPage() {
         </div>
       ) : (
         <>
-          {ratings.error ? (
-            <p role="alert" className="flex flex-wrap items-center gap-3 text-sm text-danger">
-              <span className="font-semibold">What you see may be out of date: the last refresh failed.</span>
-              <Button tone="quiet" isBusy={ratings.isReading} onClick={ratings.retry}>
-                Try again
-              </Button>
-            </p>
-          ) : null}
+          {ratings.error ? <RefreshFailed isReading={ratings.isReading} retry={ratings.retry} /> : null}
           <ul aria-label="Words of customers" className="grid gap-3">
             {rows.map((rating) => (
               <Words key={rating.id} rating={rating} />
