@@ -84,8 +84,13 @@ describe.each(
     await home.getByRole('heading', { name: 'Premium Flavors Collection' }).waitFor();
     expect(await quotes.count()).toBe(0);
     await staff.goto(`${shop.url}/admin/settings/quotes`);
-    await staff.getByRole('button', { name: /^Show: / }).click();
-    await staff.getByText('On the home page', { exact: true }).waitFor();
+    // The list has the words of the other size, too.
+    const { order_number } = await readFirst<{ order_number: string }>(
+      `orders?id=eq.${id}&select=order_number`,
+    );
+    const line = staff.getByRole('listitem', { name: order_number });
+    await line.getByRole('button', { name: /^Show: / }).click();
+    await line.getByText('On the home page', { exact: true }).waitFor();
     await expectAccessible(staff, 'the words of customers');
     await expect
       .poll(async () => {
@@ -96,8 +101,8 @@ describe.each(
     await quotes.getByText('Cold and fast').waitFor();
     await quotes.getByText(/^Amina, /).waitFor();
     await expectAccessible(home, 'the home page with words of customers');
-    await staff.getByRole('button', { name: /^Take off: / }).click();
-    await staff.getByRole('button', { name: /^Show: / }).waitFor();
+    await line.getByRole('button', { name: /^Take off: / }).click();
+    await line.getByRole('button', { name: /^Show: / }).waitFor();
     await expect
       .poll(async () => {
         await home.reload();
