@@ -7,6 +7,8 @@ const folder = 'products/';
 
 /** The media types that the bucket accepts, for a file picker. */
 export const imageTypes = ['image/jpeg', 'image/png', 'image/webp', 'image/avif', 'image/gif'] as const;
+/** Images that a product may have beside its first, as the constraint on `products.more_images`. */
+export const maxMoreImages = 4;
 /** Maximum bytes of an image in the bucket. */
 export const maxImageBytes = 10 * 1024 * 1024;
 

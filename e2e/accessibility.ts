@@ -56,17 +56,21 @@ function findCoveredTexts(): string[] {
   };
   for (const row of document.querySelectorAll('main :is(tr, li, article, [role=row], [role=listitem])')) {
     const rowBox = row.getBoundingClientRect();
-    const controls = [...row.querySelectorAll('a, button, select, input')].filter((control) => {
-      for (let part: Element | null = control; part && part !== row; part = part.parentElement) {
-        // A bar that stays in view passes over texts.
-        if (['sticky', 'fixed'].includes(getComputedStyle(part).position)) return false;
+    // A bar that stays in view passes over the rest of the row.
+    const isInBar = (element: Element): boolean => {
+      for (let part: Element | null = element; part && part !== row; part = part.parentElement) {
+        if (['sticky', 'fixed'].includes(getComputedStyle(part).position)) return true;
       }
-      if (!control.checkVisibility()) return false;
+      return false;
+    };
+    const controls = [...row.querySelectorAll('a, button, select, input')].filter((control) => {
+      if (isInBar(control) || !control.checkVisibility()) return false;
       const box = control.getBoundingClientRect();
       // A link over the whole row is meant to cover its texts.
       return isVisible(box) && box.width * box.height < 0.7 * rowBox.width * rowBox.height;
     });
     for (const { text, parent, boxes } of shownTexts(row)) {
+      if (isInBar(parent)) continue;
       for (let box of boxes) {
         for (let clip: Element | null = parent; clip && clip !== row; clip = clip.parentElement) {
           if (getComputedStyle(clip).overflowX !== 'visible')

@@ -8,7 +8,7 @@ import sharp from 'sharp';
 import { describe, expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { delayResponses, desktop, phone } from '../browser.ts';
+import { delayResponses, desktop, phone, waitForHydration } from '../browser.ts';
 import { inLongRun, mainCase } from '../selection.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken, toast } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
@@ -25,6 +25,7 @@ interface Product {
   stock_quantity: number;
   is_active: boolean;
   image_url: string | null;
+  more_images: string[];
 }
 
 let productCount = 0;
@@ -463,6 +464,81 @@ describe.each(
     expect((await fetch(`${shop.url}${now?.image_url}`)).status).toBe(200);
   });
 
+  story('more images are added and removed, and its page shows them', async ({ newVisitor }) => {
+    const name = `Album ${size} ${randomUUID().slice(0, 8)}`;
+    const product = await makeProduct(name, { image_url: '/art/mango-can-960.webp' });
+    const twin = await makeProduct(`Twin of ${name}`);
+    const { page, context } = await newVisitor();
+    await enterAsStaff(shop, page);
+    const pick = async (colours: string[]) =>
+      page.getByLabel('Files of more images').setInputFiles(
+        await Promise.all(
+          colours.map(async (colour, index) => ({
+            name: `${index}.png`,
+            mimeType: 'image/png',
+            buffer: await photograph(colour).png().toBuffer(),
+          })),
+        ),
+      );
+    const save = async () => {
+      await page.getByRole('button', { name: 'Update Product' }).click();
+      await toast(page, 'Product updated successfully').first().waitFor();
+      await dialogOf(page).waitFor({ state: 'detached' });
+      return (await productNow(product.id))?.more_images ?? [];
+    };
+    await openProductDialog(page, `edit=${product.id}`);
+    await pick(['#111111', '#333333', '#555555', '#777777', '#999999']);
+    await dialogOf(page).getByText('Only 4 more images fit. The rest was left out.').waitFor();
+    await page.getByRole('button', { name: 'Add more images' }).waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Remove image 4' }).click();
+    await expect
+      .poll(() => page.evaluate(() => document.activeElement?.getAttribute('aria-label')))
+      .toBe('Add more images');
+    await expectAccessible(page, 'a form with several images');
+    const added = await save();
+    expect(added).toHaveLength(3);
+
+    const customer = await context.newPage();
+    await customer.goto(`${shop.url}/shop/${product.slug}`);
+    const images = customer.getByRole('list', { name: `Images of ${name}` });
+    const isInView = (number: number) =>
+      expect
+        .poll(async () => {
+          const frame = await images.boundingBox();
+          const image = await images
+            .getByRole('listitem')
+            .nth(number - 1)
+            .boundingBox();
+          return Math.round(Math.abs((image?.x ?? 0) - (frame?.x ?? 0)));
+        })
+        .toBe(0);
+    await isInView(1);
+    const third = customer.getByRole('button', { name: 'Image 3 of 4' });
+    await waitForHydration(customer, third);
+    await third.click();
+    await isInView(3);
+    await expect.poll(() => third.getAttribute('aria-current')).toBe('true');
+    await images.focus();
+    await customer.keyboard.press('ArrowRight');
+    await isInView(4);
+    const shown = customer.getByRole('img', { name: `${name}, image 4` });
+    await until(
+      () => shown.evaluate((image: HTMLImageElement) => image.naturalWidth > 0),
+      'the last image shows',
+    );
+    await expectAccessible(customer, 'a gallery');
+    await customer.close();
+
+    // Its first image stays in storage for the other product.
+    await change(twin.id, { image_url: added[0] ?? null });
+    await openProductDialog(page, `edit=${product.id}`);
+    await page.getByRole('button', { name: 'Remove image 2' }).click();
+    await page.getByRole('button', { name: 'Remove image 2' }).click();
+    expect(await save()).toEqual([added[2]]);
+    await until(async () => !(await fetch(`${shop.url}${added[1]}`)).ok, 'the removed image is gone');
+    expect((await fetch(`${shop.url}${added[0]}`)).status).toBe(200);
+  });
+
   longStory('leaving with unsaved changes asks first', async ({ newVisitor }) => {
     const product = await makeProduct(`Unsaved ${size}`);
     const { page } = await newVisitor();
@@ -624,9 +700,12 @@ describe.each(
 
   longStory('deleting a product keeps the orders that contain it complete', async ({ newVisitor }) => {
     const name = `Deleted ${size}`;
-    const picture = await uploadAsOwner(`${randomUUID()}.png`);
+    const [picture, further] = await Promise.all([
+      uploadAsOwner(`${randomUUID()}.png`),
+      uploadAsOwner(`${randomUUID()}.png`),
+    ]);
     await makeProduct(`Twin ${size}`, { image_url: picture });
-    const product = await makeProduct(name, { image_url: picture });
+    const product = await makeProduct(name, { image_url: picture, more_images: [further] });
     await orderOf(product);
     await orderOf(product);
     const { page } = await newVisitor();
@@ -652,7 +731,9 @@ describe.each(
 
     await deleteButton.click();
     const isShownElsewhere = page.waitForResponse(
-      (answer) => answer.url().includes('image_url=eq.') && answer.request().method() === 'GET',
+      (answer) =>
+        decodeURIComponent(answer.url()).includes(`image_url.eq."${picture}"`) &&
+        answer.request().method() === 'GET',
     );
     await dialogOf(page).getByRole('button', { name: 'Delete Product' }).click();
     await toast(page, 'Product deleted successfully').waitFor();
@@ -674,6 +755,7 @@ describe.each(
     );
 
     // The image stays in storage while another product uses it.
+    await until(async () => !(await fetch(`${shop.url}${further}`)).ok, 'the further image is gone');
     expect((await fetch(`${shop.url}${picture}`)).status).toBe(200);
     await page.getByRole('button', { name: `Delete Twin ${size}` }).click();
     await dialogOf(page).getByText('No order contains it.').waitFor();

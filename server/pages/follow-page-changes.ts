@@ -71,11 +71,13 @@ const shownColumns = [
   'keeps',
   'allergens',
   'serving_note',
+  'more_images',
 ];
 
 function isShownAlike(before: Record<string, unknown>, after: Record<string, unknown>): boolean {
   return (
-    shownColumns.every((column) => before[column] === after[column]) &&
+    // As texts: one of them is a list.
+    shownColumns.every((column) => JSON.stringify(before[column]) === JSON.stringify(after[column])) &&
     (before.stock_quantity === 0) === (after.stock_quantity === 0)
   );
 }

@@ -251,6 +251,7 @@ create table public.products (
   keeps text,
   allergens text,
   serving_note text,
+  more_images text[] not null default '{}',
   constraint "product slugs are unique" unique (slug),
   constraint "a product has a name" check (char_length(trim(name)) between 1 and 160),
   constraint "a slug is lower-case letters, digits and hyphens" check (slug ~ '^[a-z0-9]+(-[a-z0-9]+)*$'),
@@ -263,6 +264,16 @@ create table public.products (
     char_length(image_url) <= 2000
     and image_url ~ '^(https://[^/]|http://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?/|/[^/])'
     and image_url !~ '[\\\s[:cntrl:]]'
+  ),
+  -- A constraint cannot look at each element: spaces, which no address has, hold them apart.
+  constraint "at most four more images, each at such an address" check (
+    cardinality(more_images) <= 4
+    and array_position(more_images, null) is null
+    and '' <> all (more_images)
+    and array_to_string(more_images, '') !~ '[\\\s[:cntrl:]]'
+    and char_length(array_to_string(more_images, '')) <= 2000
+    and array_to_string(more_images, ' ')
+      ~ '^((https://[^/ ]|http://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?/|/[^/ ])[^ ]*( |$))*$'
   ),
   constraint "a previous price is above the price" check (previous_price > price and previous_price <= 1000000000),
   constraint "a low-stock threshold is not negative" check (low_stock_below between 0 and 1000000),
@@ -287,6 +298,7 @@ comment on column public.products.sold_out_until is
 comment on column public.products.low_stock_below is 'Units below which the stock is low. 0: never. Null: the default, 10.';
 comment on column public.products.is_low_on_stock is
   'Whether few units are left. Stored, so that it can be indexed: an index on stock_quantity would be updated by every order.';
+comment on column public.products.more_images is 'Shown on its page after image_url, in this order.';
 comment on column public.products.size is 'What one unit holds, such as "500 ml". With the next six: facts of the page, null where not known.';
 comment on column public.products.khat_strength is 'Such as "Medium".';
 comment on column public.products.caffeine is 'Such as "None added".';
@@ -299,11 +311,12 @@ grant select on public.products to anon, authenticated;
 grant
   insert (
     name, slug, tagline, description, price, previous_price, image_url, category, brand, stock_quantity, is_active, home_section,
-    home_position, low_stock_below, size, khat_strength, caffeine, sweetened_with, keeps, allergens, serving_note
+    home_position, low_stock_below, size, khat_strength, caffeine, sweetened_with, keeps, allergens, serving_note, more_images
   ),
   update (
     name, slug, tagline, description, price, previous_price, image_url, category, brand, stock_quantity, is_active, home_section,
-    home_position, low_stock_below, size, khat_strength, caffeine, sweetened_with, keeps, allergens, serving_note, updated_at
+    home_position, low_stock_below, size, khat_strength, caffeine, sweetened_with, keeps, allergens, serving_note, more_images,
+    updated_at
   ),
   delete on public.products to authenticated;
 create policy "everyone reads active products" on public.products for select to anon, authenticated using (is_active);

@@ -5,7 +5,7 @@ import { isAllowedImageUrl, renderedImageUrl, renderedSides } from '../../domain
 const drawn = /^(\/art\/[a-z0-9-]+)-960\.webp$/;
 const drawnWidths = [240, 360, 480, 720, 960];
 
-interface ProductImageProps {
+export interface ProductImageProps {
   src: string | null;
   alt: string;
   /** Displayed width, as in the `sizes` attribute. */

@@ -34,8 +34,9 @@ async function fillShop(dataDir: string): Promise<void> {
     insert into auth.sessions (user_id, refresh_token_hmac_key) values ('${staff}', 'x');
     insert into public.admin_profiles (user_id) values ('${staff}');
     insert into public.categories (name) values ('Mango');
-    insert into public.products (name, slug, price, category, image_url)
-      values ('Mango', 'mango', 95000, 'Mango', '/storage/v1/object/public/product-images/products/a.png');
+    insert into public.products (name, slug, price, category, image_url, more_images)
+      values ('Mango', 'mango', 95000, 'Mango', '/storage/v1/object/public/product-images/products/a.png',
+        '{/storage/v1/object/public/product-images/products/b.png,https://a.example/storage/v1/c.png,/storage/v1/d.png}');
     insert into public.orders
       (tracking_number, customer_name, customer_email, customer_phone, shipping_address, delivery_fee, total_amount)
     select 'JJ-20261121-' || 1000 + n, 'Amina ' || n, 'a@b.example', '+254712345678', 'Karen', 100, 100 * n
@@ -114,7 +115,7 @@ test.runIf(isPossible)(
       const { rows: counts } = await project.owner.query(
         `select (select count(*) from auth.identities) as identities, (select count(*) from auth.sessions) as sessions,
            (select secret from auth.mfa_factors) as secret, (select count(*) from public.orders) as orders,
-           (select image_url from public.products) as image`,
+           (select array[image_url] || more_images from public.products) as images`,
       );
       expect(counts).toEqual([
         {
@@ -122,7 +123,12 @@ test.runIf(isPossible)(
           sessions: 0,
           secret: 'JBSWY3DPEHPK3PXP',
           orders: 50,
-          image: `${storage.url}/storage/v1/object/public/product-images/products/a.png`,
+          images: [
+            `${storage.url}/storage/v1/object/public/product-images/products/a.png`,
+            `${storage.url}/storage/v1/object/public/product-images/products/b.png`,
+            'https://a.example/storage/v1/c.png',
+            `${storage.url}/storage/v1/d.png`,
+          ],
         },
       ]);
       expect(await move(), 'a repeated move changes nothing').toMatchObject({ files: 1 });

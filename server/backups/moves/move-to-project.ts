@@ -98,8 +98,11 @@ function projectTables(projectUrl: string): Adaptation {
         }
       }
       // The shop's own services have the same host as its pages.
-      if (table === 'public.products' && row.image_url?.startsWith('/storage/v1/')) {
-        row.image_url = `${projectUrl}${row.image_url}`;
+      if (table === 'public.products') {
+        for (const column of ['image_url', 'more_images']) {
+          // Several are written as {a,b}.
+          row[column] = row[column]?.replaceAll(/(?<![^{,])\/storage\/v1\//g, `${projectUrl}$&`) ?? null;
+        }
       }
     },
   };

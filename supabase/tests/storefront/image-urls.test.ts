@@ -57,6 +57,26 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
+  const setMoreAsStaff = (addresses: (string | null)[]) =>
+    queryAs('staff', 'update public.products set more_images = $1 where id = $2', [addresses, product]);
+
+  test('accepts up to four more images', async () => {
+    for (const some of [[], accepted.slice(0, 1), accepted.slice(2)])
+      expect((await setMoreAsStaff(some)).rowCount).toBe(1);
+  });
+
+  test.each([
+    ...refused.map((address) => [address]),
+    ...refused.map((address) => ['/art/mango-can-960.webp', address]),
+    [null],
+    accepted.slice(0, 5),
+  ])('rejects the more images %j', async (...addresses) => {
+    await expect(setMoreAsStaff(addresses)).rejects.toMatchObject({
+      code: '23514',
+      constraint: 'at most four more images, each at such an address',
+    });
+  });
+
   test('accepts a product without an image', async () => {
     expect((await setAsStaff(null)).rowCount).toBe(1);
   });

@@ -10,14 +10,14 @@ import {
   type ProductForm,
   productFormOf,
 } from './product-values.ts';
-import type { EditConflict } from './use-product-save.ts';
+import type { EditConflict, ImageField } from './use-product-save.ts';
 
 const factLabels = Object.fromEntries(productFacts.map(({ column, label }) => [column, label])) as Record<
   FactColumn,
   string
 >;
 
-const labels: Record<ProductField | 'image', string> = {
+const labels: Record<ProductField | ImageField, string> = {
   name: 'Product Name',
   slug: 'Product Slug',
   tagline: 'Product Tagline',
@@ -32,6 +32,7 @@ const labels: Record<ProductField | 'image', string> = {
   ...factLabels,
   description: 'Description',
   image: 'Image',
+  moreImages: 'More Images',
 };
 
 interface ConflictNoticeProps {
@@ -73,6 +74,8 @@ export function ConflictNotice({
             <strong>{labels[field]}</strong>
             {field === 'image' ? (
               <span>There is another image now.</span>
+            ) : field === 'moreImages' ? (
+              <span>There are other images now.</span>
             ) : (
               <>
                 <span>You saw: {shorten(before, field)}</span>

@@ -6,8 +6,8 @@ import { changedRow, dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
 import { useMember } from '../layout/use-member.tsx';
-import { removeUnusedImage } from './product-image-storage.ts';
-import type { ListedProduct } from './product-queries.ts';
+import { removeUnusedImages } from './product-image-storage.ts';
+import { imagesOf, type ListedProduct, type ProductImages } from './product-queries.ts';
 
 interface DeleteProductProps {
   product: ListedProduct;
@@ -25,7 +25,7 @@ export function DeleteProduct({ product, open, onClose, onDeactivate }: DeletePr
     enabled: open,
     staleTime: 0,
   });
-  const remove = useSave<void, { image_url: string | null }>({
+  const remove = useSave<void, ProductImages>({
     write: async () =>
       changedRow(
         await staff.tables
@@ -33,13 +33,13 @@ export function DeleteProduct({ product, open, onClose, onDeactivate }: DeletePr
           .delete()
           .eq('id', product.id)
           .eq('updated_at', product.updated_at)
-          .select('image_url'),
+          .select('image_url, more_images'),
         'Someone else changed or deleted this product in the meantime. Look at it as it is now before you delete it.',
       ),
     success: 'Product deleted successfully',
     failure: 'Failed to delete product',
     refresh: ['products', 'categories', 'dashboard'],
-    onSuccess: (deleted) => void removeUnusedImage(staff, (deleted ?? product).image_url),
+    onSuccess: (deleted) => void removeUnusedImages(staff, deleted ? imagesOf(deleted) : [product.image_url]),
   });
   return (
     <ConfirmDialog

@@ -14,6 +14,7 @@ import { questionsAboutProduct } from '../prices/plausible-figures.ts';
 import { useTypicalPrice } from '../prices/price-queries.ts';
 import { ConflictNotice } from './conflict-notice.tsx';
 import { ImagePicker } from './image-picker.tsx';
+import { MoreImages } from './more-images.tsx';
 import { ProductHistory } from './product-history.tsx';
 import { ImageRejected, UploadStopped } from './product-image-storage.ts';
 import { type EditedProduct, type ListedCategory, useBrands, useCategories } from './product-queries.ts';
@@ -82,14 +83,18 @@ export function ProductFormFields({
   const [form, setForm] = useState<ProductForm>(() => (product ? productFormOf(product) : start));
   const [isActive, setActive] = useState(!original);
   const [file, setFile] = useState<File | null>(null);
+  const [moreImages, setMoreImages] = useState<readonly (string | File)[] | null>(null);
   const [problems, setProblems] = useState<ProductProblems>({});
   const [imageProblem, setImageProblem] = useState<string>();
   const [isSlugTyped, setSlugTyped] = useState(product !== null);
   const [progress, setProgress] = useState<number | null>(null);
   const [conflict, setConflict] = useState<EditConflict | null>(null);
   const [isDeleted, setDeleted] = useState(false);
-  const [isPreparing, setPreparing] = useState(false);
+  const [preparing, setPreparing] = useState({ image: false, moreImages: false });
   const isSaved = useRef(false);
+
+  const startImages = { image_url: original?.image_url ?? null, more_images: original?.more_images ?? [] };
+  const isPreparing = preparing.image || preparing.moreImages;
 
   const categories = useCategories();
   const brands = useBrands();
@@ -106,7 +111,7 @@ export function ProductFormFields({
   useKeepOpen(isBusy);
 
   const before = seen ? productFormOf(seen) : start;
-  const isChanged = file !== null || changedFields(before, form).length > 0;
+  const isChanged = file !== null || moreImages !== null || changedFields(before, form).length > 0;
   useEffect(() => {
     if (!isSaved.current) onChanges(isChanged && !isDeleted);
   }, [isChanged, isDeleted, onChanges]);
@@ -155,7 +160,7 @@ export function ProductFormFields({
     setConflict(null);
     setImageProblem(undefined);
     save.mutate(
-      { form, file, seen: base, start: { image: original?.image_url ?? null, isActive } },
+      { form, file, moreImages, seen: base, start: { images: startImages, isActive } },
       {
         onError(error) {
           if (error instanceof EditConflict) setConflict(error);
@@ -212,6 +217,7 @@ export function ProductFormFields({
                 setSeen(conflict.current);
                 setForm(productFormOf(conflict.current));
                 setFile(null);
+                setMoreImages(null);
                 setProblems({});
                 setConflict(null);
               }}
@@ -224,12 +230,12 @@ export function ProductFormFields({
             />
           ) : null}
           <ImagePicker
-            saved={(seen ?? original)?.image_url ?? null}
+            saved={(seen ?? startImages).image_url}
             picked={file}
             problem={imageProblem}
             progress={progress}
             isDisabled={isBusy}
-            onPreparing={setPreparing}
+            onPreparing={(image) => setPreparing((now) => ({ ...now, image }))}
             onPick={(picked) => {
               setFile(picked);
               setImageProblem(undefined);
@@ -238,6 +244,12 @@ export function ProductFormFields({
               setFile(null);
               setImageProblem(problem);
             }}
+          />
+          <MoreImages
+            images={moreImages ?? (seen ?? startImages).more_images}
+            isDisabled={isBusy}
+            onPreparing={(moreImages) => setPreparing((now) => ({ ...now, moreImages }))}
+            onChange={setMoreImages}
           />
           <div className="grid gap-5 sm:grid-cols-2">
             <TextField label="Product Name" required autoComplete="off" {...field('name')} />

@@ -66,17 +66,21 @@ function describeRefusal(error: { statusCode?: string | undefined }): string {
 }
 
 /**
- * Removes a product's previous image unless another product uses it. Call it after the product's row is written. A
- * failure is only logged.
+ * Removes images of a product that no other product uses. Call it after the product's row is written. A failure is only
+ * logged.
  */
-export async function removeUnusedImage(staff: Staff, address: string | null): Promise<void> {
+export async function removeUnusedImages(staff: Staff, addresses: readonly (string | null)[]): Promise<void> {
+  await Promise.all(addresses.map((address) => removeUnusedImage(staff, address)));
+}
+
+async function removeUnusedImage(staff: Staff, address: string | null): Promise<void> {
   const name = uploadedImageName(address);
   if (!name || !address) return;
   try {
     const { data: users, error } = await staff.tables
       .from('products')
       .select('id')
-      .eq('image_url', address)
+      .or(`image_url.eq."${address}",more_images.cs.{"${address}"}`)
       .limit(1);
     if (error) throw new Error(error.message);
     if (users.length > 0) return;

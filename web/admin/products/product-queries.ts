@@ -25,15 +25,23 @@ export interface ListedProduct extends Cursor {
 const listedColumns =
   'id, name, slug, tagline, price, previous_price, category, stock_quantity, is_low_on_stock, is_active, image_url, created_at, updated_at, sold_out_until';
 
-/** A product as in the form. */
-export interface EditedProduct extends ProductValues {
-  id: string;
+/** The URLs of a product's images, in the order in which its page shows them. */
+export interface ProductImages {
   image_url: string | null;
+  more_images: string[];
+}
+
+export const imagesOf = ({ image_url, more_images }: ProductImages): string[] =>
+  image_url === null ? more_images : [image_url, ...more_images];
+
+/** A product as in the form. */
+export interface EditedProduct extends ProductValues, ProductImages {
+  id: string;
   updated_at: string;
   sold_out_until: string | null;
 }
 export const editedColumns =
-  `id, name, slug, tagline, price, previous_price, stock_quantity, low_stock_below, category, brand, home_section, home_position, ${factColumns}, description, image_url, updated_at, sold_out_until` as const;
+  `id, name, slug, tagline, price, previous_price, stock_quantity, low_stock_below, category, brand, home_section, home_position, ${factColumns}, description, image_url, more_images, updated_at, sold_out_until` as const;
 
 export interface ProductFilters {
   search: string;

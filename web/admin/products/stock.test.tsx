@@ -251,9 +251,9 @@ test('brand, threshold and home section are edited', async () => {
   );
 });
 
-test('a copy keeps texts, price and image, has no units, and waits until it is activated', async () => {
-  const image_url = '/art/mango-can-960.webp';
-  const product = await makeProduct({ brand: 'Meru Gold', tagline: 'Cold', image_url });
+test('a copy keeps texts, price and images, has no units, and waits until it is activated', async () => {
+  const images = { image_url: '/art/mango-can-960.webp', more_images: ['/art/mango-bottle-960.webp'] };
+  const product = await makeProduct({ brand: 'Meru Gold', tagline: 'Cold', ...images });
   const opened = await openScreen(listOf(product));
   await opened.press(await screen.findByRole('button', { name: `More for ${product.name}` }));
   await opened.user.click(await screen.findByRole('menuitem', { name: 'Duplicate' }));
@@ -265,7 +265,7 @@ test('a copy keeps texts, price and image, has no units, and waits until it is a
   await waitFor(async () =>
     expect(
       await readRows(
-        `products?slug=eq.${product.slug}-twin&select=name,brand,tagline,price,stock_quantity,is_active,image_url`,
+        `products?slug=eq.${product.slug}-twin&select=name,brand,tagline,price,stock_quantity,is_active,image_url,more_images`,
       ),
     ).toEqual([
       {
@@ -275,7 +275,7 @@ test('a copy keeps texts, price and image, has no units, and waits until it is a
         price: 95_000,
         stock_quantity: 0,
         is_active: false,
-        image_url,
+        ...images,
       },
     ]),
   );

@@ -1,14 +1,21 @@
-// Saves a product: uploads the image, writes the row if it has not changed since the member saw it, then removes the
-// old image.
+// Saves a product: uploads its images, writes the row if it has not changed since the member saw it, then removes the
+// images that it no longer has.
 import { useEffect, useRef } from 'react';
 import { ShownError } from '../../lib/shown-error.ts';
 import type { Staff } from '../../lib/staff.ts';
+import { keysOf } from '../data/keys-of.ts';
 import { dataOf, SavedWithoutAnswer, TableProblem } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { type PriceChange, usePriceUndo } from '../prices/use-price-undo.ts';
-import { removeUnusedImage, uploadImage } from './product-image-storage.ts';
-import { type EditedProduct, editedColumns, readProduct } from './product-queries.ts';
+import { removeUnusedImages, uploadImage } from './product-image-storage.ts';
+import {
+  type EditedProduct,
+  editedColumns,
+  imagesOf,
+  type ProductImages,
+  readProduct,
+} from './product-queries.ts';
 import {
   changedFields,
   type ProductField,
@@ -18,12 +25,14 @@ import {
   productValues,
 } from './product-values.ts';
 
+/** What the form holds beside its fields. */
+export type ImageField = 'image' | 'moreImages';
+
 /** Another member has changed fields of the form. */
 export class EditConflict extends ShownError {
   override readonly name = 'EditConflict';
   readonly current: EditedProduct;
-  /** The changed fields, including the image. */
-  readonly fields: (ProductField | 'image')[];
+  readonly fields: (ProductField | ImageField)[];
 
   constructor(current: EditedProduct, fields: EditConflict['fields']) {
     super('Someone else changed this product in the meantime. Nothing of yours was saved yet.');
@@ -44,10 +53,12 @@ export interface ProductDraft {
   form: ProductForm;
   /** An image picked in this dialog. */
   file: File | null;
+  /** All further images, saved and picked, if the member has changed them. */
+  moreImages: readonly (string | File)[] | null;
   /** The product as the member saw it, or null for a new one. */
   seen: EditedProduct | null;
-  /** What a new product starts with: a copy keeps the image of its original, and waits until it is activated. */
-  start: { image: string | null; isActive: boolean };
+  /** What a new product starts with: a copy keeps the images of its original, and waits until it is activated. */
+  start: { images: ProductImages; isActive: boolean };
 }
 
 const updated = 'Product updated successfully';
@@ -66,8 +77,8 @@ interface ProductSave {
 export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
   const { staff } = useMember();
   const offerPriceUndo = usePriceUndo();
-  // An uploaded image is reused if the row was refused: the next attempt does not upload it again.
-  const sent = useRef<{ file: File; address: string } | null>(null);
+  // Uploaded images are reused if the row was refused: the next attempt does not upload them again.
+  const sent = useRef(new Map<File, string>());
   const upload = useRef<AbortController | null>(null);
   const isWriting = useRef(false);
   const isLeft = useRef(false);
@@ -76,48 +87,66 @@ export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
     isLeft.current = false;
     return () => {
       isLeft.current = true;
-      // Otherwise the row that is being written refers to it, or will be refused.
-      if (!isWriting.current) void dropSent();
+      // Otherwise the row that is being written refers to them, or will be refused.
+      if (!isWriting.current) dropSent();
     };
   }, []);
 
-  async function addressOf(file: File): Promise<string> {
-    if (sent.current?.file === file) return sent.current.address;
-    void dropSent();
-    onProgress(0);
+  /** Uploads the picked images that are not in storage yet, and removes those that are no longer picked. */
+  async function sendAll(files: readonly File[]): Promise<void> {
+    dropSent(files);
+    const waiting = files.filter((file) => !sent.current.has(file));
+    if (waiting.length === 0) return;
     upload.current = new AbortController();
     try {
-      const address = await uploadImage(staff, file, onProgress, upload.current.signal);
-      sent.current = { file, address };
-      return address;
+      for (const [index, file] of waiting.entries()) {
+        const note = (part: number) => onProgress((index + part) / waiting.length);
+        note(0);
+        sent.current.set(file, await uploadImage(staff, file, note, upload.current.signal));
+      }
     } finally {
       onProgress(null);
     }
   }
   /** Deletes the uploads of a product that is not saved. */
-  async function dropSent(): Promise<void> {
-    const address = sent.current?.address ?? null;
-    sent.current = null;
-    await removeUnusedImage(staff, address);
+  function dropSent(except: readonly File[] = []): void {
+    for (const [file, address] of sent.current) {
+      if (except.includes(file)) continue;
+      sent.current.delete(file);
+      void removeUnusedImages(staff, [address]);
+    }
+  }
+  /** @returns the images that the member has changed */
+  async function send({ file, moreImages, seen }: ProductDraft): Promise<Partial<ProductImages>> {
+    // What another member has removed in the meantime is no longer in storage.
+    const kept = moreImages?.filter(
+      (image) => image instanceof File || !seen || seen.more_images.includes(image),
+    );
+    const picked = [file, ...(kept ?? [])].filter((image) => image instanceof File);
+    await sendAll(picked);
+    const addressOf = (image: File) => sent.current.get(image) ?? '';
+    return {
+      ...(file && { image_url: addressOf(file) }),
+      ...(kept && { more_images: kept.map((image) => (image instanceof File ? addressOf(image) : image)) }),
+    };
   }
 
   const save = useSave<ProductDraft, void>({
-    async write({ form, file, seen, start }) {
+    async write(draft) {
+      const { form, seen, start } = draft;
       isWriting.current = true;
       try {
-        const address = file ? await addressOf(file) : null;
-        const replaced = seen
-          ? await updateProduct(staff.tables, form, address, seen)
-          : await createProduct(staff.tables, form, { ...start, ...(file && { image: address }) });
-        sent.current = null;
-        if (replaced !== address) void removeUnusedImage(staff, replaced);
+        const images = await send(draft);
+        if (seen) void removeUnusedImages(staff, await updateProduct(staff.tables, form, images, seen));
+        else await createProduct(staff.tables, form, { ...start.images, ...images }, start.isActive);
+        sent.current.clear();
       } catch (error) {
-        // The saved product uses the image.
-        if (error instanceof SavedWithoutAnswer) sent.current = null;
+        // The saved product uses the images.
+        if (error instanceof SavedWithoutAnswer) sent.current.clear();
         throw error;
       } finally {
         isWriting.current = false;
-        if (isLeft.current) void dropSent();
+        if (isLeft.current) dropSent();
       }
     },
     // The offer to undo a change of the price has this text.
@@ -136,32 +165,32 @@ export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
   return { save, stopUpload: () => upload.current?.abort() };
 }
 
-/** @returns the previous image: none */
 async function createProduct(
   tables: Staff['tables'],
   form: ProductForm,
-  { image, isActive }: ProductDraft['start'],
-): Promise<null> {
+  images: ProductImages,
+  isActive: boolean,
+): Promise<void> {
   dataOf(
     await tables
       .from('products')
-      .insert({ ...productValues(form), is_active: isActive, image_url: image })
+      .insert({ ...productValues(form), ...images, is_active: isActive })
       .select('id'),
   );
-  return null;
 }
 
 /**
  * Writes the form to the product that the member saw.
- * @returns the image that is no longer used, or the current one if none was picked
+ * @param images those that the member has changed
+ * @returns the images that it no longer has
  * @throws EditConflict, ProductDeleted
  */
 async function updateProduct(
   tables: Staff['tables'],
   form: ProductForm,
-  image: string | null,
+  images: Partial<ProductImages>,
   seen: EditedProduct,
-): Promise<string | null> {
+): Promise<string[]> {
   const { stock_quantity, ...values } = productValues(form);
   // Units are sold while a form is open: the stock is written only if the member changed it.
   const isStockChanged = stock_quantity !== seen.stock_quantity;
@@ -169,41 +198,41 @@ async function updateProduct(
   for (;;) {
     let update = tables
       .from('products')
-      .update({
-        ...values,
-        ...(isStockChanged && { stock_quantity }),
-        ...(image !== null && { image_url: image }),
-      })
+      .update({ ...values, ...(isStockChanged && { stock_quantity }), ...images })
       .eq('id', seen.id)
       .eq('updated_at', base.updated_at);
     if (isStockChanged) update = update.eq('stock_quantity', seen.stock_quantity);
     const [written] = dataOf(await update.select(editedColumns));
-    if (written) return image === null ? null : base.image_url;
+    if (written) return imagesLost(base, written);
 
     const current = await readProduct(tables, seen.id);
     if (!current) throw new ProductDeleted();
     // Saved by an earlier attempt whose response was lost: no confirmation needed.
     const isAlreadySaved =
       changedFields(form, productFormOf(current)).every((field) => field === 'stock' && !isStockChanged) &&
-      (image === null || image === current.image_url);
-    if (isAlreadySaved) return image === null ? null : seen.image_url;
-    const fields = changedFieldsBetween(seen, current, {
-      withStock: isStockChanged,
-      withImage: image !== null,
-    });
+      changedImages({ ...current, ...images }, current).length === 0;
+    if (isAlreadySaved) return imagesLost(seen, current);
+    const fields = [
+      ...changedFields(productFormOf(seen), productFormOf(current)).filter(
+        (field) => field !== 'stock' || isStockChanged,
+      ),
+      ...changedImages(seen, current).filter((field) => imageColumns[field] in images),
+    ];
     if (fields.length > 0) throw new EditConflict(current, fields);
     // A column outside the form has changed, such as `is_active`: it stays as is.
     base = current;
   }
 }
 
-function changedFieldsBetween(
-  seen: EditedProduct,
-  current: EditedProduct,
-  { withStock, withImage }: { withStock: boolean; withImage: boolean },
-): EditConflict['fields'] {
-  const fields: EditConflict['fields'] = changedFields(productFormOf(seen), productFormOf(current)).filter(
-    (field) => field !== 'stock' || withStock,
+const imageColumns = { image: 'image_url', moreImages: 'more_images' } as const satisfies Record<
+  ImageField,
+  keyof ProductImages
+>;
+
+const changedImages = (before: ProductImages, after: ProductImages): ImageField[] =>
+  keysOf(imageColumns).filter(
+    (field) => JSON.stringify(before[imageColumns[field]]) !== JSON.stringify(after[imageColumns[field]]),
   );
-  return withImage && seen.image_url !== current.image_url ? [...fields, 'image'] : fields;
-}
+
+const imagesLost = (before: ProductImages, after: ProductImages): string[] =>
+  imagesOf(before).filter((image) => !imagesOf(after).includes(image));

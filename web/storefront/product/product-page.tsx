@@ -34,6 +34,7 @@ import { usePause } from '../layout/use-pause.ts';
 import { useShop } from '../layout/use-shop.ts';
 import { useOwnOrdersPart } from '../own-orders/use-own-orders-part.ts';
 import type { Route } from './+types/product-page.ts';
+import type { GalleryProps } from './gallery.tsx';
 import { OrderBar } from './order-bar.tsx';
 import { type CardProduct, cardColumns, ProductCard, ProductGrid } from './product-card.tsx';
 import { QuantityStepper } from './quantity-stepper.tsx';
@@ -51,6 +52,10 @@ const MissingProduct = lazy(() =>
 );
 // Only for a drink that is sold out.
 const StockAlertForm = lazy(() => import('./stock-alert-form.tsx').catch(() => ({ default: () => <></> })));
+// Only for a drink with several images: without the code its first one stays.
+const Gallery = lazy(() =>
+  import('./gallery.tsx').catch(() => ({ default: ({ first }: GalleryProps) => first })),
+);
 // Without the code the order form still says so.
 const LargeOrder = lazy(() => import('../order/large-order.tsx').catch(() => ({ default: () => <></> })));
 const importOrderStates = () => import('../own-orders/order-states.ts');
@@ -90,7 +95,7 @@ export async function loader({ context, params }: Route.LoaderArgs) {
     store.tables
       // Not in the query string: there a slug such as "eq.x" would be a filter.
       .rpc('product_and_related', { product_slug, related_limit: relatedCount })
-      .select(`id, description, ${factColumns}, ${cardColumns}, categories(slug), brands(slug)`)
+      .select(`id, description, more_images, ${factColumns}, ${cardColumns}, categories(slug), brands(slug)`)
       // With embedded rows, the order of the procedure is not kept.
       .order('created_at', { ascending: false })
       .order('id'),
@@ -213,6 +218,15 @@ function Detail({ product, related, areas, facts }: DetailProps) {
     };
   }, [product.id, again, config, open]);
 
+  const image = (
+    <ProductImage
+      src={product.image_url}
+      alt={product.name}
+      sizes="(min-width: 1280px) 565px, (min-width: 768px) 44.6vw, 92vw"
+      isFirst
+      className="absolute inset-0 size-full"
+    />
+  );
   return (
     <article
       data-flavour={flavourSlug(product.category)}
@@ -233,13 +247,13 @@ function Detail({ product, related, areas, facts }: DetailProps) {
         <div className="mt-2 grid grid-cols-1 gap-3 sm:grid-cols-2 sm:gap-4 md:grid-cols-[1.08fr_1fr] md:gap-12 lg:gap-20">
           {/* Low on phones, but with the whole vessel: the name and the price fit below it, above the order row. */}
           <div className="@container relative aspect-5/4 self-start overflow-hidden rounded-2xl bg-[color-mix(in_oklab,var(--flavour)_30%,var(--color-paper-deep))] shadow-xl md:aspect-square md:sticky md:top-8 xl:top-36">
-            <ProductImage
-              src={product.image_url}
-              alt={product.name}
-              sizes="(min-width: 1280px) 565px, (min-width: 768px) 44.6vw, 92vw"
-              isFirst
-              className="absolute inset-0 size-full"
-            />
+            {product.more_images.length > 0 ? (
+              <Suspense fallback={image}>
+                <Gallery first={image} more={product.more_images} />
+              </Suspense>
+            ) : (
+              image
+            )}
           </div>
 
           <div className="flex flex-col gap-4 md:gap-5 md:py-6">
@@ -402,7 +416,11 @@ function Detail({ product, related, areas, facts }: DetailProps) {
 }
 
 function describe(product: Product, settings: ReturnType<typeof useShop>['settings'], origin: string) {
-  const images = [product.image_url, shareImagePath(product, settings.store_name)].flatMap((address) =>
+  const images = [
+    product.image_url,
+    ...product.more_images,
+    shareImagePath(product, settings.store_name),
+  ].flatMap((address) =>
     address && isAllowedImageUrl(address) ? [address.startsWith('/') ? `${origin}${address}` : address] : [],
   );
   const trail = [
