@@ -101,6 +101,32 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect((await inquiries(search)).sort()).toEqual(found);
   });
 
+  test.each(['', 'visitor 1', 'no such inquiry'])(
+    'gives unread inquiries with %j once, oldest first, in pages',
+    async (search) => {
+      await database.query(`update public.inquiries set is_read = right(name, 1) in ('2', '5')`);
+      const seen: Found[] = [];
+      for (;;) {
+        const last = seen.at(-1);
+        const page = await ask<Found>(
+          `select id, created_at::text from public.search_inquiries(
+             search => $1, before_created_at => $2, before_id => $3, page_size => 300, unread => true)`,
+          [search, last?.created_at ?? null, last?.id ?? null],
+        );
+        seen.push(...page);
+        if (page.length < 300) break;
+      }
+      const expected = await ask<Found>(
+        `select id, created_at::text from public.inquiries as t
+         where not is_read and concat_ws('|', t.name, t.email, t.subject) ilike '%' || $1 || '%'
+         order by t.created_at, t.id`,
+        [search],
+      );
+      expect(expected.length > 300).toBe(search !== 'no such inquiry');
+      expect(seen).toEqual(expected);
+    },
+  );
+
   describe.each([
     ['search_deliveries', 'deliveries', ['', 'Otieno', 'n-1', 'n-390']],
     ['search_inquiries', 'inquiries', ['', 'visitor', 'visitor 1', 'question 39']],

@@ -54,6 +54,43 @@ test('inquiries are found literally, by name, email and subject', async () => {
   await viewButton('Wanjiku');
 });
 
+test('unread ones are a list of their own, the longest waiting first', async () => {
+  await makeInquiry('Achieng', { created_at: '2026-01-01T08:00:00Z' });
+  await makeInquiry('Barasa', { created_at: '2026-01-02T08:00:00Z' });
+  await makeInquiry('Chebet', { created_at: '2026-01-03T08:00:00Z', is_read: true });
+  const opened = await openScreen('/admin/inquiries');
+  const shown = () =>
+    screen
+      .queryAllByRole('button', { name: /^View inquiry from/ })
+      .map(({ textContent }) => textContent?.split(' ').at(-1));
+  await waitFor(() => expect(shown()).toEqual(['Chebet', 'Barasa', 'Achieng']));
+  await opened.press(screen.getByRole('button', { name: /^Unread/ }));
+  await waitFor(() => expect(shown()).toEqual(['Achieng', 'Barasa']));
+  await search(opened, 'barasa');
+  await waitFor(() => expect(shown()).toEqual(['Barasa']));
+  await search(opened, ' ');
+  await waitFor(() => expect(shown()).toEqual(['Achieng', 'Barasa']));
+  await opened.press(await screen.findByRole('button', { name: 'Mark All Read (2)' }));
+  await screen.findByText('All inquiries are read.');
+  await opened.press(screen.getByRole('button', { name: 'Show all inquiries' }));
+  await viewButton('Chebet');
+});
+
+test('a row opens where it is pressed, and by keys', async () => {
+  await makeInquiry('Kiptoo', { subject: 'Party drinks' });
+  await makeInquiry('Later');
+  const opened = await openScreen('/admin/inquiries');
+  await opened.user.click(await screen.findByText('Party drinks'));
+  await screen.findByRole('dialog');
+  await opened.user.keyboard('{Escape}');
+  await waitFor(() => expect(screen.queryByRole('dialog')).toBeNull());
+  (document.activeElement as HTMLElement).blur();
+  await opened.user.keyboard('jj');
+  expect(document.activeElement).toBe(await viewButton('Kiptoo'));
+  await opened.user.keyboard('{Enter}');
+  within(await screen.findByRole('dialog')).getByText('Party drinks');
+});
+
 test('an inquiry that another member has marked as read is reported so', async () => {
   await makeInquiry('Njoroge');
   const { press } = await openScreen('/admin/inquiries', { on: 'phone' });

@@ -3,6 +3,7 @@ import { Button } from '../../ui/button.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { ExportButton } from '../list/export-button.tsx';
+import { QuickFilters } from '../list/list-filters.tsx';
 import { SearchBox } from '../list/list-toolbar.tsx';
 import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
@@ -10,16 +11,17 @@ import { useRowKeys } from '../list/use-row-keys.ts';
 import type { Route } from './+types/inquiries-page.ts';
 import { exportColumns, InquiryRow, inquiryColumns } from './inquiry-columns.tsx';
 import { InquiryDialog } from './inquiry-dialog.tsx';
-import { readInquiries, useInquiries, useUnread } from './inquiry-queries.ts';
+import { type InquiryFilters, readInquiries, useInquiries, useUnread } from './inquiry-queries.ts';
 import { useMarkAllRead, useMarkRead } from './use-mark-read.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Inquiries');
 
 export default function InquiriesPage() {
   const { tables } = useMember().staff;
-  const filters = useListFilters({ search: '' });
-  const { search } = filters.values;
-  const inquiries = useInquiries(search);
+  const filters = useListFilters<InquiryFilters>({ search: '', status: '' });
+  const { search, status } = filters.values;
+  const inquiries = useInquiries(filters.values);
+  const unread = useUnread();
   const marking = useMarkRead();
   useRowKeys(inquiries.rows);
 
@@ -36,8 +38,19 @@ export default function InquiriesPage() {
               searched={search}
               onSearch={(text) => filters.set('search', text)}
             />
-            <ExportButton name="inquiries" read={readInquiries(tables, search)} columns={exportColumns} />
+            <ExportButton
+              name="inquiries"
+              read={readInquiries(tables, filters.values)}
+              columns={exportColumns}
+            />
           </>
+        }
+        chips={
+          unread?.count || status ? (
+            <QuickFilters
+              filters={[{ label: 'Unread', count: unread?.count, ...filters.toggle('status', 'unread') }]}
+            />
+          ) : null
         }
       >
         <RowList
@@ -49,9 +62,11 @@ export default function InquiriesPage() {
             is_read ? '' : 'bg-tone-blue-soft/35 shadow-[inset_4px_0_0] shadow-tone-blue'
           }
           empty={
-            filters.isNarrowed
-              ? noneFound('inquiries', 'Try another search.', filters.clear)
-              : { title: 'No inquiries yet', text: 'Messages from the contact page appear here.' }
+            status && !search
+              ? noneFound('inquiries', 'All inquiries are read.', filters.clear)
+              : filters.isNarrowed
+                ? noneFound('inquiries', 'Try another search.', filters.clear)
+                : { title: 'No inquiries yet', text: 'Messages from the contact page appear here.' }
           }
         />
       </ListFrame>

@@ -165,7 +165,7 @@ export function InquiryRow({
 function ViewButton({ inquiry: { id, name } }: { inquiry: Inquiry }) {
   const open = useDialogOpener('view');
   return (
-    <Button tone="quiet" onClick={() => open(id)} aria-haspopup="dialog">
+    <Button tone="quiet" onClick={() => open(id)} aria-haspopup="dialog" data-row-link>
       View<span className="sr-only"> inquiry from {name}</span>
     </Button>
   );

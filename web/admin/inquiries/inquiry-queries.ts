@@ -6,8 +6,15 @@ import { isUuid } from '../dialogs/uuid.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { type ReadPage, useRows } from '../list/use-rows.ts';
 
-/** Newest first; search anywhere in name, e-mail and subject. */
-export function readInquiries(tables: Staff['tables'], search: string) {
+export interface InquiryFilters {
+  /** Anywhere in name, e-mail and subject. */
+  search: string;
+  /** 'unread', oldest first, or '' for all, newest first. */
+  status: string;
+}
+
+export function readInquiries(tables: Staff['tables'], { search, status }: InquiryFilters) {
+  const unread = status === 'unread';
   return (({ after, limit, signal }) =>
     tables
       .rpc('search_inquiries', {
@@ -15,18 +22,19 @@ export function readInquiries(tables: Staff['tables'], search: string) {
         before_created_at: after?.created_at ?? null,
         before_id: after?.id ?? null,
         page_size: limit,
+        unread,
       })
       .select('*')
-      .order('created_at', { ascending: false })
-      .order('id', { ascending: false })
+      .order('created_at', { ascending: unread })
+      .order('id', { ascending: unread })
       .abortSignal(signal)) satisfies ReadPage<{ id: string; created_at: string }>;
 }
 type Answer = Awaited<ReturnType<ReturnType<typeof readInquiries>>>;
 export type Inquiry = NonNullable<Answer['data']>[number];
 
-export function useInquiries(search: string) {
+export function useInquiries(filters: InquiryFilters) {
   const { tables } = useMember().staff;
-  return useRows<Inquiry>(['inquiries', 'list', { search }], readInquiries(tables, search));
+  return useRows<Inquiry>(['inquiries', 'list', filters], readInquiries(tables, filters));
 }
 
 /** One inquiry; null when there is none. */

@@ -159,7 +159,7 @@ const subjectOf = ({ order_number, recipient }: Message): string => order_number
 function ViewButton({ message }: { message: Message }) {
   const open = useDialogOpener('view');
   return (
-    <Button tone="quiet" onClick={() => open(message.id)} aria-haspopup="dialog">
+    <Button tone="quiet" onClick={() => open(message.id)} aria-haspopup="dialog" data-row-link>
       View
       <span className="sr-only">
         : {kindLabel(message.kind)}, {subjectOf(message)}

@@ -43,6 +43,20 @@ async function ask(message: Stored): Promise<{ opened: OpenScreen; dialog: Retur
   return { opened, dialog: within(await screen.findByRole('dialog', { name: 'Send this message again?' })) };
 }
 
+test('a message opens where its row is pressed, and by keys', async () => {
+  const { id, order_number, tracking_number } = await placePaidOrder(shop, 'By keys');
+  const customer_name = `By keys ${randomUUID()}`;
+  await makeSent({ order_id: id, order_number, tracking_number, customer_name });
+  const opened = await openScreen(`/admin/messages?search=${customer_name}`);
+  await opened.user.click(await screen.findByText(customer_name));
+  await screen.findByRole('dialog');
+  await opened.user.keyboard('{Escape}');
+  await waitFor(() => expect(screen.queryByRole('dialog')).toBeNull());
+  (document.activeElement as HTMLElement).blur();
+  await opened.user.keyboard('j{Enter}');
+  await screen.findByRole('dialog');
+});
+
 test('a sent message is sent once more after a question that shows recipient and text', async () => {
   const { id, order_number, tracking_number } = await placePaidOrder(shop, 'Sent twice');
   await changeOrder(shop, id, { status: 'shipped' });

@@ -11,6 +11,7 @@ import { MoreFilters, QuickFilters } from '../list/list-filters.tsx';
 import { FilterSelect, SearchBox } from '../list/list-toolbar.tsx';
 import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
+import { useRowKeys } from '../list/use-row-keys.ts';
 import { ImplausibleDialog } from '../prices/implausible-dialog.tsx';
 import { questionsAboutProduct } from '../prices/plausible-figures.ts';
 import type { Route } from './+types/products-page.ts';
@@ -60,6 +61,7 @@ export default function ProductsPage() {
   const filters = useListFilters({ search: '', category: '', stock: '', sort: '' });
   const { search, category, stock } = filters.values;
   const products = useProducts(filters.values);
+  useRowKeys(products.rows);
   const categories = useCategories();
   const lowStockCount = useLowStockCount();
   const { toggle, isToggling, withPendingToggle } = useProductToggle();

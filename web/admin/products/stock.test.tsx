@@ -179,6 +179,15 @@ test('what is low on stock is a filter, by the threshold of the product', async 
   within(await screen.findByRole('row', { name: new RegExp(product.name) })).getByText('Low');
 });
 
+test('keys go to a product and open it', async () => {
+  const product = await makeProduct();
+  const opened = await openScreen(listOf(product));
+  await fieldOf(product);
+  await opened.user.keyboard('j{Enter}');
+  const dialog = within(await screen.findByRole('dialog', { name: 'Edit Product' }));
+  expect((await dialog.findByLabelText<HTMLInputElement>(/^Product Name/)).value).toBe(product.name);
+});
+
 test('the list is sorted by stock, in the URL', async () => {
   const few = await makeProduct({ stock_quantity: 3 });
   const many = await makeProduct({ name: `${few.name} many`, stock_quantity: 300 });
