@@ -441,6 +441,18 @@ longStory('every field and Place Order are usable on a phone in landscape', asyn
       { message: 'Pay is in sight' },
     )
     .toBe(true);
+  await expect
+    .poll(
+      async () => {
+        const [field, button] = [
+          await dialog.getByLabel('M-PESA phone number').boundingBox(),
+          await payButton(page).boundingBox(),
+        ];
+        return field !== null && button !== null && field.y + field.height <= button.y;
+      },
+      { message: 'the phone that is asked is in sight' },
+    )
+    .toBe(true);
 });
 
 longStory('without JavaScript, a sent message shows its result in view', async ({ newVisitor }) => {

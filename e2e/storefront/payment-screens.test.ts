@@ -116,6 +116,19 @@ story('the payment speaks Kiswahili, also after a reload', async ({ newVisitor }
   await dialog.getByText('Customer not reachable. Please ensure phone is on and has network. 📵').waitFor();
 });
 
+story('a payment that is checked says in Kiswahili, too, not to pay again', async ({ newVisitor }) => {
+  const { page } = await newVisitor();
+  await order(page, shop.url, 'mango-flask', { ...amina, phone: '0711029005' });
+  const dialog = dialogOf(page);
+  await dialog.getByRole('button', { name: 'Kiswahili' }).click();
+  await dialog.getByRole('button', { name: /^Lipa KSh / }).click();
+  await dialog.getByText('Tafadhali usilipe tena. Tutawasiliana nawe.').waitFor();
+  await dialog.getByRole('button', { name: 'Fuatilia oda yako' }).waitFor();
+  await expectAccessible(page, 'a payment that is checked, in Kiswahili');
+  await dialog.getByRole('button', { name: 'English' }).click();
+  await dialog.getByText('Please do not pay again. Our team gets in touch.').waitFor();
+});
+
 story('waiting says what comes next, and offers the till as a second way', async ({ newVisitor }) => {
   const settings = (change: Record<string, unknown>) =>
     asOwner(shop, '/rest/v1/store_settings?id=is.true', 'PATCH', change);

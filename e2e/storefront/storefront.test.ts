@@ -581,15 +581,27 @@ describe('without JavaScript', () => {
       await seeing.goto(address);
       await expectAccessible(seeing);
     }
-    expect(await page.getByLabel('M-PESA phone number').inputValue()).toBe('0723004399');
+    const phoneField = page.getByLabel('M-PESA phone number');
+    const enterPinUntil = (text: string) =>
+      until(async () => {
+        if ((await page.getByText(text).count()) > 0) return true;
+        await page.getByRole('button', { name: 'I have entered my PIN' }).click({ timeout: 1000 });
+        return false;
+      }, text);
+    expect(await phoneField.inputValue()).toBe('0723004399');
+    // Another phone, whose owner declines: it is named, and asked again unless the customer changes it.
+    await phoneField.fill('0711991032');
     await page.getByRole('button', { name: 'Pay KSh 2,851.00' }).click();
     await page.waitForURL(/request=/);
+    await enterPinUntil('We asked this phone: 0711 991 032');
+    expect(await phoneField.inputValue()).toBe('0711991032');
+    const number = /JJ-[\d-]+/.exec(page.url())?.[0] ?? '';
+    const chat = page.getByRole('contentinfo').getByRole('link', { name: /WhatsApp/ });
+    expect(decodeURIComponent((await chat.first().getAttribute('href')) ?? '')).toContain(`order ${number}`);
+    await phoneField.fill('0723004399');
+    await page.getByRole('button', { name: 'Pay KSh 2,851.00' }).click();
     await page.getByRole('heading', { name: 'Check your phone' }).waitFor();
-    await until(async () => {
-      if ((await page.getByText('Paid with M-PESA').count()) > 0) return true;
-      await page.getByRole('button', { name: 'I have entered my PIN' }).click({ timeout: 1000 });
-      return false;
-    }, 'the payment is confirmed');
+    await enterPinUntil('Paid with M-PESA');
     expect(new URL(page.url()).searchParams.has('request')).toBe(false);
   });
 });

@@ -4,6 +4,7 @@ import { CopyButton } from '../../ui/copy-button.tsx';
 import { useChatLink } from '../layout/chat-link.ts';
 import { ContactLinks } from '../layout/contact-links.tsx';
 import { useShop } from '../layout/use-shop.ts';
+import { usePaymentTexts } from './texts/payment-language.tsx';
 
 interface HandPaidOrder {
   trackingNumber: string;
@@ -20,8 +21,9 @@ export function useHasTill(): boolean {
 export function PayByTill({ order }: { order: HandPaidOrder }) {
   const { settings } = useShop();
   const { till_number: till, paybill_number: paybill } = settings;
+  const t = usePaymentTexts();
   const charge = chargeCents(order.total);
-  const amount = { name: 'Amount', value: String(charge / 100), shown: formatKsh(charge), what: 'amount' };
+  const amount = { name: t.amount, value: String(charge / 100), shown: formatKsh(charge), what: 'amount' };
   return (
     <div className="@container grid gap-4">
       <div className="grid items-start gap-4 @2xl:grid-cols-2">
@@ -29,7 +31,7 @@ export function PayByTill({ order }: { order: HandPaidOrder }) {
           <PaymentMethod
             title="Buy Goods"
             path="M-PESA → Lipa na M-PESA → Buy Goods and Services"
-            figures={[{ name: 'Till number', value: till, what: 'till number' }, amount]}
+            figures={[{ name: t.tillNumber, value: till, what: 'till number' }, amount]}
           />
         ) : null}
         {paybill ? (
@@ -37,16 +39,16 @@ export function PayByTill({ order }: { order: HandPaidOrder }) {
             title="Pay Bill"
             path="M-PESA → Lipa na M-PESA → Pay Bill"
             figures={[
-              { name: 'Business number', value: paybill, what: 'business number' },
-              { name: 'Account number', value: order.trackingNumber, what: 'account number' },
+              { name: t.businessNumber, value: paybill, what: 'business number' },
+              { name: t.accountNumber, value: order.trackingNumber, what: 'account number' },
               amount,
             ]}
           />
         ) : null}
       </div>
       <p className="text-sm text-ink-soft">
-        Keep M-PESA's message: our team finds your payment by its receipt and confirms it, and your tracking
-        page shows it at once. To speed it up, <ReceiptChat trackingNumber={order.trackingNumber} />.
+        {t.keepMessage}
+        <ReceiptChat trackingNumber={order.trackingNumber} />.
       </p>
     </div>
   );
@@ -55,6 +57,7 @@ export function PayByTill({ order }: { order: HandPaidOrder }) {
 /** Opens a chat with a prepared message. */
 export function ReceiptChat({ trackingNumber }: { trackingNumber: string }) {
   const chat = useChatLink(`I have paid order ${trackingNumber} by hand. The M-PESA receipt is `);
+  const t = usePaymentTexts();
   return (
     <a
       href={chat}
@@ -62,7 +65,7 @@ export function ReceiptChat({ trackingNumber }: { trackingNumber: string }) {
       rel="noreferrer"
       className="font-semibold text-dusk-600 underline underline-offset-2"
     >
-      send us the receipt on WhatsApp
+      {t.sendReceipt}
     </a>
   );
 }

@@ -11,6 +11,7 @@ import { useShop } from '../layout/use-shop.ts';
 import { loadOrderStates } from '../own-orders/order-states.ts';
 import { chooseCash } from './choose-cash.ts';
 import { Amount, ArrivesBy, TrackingNumber } from './payment-parts.tsx';
+import { usePaymentTexts } from './texts/payment-language.tsx';
 import type { PayableOrder } from './use-payment.ts';
 
 const actions = 'grid gap-2 md:grid-cols-[1fr_auto] low:grid-cols-[auto_1fr] md:low:grid-cols-[1fr_auto]';
@@ -23,6 +24,7 @@ interface AskForCashProps {
 }
 
 export function AskForCash({ order, headingRef, onChosen, onBack }: AskForCashProps) {
+  const t = usePaymentTexts();
   const { config } = useShop();
   const [problem, setProblem] = useState<string | null>(null);
   const { isRunning, run } = useAction();
@@ -48,11 +50,7 @@ export function AskForCash({ order, headingRef, onChosen, onBack }: AskForCashPr
     );
   return (
     <>
-      <DialogHeading
-        ref={headingRef}
-        title="Pay in cash at the door?"
-        description="We prepare your drinks now, and you pay our rider when they arrive."
-      />
+      <DialogHeading ref={headingRef} title={t.askCash} description={t.askCashHow} />
       <DialogBody>
         <div className="grid grid-cols-1 gap-5">
           {/* Without its drinks, so that nothing scrolls when the answer needs room. */}
@@ -66,7 +64,7 @@ export function AskForCash({ order, headingRef, onChosen, onBack }: AskForCashPr
           </div>
           {problem ? null : (
             <p>
-              <TextWithAmounts>{`Please have ${formatKsh(charge)} ready, in notes and coins if you can.`}</TextWithAmounts>
+              <TextWithAmounts>{t.haveReady(formatKsh(charge))}</TextWithAmounts>
             </p>
           )}
         </div>
@@ -79,10 +77,10 @@ export function AskForCash({ order, headingRef, onChosen, onBack }: AskForCashPr
             onClick={() => void choose()}
             className="md:order-2 low:order-2"
           >
-            {isRunning ? 'One moment…' : 'Yes, I pay in cash'}
+            {isRunning ? `${t.oneMoment}…` : t.chooseCash}
           </Button>
           <Button tone="quiet" size="large" disabled={isRunning} onClick={onBack} className="md:mr-auto">
-            Pay by M-PESA
+            {t.payByMpesa}
           </Button>
         </div>
       </DialogFooter>
@@ -100,18 +98,15 @@ interface CashChosenProps {
 }
 
 export function CashChosen({ order, headingRef, arrivesBy, onTrack, onPayNow }: CashChosenProps) {
+  const t = usePaymentTexts();
   const amount = formatKsh(chargeCents(order.total));
   return (
     <>
-      <DialogHeading
-        ref={headingRef}
-        title="We are preparing your drinks"
-        description="Asante! You pay in cash at the door."
-      />
+      <DialogHeading ref={headingRef} title={t.cashTitle} description={t.cashHow} />
       <DialogBody>
         <div className="grid grid-cols-1 gap-5">
           <p className="rounded-lg bg-paper-deep px-5 py-4">
-            <TextWithAmounts>{`Our rider brings your drinks and collects ${amount}. We message you when they are on their way.`}</TextWithAmounts>
+            <TextWithAmounts>{t.riderCollects(amount)}</TextWithAmounts>
           </p>
           <ArrivesBy time={arrivesBy} />
           <TrackingNumber number={order.trackingNumber} />
@@ -120,10 +115,10 @@ export function CashChosen({ order, headingRef, arrivesBy, onTrack, onPayNow }: 
       <DialogFooter isSticky>
         <div className={actions}>
           <Button size="large" onClick={onTrack} className="md:order-2 low:order-2">
-            Track Your Order
+            {t.track}
           </Button>
           <Button tone="quiet" size="large" onClick={onPayNow} className="md:mr-auto">
-            Pay by M-PESA instead
+            {t.payByMpesaInstead}
           </Button>
         </div>
       </DialogFooter>

@@ -26,7 +26,8 @@ import {
   type OpenPrompt,
   PaymentRefusal,
 } from './payment-calls.ts';
-import { Amount, networkHint, PracticeNote, promptedElsewhere } from './payment-parts.tsx';
+import { Amount, networkHint, PracticeNote } from './payment-parts.tsx';
+import { english } from './texts/english.ts';
 
 export const meta: Route.MetaFunction = () => [
   { title: 'Pay with M-PESA' },
@@ -74,6 +75,7 @@ export async function loader({ url, params, context }: Route.LoaderArgs) {
     context,
   });
   const request = url.searchParams.get('request');
+  const ownPhone = formatPhone(customerPhone).replaceAll(' ', '');
   const { functions } = context.get(shopContext).store;
   const answer = request ? await checkPayment(functions, request).catch(() => null) : null;
   // A received payment is shown with the order.
@@ -81,7 +83,10 @@ export async function loader({ url, params, context }: Route.LoaderArgs) {
     throw redirect(orderLink('', order.trackingNumber, accessKey));
   return {
     order: { ...order, paymentReference: request },
-    phone: formatPhone(customerPhone).replaceAll(' ', ''),
+    // For the chat.
+    trackingNumber: order.trackingNumber,
+    phone: askedPhone(url) ?? ownPhone,
+    isOtherPhone: askedPhone(url) !== null,
     accessKey,
     isAwaited: request !== null,
     failure: answer?.status === 'failed' ? describePaymentFailure(answer.resultCode) : null,
@@ -92,6 +97,12 @@ export async function loader({ url, params, context }: Route.LoaderArgs) {
   };
 }
 
+/** The phone that was asked, where it is not the order's: otherwise the next prompt would go to another one. */
+function askedPhone(url: URL): string | null {
+  const phone = url.searchParams.get('phone');
+  return phone && normalisePhone(phone) ? phone : null;
+}
+
 /** Sends the prompt and redirects to the same page, which then shows its outcome. */
 export async function action({ request, url, params, context }: Route.ActionArgs) {
   const form = await request.formData();
@@ -100,7 +111,7 @@ export async function action({ request, url, params, context }: Route.ActionArgs
   if (!normalisePhone(phone)) {
     return data({ phone, problem: 'Please enter a valid phone number 📱', refusal: null }, 400);
   }
-  const { order, accessKey } = await unpaidOrder({ url, params, context });
+  const { order, accessKey, customerPhone } = await unpaidOrder({ url, params, context });
   const { orderId, trackingNumber, total } = order;
   let prompt: OpenPrompt;
   try {
@@ -115,11 +126,12 @@ export async function action({ request, url, params, context }: Route.ActionArgs
     return data({ phone, problem: null, refusal: error.message }, 409);
   }
   if (prompt.promptedPhone) {
-    return data({ phone, problem: null, refusal: promptedElsewhere(prompt.promptedPhone) }, 409);
+    return data({ phone, problem: null, refusal: english.answerThatOne(prompt.promptedPhone) }, 409);
   }
   const parameters = new URLSearchParams({
     ...(accessKey ? { key: accessKey } : {}),
     request: prompt.paymentReference,
+    ...(normalisePhone(phone) === normalisePhone(customerPhone) ? {} : { phone }),
   });
   throw redirect(`/track-order/${trackingNumber}/pay?${parameters}`);
 }
@@ -185,7 +197,10 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
       <div className="grid grid-cols-1 gap-6 rounded-2xl bg-card p-5 shadow-lg md:p-8">
         {problem && !isByHand && !isCash ? (
           <Notice tone="danger" title={problem}>
-            {advice}
+            {advice}{' '}
+            {failure && !actionData
+              ? `${english.askedPhone}: ${formatPhone(normalisePhone(phone) ?? phone)}`
+              : null}
           </Notice>
         ) : null}
         <Amount order={order} charge={charge} />
@@ -198,6 +213,7 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
             <Form className="grid">
               {accessKey ? <input type="hidden" name="key" value={accessKey} /> : null}
               <input type="hidden" name="request" value={order.paymentReference ?? ''} />
+              {loaderData.isOtherPhone ? <input type="hidden" name="phone" value={phone} /> : null}
               <Button type="submit" size="large" isBusy={isBusy}>
                 I have entered my PIN
               </Button>

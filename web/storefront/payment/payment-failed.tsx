@@ -92,7 +92,7 @@ export function PaymentFailed({
           {onPayByHand && !isUnreached ? (
             <TextButton onClick={onPayByHand}>{t.payAnotherWay}</TextButton>
           ) : null}
-          <TrackingNumber number={order.trackingNumber} label={t.trackingNumber} />
+          <TrackingNumber number={order.trackingNumber} />
           <p className={isFinal ? 'text-lg' : 'text-sm text-ink-soft'}>
             {isFinal ? t.sortOut : t.trouble} <Contact trackingNumber={order.trackingNumber} />.
           </p>

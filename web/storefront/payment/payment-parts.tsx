@@ -61,18 +61,18 @@ export function Amount({
 
 interface TrackingNumberProps {
   number: string;
-  label?: string;
   /** False inside a card. Default: true. */
   isFramed?: boolean;
 }
 
-export function TrackingNumber({ number, label = 'Tracking number', isFramed = true }: TrackingNumberProps) {
+export function TrackingNumber({ number, isFramed = true }: TrackingNumberProps) {
+  const t = usePaymentTexts();
   return (
     <div
       className={`flex w-full flex-wrap items-center justify-between gap-x-4 text-left ${isFramed ? 'rounded-lg border border-line bg-card py-2 pr-2 pl-5' : ''}`}
     >
       <p>
-        <span className="block text-xs text-ink-soft">{label}</span>
+        <span className="block text-xs text-ink-soft">{t.trackingNumber}</span>
         <strong className="font-semibold tabular-nums">{number}</strong>
       </p>
       <CopyButton text={number} what="tracking number" isSendable />
@@ -117,10 +117,6 @@ export function networkHint(typed = '', texts: PaymentTexts = english): string |
   const network = phone && otherNetworkOf(phone);
   return network ? texts.otherNetwork(network) : undefined;
 }
-
-/** @param phone masked */
-export const promptedElsewhere = (phone: string): string =>
-  `We've already sent a prompt to ${phone}. Answer that one first, or wait about a minute until it ends. Then you can pay with your phone.`;
 
 export function Steps({ phone, charge }: { phone: string; charge: number }) {
   const t = usePaymentTexts();

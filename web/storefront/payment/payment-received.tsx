@@ -97,7 +97,7 @@ export function PaymentReceived({
                 {t.receipt}
               </Link>
             </div>
-            <TrackingNumber number={order.trackingNumber} label={t.trackingNumber} isFramed={false} />
+            <TrackingNumber number={order.trackingNumber} isFramed={false} />
           </div>
         </div>
       </DialogBody>

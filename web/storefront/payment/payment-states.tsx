@@ -18,7 +18,6 @@ import {
   Amount,
   networkHint,
   PracticeNote,
-  promptedElsewhere,
   RingingPhone,
   Spinner,
   Steps,
@@ -113,9 +112,7 @@ export function ReadyToPay({
           noValidate
           className="grid grid-cols-1 items-start gap-5 low:grid-cols-2 low:gap-y-3"
         >
-          <div className="low:col-span-2">
-            <LanguageSwitch />
-          </div>
+          <LanguageSwitch />
           {endedPhone ? (
             <Notice tone="info" title={t.canPayNow}>
               {t.promptEnded(endedPhone)}
@@ -205,8 +202,8 @@ export function WaitingForMpesa({ order, headingRef, state, phone, hasTill, onCl
     <>
       <DialogHeading
         ref={headingRef}
-        title={state.promptedPhone ? 'One moment' : t.checkPhone}
-        description={state.promptedPhone ? 'Another phone has a prompt for this order.' : t.enterPin}
+        title={state.promptedPhone ? t.oneMoment : t.checkPhone}
+        description={state.promptedPhone ? t.promptElsewhere : t.enterPin}
       />
       <DialogBody>
         <LanguageSwitch />
@@ -214,7 +211,7 @@ export function WaitingForMpesa({ order, headingRef, state, phone, hasTill, onCl
           <RingingPhone />
           {state.promptedPhone ? (
             <p className="rounded-lg bg-paper-deep px-5 py-4 text-left font-semibold">
-              {promptedElsewhere(state.promptedPhone)}
+              {t.answerThatOne(state.promptedPhone)}
             </p>
           ) : (
             <>
@@ -260,7 +257,7 @@ export function WaitingForMpesa({ order, headingRef, state, phone, hasTill, onCl
             </details>
           ) : null}
           <PracticeNote phone={phone} />
-          <TrackingNumber number={order.trackingNumber} label={t.trackingNumber} />
+          <TrackingNumber number={order.trackingNumber} />
         </div>
       </DialogBody>
       <DialogFooter>
@@ -291,16 +288,25 @@ export function OrderClosed({
   onClose,
   onOrderAgain,
 }: OrderClosedProps) {
+  const t = usePaymentTexts();
   return (
     <>
       <DialogHeading
         ref={headingRef}
         title={meaning.title}
-        description={onOrderAgain ? 'You can order the same again.' : 'There is nothing to pay right now.'}
+        description={
+          onOrderAgain ? t.sameAgain : meaning.kind === 'checking' ? t.doNotPayAgain : t.nothingToPay
+        }
       />
       <DialogBody>
+        <LanguageSwitch />
         <div className={`${endedBody} content-center justify-items-center text-center`}>
-          <p role="status" className="rounded-lg border border-ember-200 bg-ember-50 px-5 py-4 text-left">
+          {/* The states of an order are worded in English, as on its page. */}
+          <p
+            role="status"
+            lang="en"
+            className="rounded-lg border border-ember-200 bg-ember-50 px-5 py-4 text-left"
+          >
             <TextWithAmounts>{meaning.text}</TextWithAmounts>
           </p>
           <TrackingNumber number={order.trackingNumber} />
@@ -316,15 +322,15 @@ export function OrderClosed({
           {onOrderAgain ? (
             <>
               <Button tone="quiet" size="large" onClick={onClose} className="grow md:mr-auto md:grow-0">
-                Close
+                {t.close}
               </Button>
               <Button size="large" onClick={onOrderAgain} className="grow md:grow-0">
-                Order again
+                {t.orderAgain}
               </Button>
             </>
           ) : (
             <Button size="large" onClick={onTrack} className="grow md:grow-0">
-              Track Your Order
+              {t.track}
             </Button>
           )}
         </div>
@@ -340,23 +346,21 @@ export function PaidByHand({
   onBack,
   onTrack,
 }: StateProps & { onBack(): void; onTrack(): void }) {
+  const t = usePaymentTexts();
   return (
     <>
-      <DialogHeading
-        ref={headingRef}
-        title="Pay another way"
-        description="Pay by hand in your M-PESA menu. Only do so when no prompt is waiting on your phone."
-      />
+      <DialogHeading ref={headingRef} title={t.payAnotherWay} description={t.payByHand} />
       <DialogBody>
+        <LanguageSwitch />
         <PayByTill order={order} />
       </DialogBody>
       <DialogFooter>
         <div className="grid gap-2 md:grid-cols-[1fr_auto]">
           <Button size="large" onClick={onTrack} className="md:order-2">
-            I have paid: track my order
+            {t.havePaid}
           </Button>
           <Button tone="quiet" size="large" onClick={onBack} className="md:mr-auto">
-            Back to the prompt
+            {t.backToPrompt}
           </Button>
         </div>
       </DialogFooter>
@@ -378,18 +382,16 @@ export function PromptsPaused({
   onClose(): void;
   onPayCash?: (() => void) | undefined;
 }) {
+  const t = usePaymentTexts();
   return (
     <>
       <DialogHeading
         ref={headingRef}
-        title={hasTill ? 'Pay another way' : 'Prompts do not work right now'}
-        description={
-          hasTill
-            ? 'M-PESA prompts do not work right now, so pay by hand in your M-PESA menu. Your order is saved.'
-            : 'Your order is saved, and our team is on it.'
-        }
+        title={hasTill ? t.payAnotherWay : t.noPrompts}
+        description={hasTill ? t.noPromptsByHand : t.noPromptsHelp}
       />
       <DialogBody>
+        <LanguageSwitch />
         <div className="grid grid-cols-1 gap-5">
           {onPayCash ? <CashButton charge={chargeCents(order.total)} onClick={onPayCash} /> : null}
           {hasTill ? <PayByTill order={order} /> : <ContactShop trackingNumber={order.trackingNumber} />}
@@ -399,10 +401,10 @@ export function PromptsPaused({
       <DialogFooter>
         <div className="grid gap-2 md:grid-cols-[1fr_auto]">
           <Button size="large" onClick={onTrack} className="md:order-2">
-            {hasTill ? 'I have paid: track my order' : 'Track Your Order'}
+            {hasTill ? t.havePaid : t.track}
           </Button>
           <Button tone="quiet" size="large" onClick={onClose} className="md:mr-auto">
-            Close
+            {t.close}
           </Button>
         </div>
       </DialogFooter>

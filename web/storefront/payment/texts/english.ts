@@ -66,6 +66,34 @@ export interface PaymentTexts {
   sendAgain: string;
   tryAgain: string;
   tryAgainIn(time: string): string;
+  oneMoment: string;
+  promptElsewhere: string;
+  answerThatOne(phone: string): string;
+  nothingToPay: string;
+  doNotPayAgain: string;
+  sameAgain: string;
+  orderAgain: string;
+  payByHand: string;
+  havePaid: string;
+  backToPrompt: string;
+  noPrompts: string;
+  noPromptsByHand: string;
+  noPromptsHelp: string;
+  amount: string;
+  tillNumber: string;
+  businessNumber: string;
+  accountNumber: string;
+  keepMessage: string;
+  sendReceipt: string;
+  askCash: string;
+  askCashHow: string;
+  haveReady(amount: string): string;
+  chooseCash: string;
+  payByMpesa: string;
+  cashTitle: string;
+  cashHow: string;
+  riderCollects(amount: string): string;
+  payByMpesaInstead: string;
 }
 
 export const english: PaymentTexts = {
@@ -134,4 +162,36 @@ export const english: PaymentTexts = {
   sendAgain: 'Send it again',
   tryAgain: 'Try Again',
   tryAgainIn: (time) => `Try again in ${time}`,
+  oneMoment: 'One moment',
+  promptElsewhere: 'Another phone has a prompt for this order.',
+  answerThatOne: (phone) =>
+    `We've already sent a prompt to ${phone}. Answer that one first, or wait about a minute until it ends. Then you can pay with your phone.`,
+  nothingToPay: 'There is nothing to pay right now.',
+  doNotPayAgain: 'Please do not pay again. Our team gets in touch.',
+  sameAgain: 'You can order the same again.',
+  orderAgain: 'Order again',
+  payByHand: 'Pay by hand in your M-PESA menu. Only do so when no prompt is waiting on your phone.',
+  havePaid: 'I have paid: track my order',
+  backToPrompt: 'Back to the prompt',
+  noPrompts: 'Prompts do not work right now',
+  noPromptsByHand:
+    'M-PESA prompts do not work right now, so pay by hand in your M-PESA menu. Your order is saved.',
+  noPromptsHelp: 'Your order is saved, and our team is on it.',
+  amount: 'Amount',
+  tillNumber: 'Till number',
+  businessNumber: 'Business number',
+  accountNumber: 'Account number',
+  keepMessage:
+    "Keep M-PESA's message: our team finds your payment by its receipt and confirms it, and your tracking page shows it at once. To speed it up, ",
+  sendReceipt: 'send us the receipt on WhatsApp',
+  askCash: 'Pay in cash at the door?',
+  askCashHow: 'We prepare your drinks now, and you pay our rider when they arrive.',
+  haveReady: (amount) => `Please have ${amount} ready, in notes and coins if you can.`,
+  chooseCash: 'Yes, I pay in cash',
+  payByMpesa: 'Pay by M-PESA',
+  cashTitle: 'We are preparing your drinks',
+  cashHow: 'Asante! You pay in cash at the door.',
+  riderCollects: (amount) =>
+    `Our rider brings your drinks and collects ${amount}. We message you when they are on their way.`,
+  payByMpesaInstead: 'Pay by M-PESA instead',
 };

@@ -102,4 +102,37 @@ export const kiswahili: PaymentTexts = {
   sendAgain: 'Tuma tena',
   tryAgain: 'Jaribu tena',
   tryAgainIn: (time) => `Jaribu tena baada ya ${time}`,
+  oneMoment: 'Subiri kidogo',
+  promptElsewhere: 'Simu nyingine ina ombi la malipo ya oda hii.',
+  answerThatOne: (phone) =>
+    `Tayari tumetuma ombi kwa ${phone}. Lijibu hilo kwanza, au subiri takriban dakika moja hadi liishe. Kisha unaweza kulipa kwa simu yako.`,
+  nothingToPay: 'Hakuna cha kulipa kwa sasa.',
+  doNotPayAgain: 'Tafadhali usilipe tena. Tutawasiliana nawe.',
+  sameAgain: 'Unaweza kuagiza vilevile tena.',
+  orderAgain: 'Agiza tena',
+  payByHand:
+    'Lipa mwenyewe kwenye menyu yako ya M-PESA. Fanya hivyo tu ikiwa hakuna ombi linalosubiri kwenye simu yako.',
+  havePaid: 'Nimelipa: fuatilia oda yangu',
+  backToPrompt: 'Rudi kwenye ombi',
+  noPrompts: 'Maombi ya malipo hayafanyi kazi kwa sasa',
+  noPromptsByHand:
+    'Maombi ya M-PESA hayafanyi kazi kwa sasa, kwa hivyo lipa mwenyewe kwenye menyu yako ya M-PESA. Oda yako imehifadhiwa.',
+  noPromptsHelp: 'Oda yako imehifadhiwa, na tunalishughulikia.',
+  amount: 'Kiasi',
+  tillNumber: 'Nambari ya till',
+  businessNumber: 'Nambari ya biashara',
+  accountNumber: 'Nambari ya akaunti',
+  keepMessage:
+    'Hifadhi ujumbe wa M-PESA: tutapata malipo yako kwa nambari ya risiti na kuyathibitisha, na ukurasa wa oda yako utayaonyesha mara moja. Ili kuharakisha, ',
+  sendReceipt: 'tutumie risiti kwa WhatsApp',
+  askCash: 'Lipa pesa taslimu mlangoni?',
+  askCashHow: 'Tunaandaa vinywaji vyako sasa, na utamlipa mwendeshaji wetu vikifika.',
+  haveReady: (amount) => `Tafadhali uwe na ${amount} tayari, kwa noti na sarafu ukiweza.`,
+  chooseCash: 'Ndiyo, nitalipa pesa taslimu',
+  payByMpesa: 'Lipa kwa M-PESA',
+  cashTitle: 'Tunaandaa vinywaji vyako',
+  cashHow: 'Asante! Utalipa pesa taslimu mlangoni.',
+  riderCollects: (amount) =>
+    `Mwendeshaji wetu ataleta vinywaji vyako na kupokea ${amount}. Tutakutumia ujumbe vikiwa njiani.`,
+  payByMpesaInstead: 'Afadhali nilipe kwa M-PESA',
 };

@@ -71,8 +71,13 @@ const languages = [
 export function LanguageSwitch() {
   const { texts, choose } = useContext(LanguageContext);
   return (
+    // On a phone in landscape beside the heading, so that amount and phone are in sight.
     // biome-ignore lint/a11y/useSemanticElements: a fieldset has no place in a line of text
-    <div role="group" aria-label="Language" className="-my-2.5 -mr-2 flex justify-end text-sm">
+    <div
+      role="group"
+      aria-label="Language"
+      className="-my-2.5 -mr-2 flex justify-end text-sm low:absolute low:top-4 low:right-16 low:m-0"
+    >
       {languages.map(([language, name]) => (
         <button
           key={language}

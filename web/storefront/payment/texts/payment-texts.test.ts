@@ -16,6 +16,9 @@ const filledIn = (texts: PaymentTexts) => ({
   reminder: texts.reminder({ drinks: '2 × Mango', number: 'JJ-20261129-7017' }),
   call: texts.call('0700 000 000'),
   tryAgainIn: texts.tryAgainIn('1:59'),
+  answerThatOne: texts.answerThatOne('0712 ••• •••'),
+  haveReady: texts.haveReady('KSh 951.00'),
+  riderCollects: texts.riderCollects('KSh 951.00'),
   ...Object.fromEntries(codes.map((code) => [`failure ${code}`, texts.failure(code)])),
 });
 
