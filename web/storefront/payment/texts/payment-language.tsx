@@ -72,7 +72,7 @@ export function LanguageSwitch() {
   const { texts, choose } = useContext(LanguageContext);
   return (
     // biome-ignore lint/a11y/useSemanticElements: a fieldset has no place in a line of text
-    <div role="group" aria-label="Language" className="-my-2.5 -mr-2 flex justify-end text-sm">
+    <div role="group" aria-label="Language" className="-mr-2 -mb-2.5 flex justify-end text-sm">
       {languages.map(([language, name]) => (
         <button
           key={language}
