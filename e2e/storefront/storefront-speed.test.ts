@@ -200,6 +200,23 @@ describe('a first visit on a slow line', () => {
   });
 });
 
+describe('while a page loads and is scrolled', () => {
+  story.for(mainCase(['/track-order', '/', '/shop', '/shop/mango-bottle', '/contact']))(
+    'nothing on %s moves',
+    async (path, { newVisitor }) => {
+      const { page } = await newVisitor({ viewport: phone });
+      await slowDown(page);
+      await page.addInitScript(sumLayoutShifts);
+      await page.goto(`${shop.url}${path}`);
+      await waitForHydration(page);
+      await page.evaluate(scrollThrough);
+      expect(
+        await page.evaluate(() => (window as unknown as { layoutShift: number }).layoutShift),
+      ).toBeLessThan(0.01);
+    },
+  );
+});
+
 describe('a first visit of the staff panel', () => {
   /** Scripts of a visit so far: bytes over the network, and files. */
   /** @param without those that are loaded once the screen is shown */
@@ -259,3 +276,24 @@ describe('a first visit of the staff panel', () => {
 
 const isHeldBack = (image: Element) => getComputedStyle(image).display === 'none';
 const isFetched = (image: Element) => (image as HTMLImageElement).currentSrc !== '';
+
+/** Runs in the page: sums its layout shifts, as Lighthouse does, in `window.layoutShift`. */
+function sumLayoutShifts(): void {
+  const measured = window as unknown as { layoutShift: number };
+  measured.layoutShift = 0;
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries() as (PerformanceEntry & {
+      value: number;
+      hadRecentInput: boolean;
+    })[])
+      if (!entry.hadRecentInput) measured.layoutShift += entry.value;
+  }).observe({ type: 'layout-shift', buffered: true });
+}
+
+/** Runs in the page: scrolls to its end by half screens, each of which is painted. */
+async function scrollThrough(): Promise<void> {
+  for (let top = 0; top < document.documentElement.scrollHeight; top += innerHeight / 2) {
+    scrollTo(0, top);
+    await new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)));
+  }
+}

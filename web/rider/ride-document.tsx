@@ -19,6 +19,7 @@ import { whatsappLink } from '../../domain/whatsapp-link.ts';
 import { colours } from './ride-colours.ts';
 import { startRide } from './ride-script.ts';
 
+// Transparent borders are edges in forced colours, which remove backgrounds.
 const css = `
 *{box-sizing:border-box}
 [hidden]{display:none!important}
@@ -28,7 +29,7 @@ header{border-bottom:3px solid ${colours.ink};padding-bottom:.5rem}
 h1{font-size:1.2rem;margin:0}h2{font-size:1.25rem;margin:0}p,ul{margin:0}
 a{color:${colours.link}}
 .end{font-size:.9rem}
-#line{background:${colours.ink};color:${colours.paper};font-weight:700;padding:.6rem .75rem;margin-top:.5rem;border-radius:.4rem;position:sticky;top:0;z-index:1}
+#line{background:${colours.ink};color:${colours.paper};border:2px solid transparent;font-weight:700;padding:.5rem .65rem;margin-top:.5rem;border-radius:.4rem;position:sticky;top:0;z-index:1}
 .note{display:flex;justify-content:space-between;align-items:center;gap:.75rem;margin-top:.5rem;padding:.6rem .75rem;border:3px solid ${colours.done};border-radius:.4rem;font-weight:700}
 .refused{margin:0}
 #announcement{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
@@ -36,7 +37,7 @@ a{color:${colours.link}}
 .note button{min-height:3rem;min-width:3.5rem;font:inherit;background:${colours.paper};color:${colours.ink};border:2px solid ${colours.ink};border-radius:.4rem}
 article{display:grid;gap:.6rem;border:2px solid ${colours.ink};border-radius:.6rem;padding:.75rem;margin-top:.9rem}
 .top{display:flex;flex-wrap:wrap;justify-content:space-between;align-items:center;gap:.4rem}
-.badge{font-weight:800;padding:.2rem .6rem;border-radius:.3rem;white-space:nowrap}
+.badge{font-weight:800;padding:.1rem .5rem;border:2px solid transparent;border-radius:.3rem;white-space:nowrap}
 .paid{background:${colours.done};color:${colours.paper}}.cash{background:${colours.cash};color:${colours.ink}}.bad-badge{background:${colours.danger};color:${colours.paper}}
 .state{font-weight:700}.by{white-space:nowrap}
 .place{font-size:1.15rem;font-weight:700}
@@ -56,7 +57,7 @@ label{display:grid;gap:.25rem;font-weight:700}
 .choice input{width:1.6rem;height:1.6rem;flex:none}
 input[type=text]{font:inherit;font-size:1.5rem;font-weight:700;letter-spacing:.08em;min-height:3.4rem;width:100%;padding:.3rem .7rem;border:2px solid ${colours.ink};border-radius:.5rem;background:${colours.paper};color:${colours.ink}}
 .hint{font-weight:400;color:${colours.softInk}}
-.waiting{background:${colours.ink};color:${colours.paper};font-weight:700;padding:.6rem .75rem;border-radius:.4rem}
+.waiting{background:${colours.ink};color:${colours.paper};border:2px solid transparent;font-weight:700;padding:.5rem .65rem;border-radius:.4rem}
 .done{border-color:${colours.softInk};background:${colours.shade}}
 fieldset{border:0;margin:0;padding:0;display:grid;gap:.1rem}
 legend{font-weight:700;padding:0}

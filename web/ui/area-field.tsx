@@ -152,7 +152,7 @@ export function AreaField({
                   disabled={isDisabled}
                   aria-pressed={chosen?.area.id === area.id}
                   onClick={() => choose(area)}
-                  className={`${chip} border-line-strong bg-card hover:border-dusk-500 aria-pressed:border-ember-600 aria-pressed:bg-ember-50 forced-colors:aria-pressed:outline-2`}
+                  className={`${chip} border-line-strong bg-card hover:border-dusk-500 aria-pressed:border-ember-600 aria-pressed:bg-ember-50`}
                 >
                   {area.name}
                   {area.fee_cents === null || area.needs_agreement || area.fee_cents === shopFee ? null : (

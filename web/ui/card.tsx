@@ -14,7 +14,7 @@ export function Card({ title, description, children }: CardProps) {
       <h2 id={id} className="text-xl">
         {title}
       </h2>
-      {description ? <p className="mt-1 max-w-prose text-sm text-ink-soft">{description}</p> : null}
+      {description ? <p className="mt-1 max-w-text text-sm text-ink-soft">{description}</p> : null}
       <div className="mt-4">{children}</div>
     </section>
   );

@@ -26,14 +26,14 @@ export function ErrorScreen({ isMissing, isUnavailable = false, isOffline = fals
           <>
             <h1 className="text-missing font-extrabold tracking-tight">404</h1>
             <p className="font-display text-2xl font-semibold">Oops! Page not found</p>
-            <p className="max-w-[40ch] text-dusk-100">
+            <p className="max-w-[25.5em] text-dusk-100">
               Whatever was here has been drunk. The fridge by the door is still full.
             </p>
           </>
         ) : isOffline ? (
           <>
             <h1 className="text-4xl">No network, no juice. Yet.</h1>
-            <p className="max-w-[40ch] text-dusk-100">
+            <p className="max-w-[25.5em] text-dusk-100">
               You are offline, and this page is not stored on this device. Nothing is lost; it is one tap away
               once you are back.
             </p>
@@ -41,7 +41,7 @@ export function ErrorScreen({ isMissing, isUnavailable = false, isOffline = fals
         ) : isUnavailable ? (
           <>
             <h1 className="text-4xl">This page didn't load</h1>
-            <p className="max-w-[40ch] text-dusk-100">
+            <p className="max-w-[25.5em] text-dusk-100">
               Something spilled on our side. Nothing you did, and nothing you ordered is lost. Please try
               again in a moment.
             </p>
@@ -49,7 +49,7 @@ export function ErrorScreen({ isMissing, isUnavailable = false, isOffline = fals
         ) : (
           <>
             <h1 className="text-4xl">Unexpected Application Error!</h1>
-            <p className="max-w-[40ch] text-dusk-100">
+            <p className="max-w-[25.5em] text-dusk-100">
               Something spilled on our side. Nothing you did; please try again in a moment.
             </p>
           </>

@@ -56,7 +56,10 @@ function Activity({ days, countedAt }: { days: readonly Day[]; countedAt: string
       <ul className="mb-4 flex flex-wrap gap-x-6 gap-y-2 text-sm text-ink-soft">
         {hasViews ? (
           <li className="flex items-baseline gap-2">
-            <span aria-hidden="true" className="h-1 w-4 self-center rounded-pill bg-dusk-400" />
+            <span
+              aria-hidden="true"
+              className="h-1 w-4 self-center rounded-pill bg-dusk-400 forced-color-adjust-none"
+            />
             Page views <strong className="font-display text-xl text-ink tabular-nums">{number(views)}</strong>
           </li>
         ) : (
@@ -68,7 +71,10 @@ function Activity({ days, countedAt }: { days: readonly Day[]; countedAt: string
           </li>
         )}
         <li className="flex items-baseline gap-2">
-          <span aria-hidden="true" className="size-3 self-center rounded-sm bg-leaf-500" />
+          <span
+            aria-hidden="true"
+            className="size-3 self-center rounded-sm bg-leaf-500 forced-color-adjust-none"
+          />
           Orders <strong className="font-display text-xl text-ink tabular-nums">{number(orders)}</strong>
         </li>
         <li className="flex items-baseline gap-2">

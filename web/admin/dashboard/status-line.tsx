@@ -24,7 +24,7 @@ export function StatusLine({
       <dt className="flex grow items-center gap-3 font-semibold">
         <span
           aria-hidden="true"
-          className={`size-2.5 shrink-0 rounded-pill ${line ? dots[line.state] : 'bg-line motion-safe:animate-pulse'}`}
+          className={`size-2.5 shrink-0 rounded-pill forced-color-adjust-none ${line ? dots[line.state] : 'bg-line motion-safe:animate-pulse'}`}
         />
         {label}
       </dt>

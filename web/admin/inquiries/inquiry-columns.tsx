@@ -47,7 +47,11 @@ export function inquiryColumns({ mark, isMarking }: ReturnType<typeof useMarkRea
       show: ({ name, is_read }) => (
         <span className={`flex max-w-60 items-center gap-2.5 ${is_read ? '' : 'font-bold'}`}>
           {is_read ? null : (
-            <span title="Unread" className="size-2.5 shrink-0 rounded-pill bg-tone-blue" aria-hidden="true" />
+            <span
+              title="Unread"
+              className="size-2.5 shrink-0 rounded-pill bg-tone-blue forced-color-adjust-none"
+              aria-hidden="true"
+            />
           )}
           <span className="line-clamp-2 min-w-0 break-words">{name}</span>
         </span>

@@ -15,7 +15,7 @@ export function NotForRole() {
   return (
     <div className="grid justify-items-start gap-4">
       <h1 className="text-2xl">This page is not part of your role</h1>
-      <p className="max-w-prose">
+      <p className="max-w-text">
         Your account has the role {labelOfRole(role)}. An owner of the shop can change that under Settings,
         Team.
       </p>

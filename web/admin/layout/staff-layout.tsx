@@ -344,7 +344,7 @@ export function ErrorBoundary() {
   const { revalidate, state } = useRevalidator();
   return (
     <main className="grid min-h-dvh place-items-center px-4">
-      <div role="alert" className="grid max-w-prose justify-items-center gap-4 text-center">
+      <div role="alert" className="grid max-w-text justify-items-center gap-4 text-center">
         <h1 className="text-2xl">This screen could not be loaded</h1>
         <p className="text-ink-soft">Nothing was changed. Please check the connection and try again.</p>
         <Button onClick={() => void revalidate()} isBusy={state === 'loading'}>

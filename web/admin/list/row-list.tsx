@@ -97,7 +97,7 @@ function Content<Row extends { id: string }>({ isWide, ...list }: RowListProps<R
     return (
       <div role="alert" className="grid justify-items-center gap-3 px-5 py-12 text-center">
         <p className="font-display text-xl font-bold">{label} could not be loaded</p>
-        <p className="max-w-prose text-ink-soft">
+        <p className="max-w-text text-ink-soft">
           Nothing was changed. Please check the connection and try again.
         </p>
         <Button tone="quiet" onClick={retry}>
@@ -110,7 +110,7 @@ function Content<Row extends { id: string }>({ isWide, ...list }: RowListProps<R
     return (
       <div role="status" className="grid justify-items-center gap-3 px-5 py-12 text-center">
         <p className="font-display text-xl font-bold">{empty.title}</p>
-        <p className="max-w-prose text-balance text-ink-soft">{empty.text}</p>
+        <p className="max-w-text text-balance text-ink-soft">{empty.text}</p>
         {empty.action}
       </div>
     );

@@ -127,7 +127,7 @@ function Sound({ volume }: { volume: Volume }) {
           {volumes.map((one) => (
             <label
               key={one}
-              className="grid min-h-11 cursor-pointer place-items-center rounded-pill px-3 text-sm font-semibold has-checked:bg-dusk-800 has-checked:text-white has-focus-visible:outline-2 has-focus-visible:outline-dusk-600 forced-colors:has-checked:outline-2"
+              className="grid min-h-11 cursor-pointer place-items-center rounded-pill px-3 text-sm font-semibold has-checked:bg-dusk-800 has-checked:text-white has-focus-visible:outline-2 has-focus-visible:outline-dusk-600"
             >
               <input
                 type="radio"

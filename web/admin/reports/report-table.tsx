@@ -145,7 +145,7 @@ export function ReportTable<Row>({
           <h2 id={id} className="text-lg">
             {title}
           </h2>
-          {description ? <p className="max-w-prose text-sm text-ink-soft">{description}</p> : null}
+          {description ? <p className="max-w-text text-sm text-ink-soft">{description}</p> : null}
         </div>
         {rows.length > 0 ? (
           <Button tone="quiet" onClick={file} className="shrink-0 px-4!">

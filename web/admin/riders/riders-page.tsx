@@ -76,7 +76,7 @@ export default function RidersPage() {
       {riders.data && rows.length === 0 ? (
         <div className="grid justify-items-start gap-3 rounded-lg border border-line bg-card p-6">
           <p className="font-display text-xl font-bold">No riders yet</p>
-          <p className="max-w-prose text-ink-soft">
+          <p className="max-w-text text-ink-soft">
             A rider on this list is one tap away when you assign a delivery, and gets a link to a page with
             the deliveries of the shift: address, map, call, cash, and a button for each step.
           </p>

@@ -153,7 +153,7 @@ function SectionLink({ id, isChosen, isChanged }: { id: SectionId; isChosen: boo
         <span className="flex items-center gap-2 font-semibold">
           {title}
           {isChanged ? (
-            <span className="size-2 rounded-pill bg-ember-400">
+            <span className="size-2 rounded-pill bg-ember-400 forced-color-adjust-none">
               <span className="sr-only">Not saved yet</span>
             </span>
           ) : null}

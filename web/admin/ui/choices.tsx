@@ -24,18 +24,19 @@ export function Choices<Value extends string>({
       <legend className="mb-1.5 text-sm font-semibold">{label}</legend>
       <div className="flex flex-wrap gap-2">
         {options.map((option) => (
-          <label key={option.value} className="relative cursor-pointer">
+          <label
+            key={option.value}
+            className="relative inline-flex min-h-11 cursor-pointer items-center rounded-pill border border-line-strong bg-card px-4 text-sm font-semibold has-checked:border-dusk-800 has-checked:bg-dusk-800 has-checked:text-white has-focus-visible:outline-3 has-focus-visible:outline-offset-2 has-focus-visible:outline-(--ring)"
+          >
             <input
               type="radio"
               name={name}
               value={option.value}
               checked={option.value === value}
               onChange={() => onChoose(option.value)}
-              className="peer absolute inset-0 size-full cursor-pointer opacity-0"
+              className="absolute inset-0 size-full cursor-pointer opacity-0"
             />
-            <span className="inline-flex min-h-11 items-center rounded-pill border border-line-strong bg-card px-4 text-sm font-semibold peer-checked:border-dusk-800 peer-checked:bg-dusk-800 peer-checked:text-white peer-focus-visible:outline-3 peer-focus-visible:outline-offset-2 peer-focus-visible:outline-(--ring) forced-colors:peer-checked:outline-2">
-              {option.label}
-            </span>
+            {option.label}
           </label>
         ))}
       </div>

@@ -35,7 +35,7 @@ export function PageHeading({
       <div>
         <UpLink {...up} />
         <h1 className="text-3xl">{heading}</h1>
-        {children ? <p className="mt-1 max-w-prose text-ink-soft">{children}</p> : null}
+        {children ? <p className="mt-1 max-w-text text-ink-soft">{children}</p> : null}
       </div>
       {actions ? <div className="flex flex-wrap gap-3">{actions}</div> : null}
     </div>

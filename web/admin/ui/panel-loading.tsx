@@ -22,7 +22,7 @@ export function PanelLoading({ label }: { label: string }) {
 
 function BrowserNotice() {
   return (
-    <div className="grid max-w-prose gap-2 p-4 text-center">
+    <div className="grid max-w-text gap-2 p-4 text-center">
       <p className="font-semibold">The staff panel could not start.</p>
       <p>
         Please check the connection and reload this page. The panel needs JavaScript and {floorText}, or

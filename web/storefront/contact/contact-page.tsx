@@ -118,8 +118,8 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
       />
       <header className="on-dusk overflow-hidden bg-(image:--gradient-dusk) text-white">
         <div className="page grid gap-2 pt-6 pb-20 md:gap-4 md:pt-16 md:pb-36">
-          <h1 className="max-w-[14ch] text-4xl font-extrabold md:text-hero">Talk to us, day or night</h1>
-          <p className="max-w-[44ch] text-sm text-white/92 md:text-lg">
+          <h1 className="max-w-[8.5em] text-4xl font-extrabold md:text-hero">Talk to us, day or night</h1>
+          <p className="max-w-[28em] text-sm text-white/92 md:text-lg">
             An order, a question, a party of two hundred: someone who knows the drinks will answer.
           </p>
         </div>

@@ -50,7 +50,7 @@ export function ShopTexts({ texts }: { texts: ShopText[] }) {
               id={slug}
               tabIndex={-1}
               aria-label={title}
-              className="max-w-prose scroll-mt-16 pb-10 outline-none! xl:scroll-mt-32"
+              className="max-w-text scroll-mt-16 pb-10 outline-none! xl:scroll-mt-32"
             >
               <p className="mb-5 text-sm text-ink-soft">
                 Updated <time dateTime={updated_at}>{dates.format(new Date(updated_at))}</time>

@@ -118,8 +118,8 @@ export default function DeliveryPage({ loaderData: { areas } }: Route.ComponentP
           />
         </picture>
         <div className="page relative grid min-h-[calc(17rem+80vw)] content-start gap-4 pt-10 pb-10 sm:min-h-[calc(9rem+50vw)] lg:min-h-[36rem] lg:content-center lg:py-20">
-          <h1 className="max-w-[11ch] text-hero font-extrabold">Cold at your door</h1>
-          <p className="max-w-[32ch] text-lg font-medium text-white/92 lg:text-xl">
+          <h1 className="max-w-[6.7em] text-hero font-extrabold">Cold at your door</h1>
+          <p className="max-w-[20.5em] text-lg font-medium text-white/92 lg:text-xl">
             Every day of the week, all over Nairobi, before the ice has a chance to melt.
           </p>
         </div>
@@ -201,7 +201,7 @@ export default function DeliveryPage({ loaderData: { areas } }: Route.ComponentP
                     className="size-6 text-ember-600 transition-[rotate] duration-(--duration-slow) group-open:rotate-45"
                   />
                 </summary>
-                <p className="max-w-prose pb-5 text-ink-soft">{answer}</p>
+                <p className="max-w-text pb-5 text-ink-soft">{answer}</p>
               </details>
             ))}
           </div>

@@ -148,7 +148,7 @@ function Group({ group }: { group: Group }) {
             <h1 className="text-name font-extrabold tracking-tight wrap-anywhere">{name}</h1>
           </div>
           {text ? (
-            <p className="max-w-prose leading-relaxed whitespace-pre-line text-ink-soft wrap-anywhere">
+            <p className="max-w-text leading-relaxed whitespace-pre-line text-ink-soft wrap-anywhere">
               {text}
             </p>
           ) : null}

@@ -196,10 +196,10 @@ function Slide({
     >
       {isDrawn ? <Art art={art} isFirst={index === 0} /> : null}
       <div className="page relative grid min-h-[calc(9.25rem+38vw)] grid-cols-1 content-start justify-items-start gap-2.5 py-4 sm:min-h-[max(19rem,42vw)] sm:content-center max-lg:low:min-h-0 max-lg:low:gap-2 max-lg:low:py-3 lg:min-h-[min(34rem,62vh)] lg:gap-5 lg:pt-14 lg:pb-20">
-        <Headline className="max-w-[10ch] text-4xl font-extrabold wrap-normal max-sm:max-w-[min(64%,10ch)] max-lg:low:max-w-none lg:text-hero">
+        <Headline className="max-w-[6.1em] text-4xl font-extrabold wrap-normal max-sm:max-w-[min(64%,6.1em)] max-lg:low:max-w-none lg:text-hero">
           {headline}
         </Headline>
-        <p className="max-w-[27ch] font-medium text-white/92 max-sm:max-w-[52%] max-sm:text-sm max-sm:leading-snug lg:text-xl">
+        <p className="max-w-[17.3em] font-medium text-white/92 max-sm:max-w-[52%] max-sm:text-sm max-sm:leading-snug lg:text-xl">
           {tagline}
         </p>
         <Link to="/shop" prefetch="intent" className={`${buttonStyle('ember', 'large')} mt-1`}>

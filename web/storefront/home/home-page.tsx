@@ -268,7 +268,7 @@ function SectionTitle({
       <h2 id={id} className="text-3xl font-extrabold md:text-4xl">
         {title}
       </h2>
-      <p className={`max-w-prose md:text-lg ${isOnDusk ? 'text-dusk-200' : 'text-ink-soft'}`}>{text}</p>
+      <p className={`max-w-text md:text-lg ${isOnDusk ? 'text-dusk-200' : 'text-ink-soft'}`}>{text}</p>
     </header>
   );
 }

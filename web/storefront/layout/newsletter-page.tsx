@@ -46,7 +46,7 @@ export async function clientAction({ serverAction }: Route.ClientActionArgs) {
 
 export default function NewsletterPage({ actionData }: Route.ComponentProps) {
   return (
-    <section className="page grid max-w-prose gap-6 py-20">
+    <section className="page grid max-w-text gap-6 py-20">
       <h1 className="text-4xl">Newsletter</h1>
       {actionData ? <Notice tone={actionData.isDone ? 'success' : 'danger'} title={actionData.text} /> : null}
       <Link to="/shop" className={`${buttonStyle('leaf', 'large')} justify-self-start`}>

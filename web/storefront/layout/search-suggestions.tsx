@@ -139,7 +139,7 @@ export default function SearchSuggestions({ id, input, onListChange, onChoose }:
             onMouseDown={(event) => event.preventDefault()}
             onClick={() => choose(index)}
             onMouseMove={() => setActive(index)}
-            className="flex min-h-14 cursor-pointer items-center gap-3 rounded-md px-2 py-1.5 aria-selected:bg-paper-deep forced-colors:aria-selected:outline-2"
+            className="flex min-h-14 cursor-pointer items-center gap-3 rounded-md px-2 py-1.5 aria-selected:bg-paper-deep"
           >
             <span className="@container relative size-11 shrink-0 overflow-hidden rounded-md bg-[color-mix(in_oklab,var(--flavour)_30%,var(--color-paper-deep))]">
               <ProductImage src={image_url} alt="" sizes="44px" className="absolute inset-0 size-full" />

@@ -13,7 +13,7 @@ export default function MissingProduct({ others }: { others: CardProduct[] }) {
           🧃
         </p>
         <h1 className="text-4xl">Product not found</h1>
-        <p className="-mt-2 max-w-[36ch] text-ink-soft">It may have been renamed, or we no longer sell it.</p>
+        <p className="-mt-2 max-w-[23em] text-ink-soft">It may have been renamed, or we no longer sell it.</p>
         <Link to="/shop" className={buttonStyle('leaf', 'large')}>
           Back to Shop
         </Link>

@@ -360,7 +360,7 @@ function Detail({ product, related, areas, facts }: DetailProps) {
               </TextWithAmounts>
             </p>
             {product.description ? (
-              <p className="max-w-prose leading-relaxed whitespace-pre-line text-ink-soft">
+              <p className="max-w-text leading-relaxed whitespace-pre-line text-ink-soft">
                 {product.description}
               </p>
             ) : null}

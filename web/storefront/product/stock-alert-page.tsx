@@ -66,7 +66,7 @@ export async function clientAction({ serverAction }: Route.ClientActionArgs): Pr
 
 export default function StockAlertPage({ loaderData: { product }, actionData }: Route.ComponentProps) {
   return (
-    <section className="page grid max-w-prose gap-6 py-12">
+    <section className="page grid max-w-text gap-6 py-12">
       <h1 className="text-4xl">{product.name}</h1>
       <StockAlertForm product={product} sent={actionData} />
       <Link to={`/shop/${product.slug}`} className={`${buttonStyle('outline', 'large')} justify-self-start`}>

@@ -226,7 +226,7 @@ function Flavours({ categories, chosen }: { categories: string[]; chosen: string
         {['', ...categories].map((category) => (
           <label
             key={category}
-            className="relative inline-flex min-h-11 shrink-0 cursor-pointer items-center gap-2 rounded-pill border border-line-strong px-3 text-sm font-semibold whitespace-nowrap text-ink-soft transition-colors md:gap-1.5 md:border-dusk-500 md:bg-dusk-900 md:px-2.5 md:text-xs md:text-dusk-100 hover:border-dusk-600 hover:text-ink md:hover:border-white md:hover:text-white has-checked:border-dusk-800 has-checked:bg-dusk-800 has-checked:text-white md:has-checked:border-ember-300 md:has-checked:bg-ember-300 md:has-checked:text-ink has-focus-visible:outline-3 has-focus-visible:outline-offset-2 has-focus-visible:outline-(--ring) forced-colors:has-checked:border-[Highlight] forced-colors:has-checked:text-[Highlight]"
+            className="relative inline-flex min-h-11 shrink-0 cursor-pointer items-center gap-2 rounded-pill border border-line-strong px-3 text-sm font-semibold whitespace-nowrap text-ink-soft transition-colors md:gap-1.5 md:border-dusk-500 md:bg-dusk-900 md:px-2.5 md:text-xs md:text-dusk-100 hover:border-dusk-600 hover:text-ink md:hover:border-white md:hover:text-white has-checked:border-dusk-800 has-checked:bg-dusk-800 has-checked:text-white md:has-checked:border-ember-300 md:has-checked:bg-ember-300 md:has-checked:text-ink has-focus-visible:outline-3 has-focus-visible:outline-offset-2 has-focus-visible:outline-(--ring)"
           >
             <input
               type="radio"

@@ -60,7 +60,7 @@ export function CancelOrder({ order, accessKey, problem, resultRef }: CancelOrde
         Cancel this order
         <Icon name="chevron" className="size-4 transition-[rotate] group-open:rotate-180" />
       </summary>
-      <div className="grid max-w-prose gap-3 pt-2">
+      <div className="grid max-w-text gap-3 pt-2">
         <p>
           <b>Do you want to cancel order {order.trackingNumber}?</b> {consequences(order)}
         </p>

@@ -84,7 +84,7 @@ export default function RatingForm({ order, rating, mayRate, problem }: RatingFo
                 aria-disabled={isRunning}
                 className={`grid size-13 place-items-center rounded-md text-4xl leading-none hover:bg-paper-deep ${given && stars <= given.stars ? 'text-ember-600' : 'text-ink-faint'}`}
               >
-                <span aria-hidden="true">★</span>
+                <span aria-hidden="true">{given && stars <= given.stars ? '★' : '☆'}</span>
               </button>
             );
           })}
@@ -139,7 +139,7 @@ function Stars({ stars }: { stars: number }) {
   return (
     <span aria-hidden="true" className="text-xl tracking-wider">
       <span className="text-ember-600">{'★'.repeat(stars)}</span>
-      <span className="text-line-strong">{'★'.repeat(5 - stars)}</span>
+      <span className="text-line-strong">{'☆'.repeat(5 - stars)}</span>
     </span>
   );
 }

@@ -25,7 +25,7 @@ export function TrackingFrame({ trackingNumber, isCompact = false, children }: T
             <h1 className={isCompact ? 'text-2xl font-extrabold md:text-4xl' : 'text-4xl font-extrabold'}>
               Track Your Order
             </h1>
-            <p className={`max-w-prose text-dusk-100 ${isCompact ? 'max-md:sr-only' : ''}`}>
+            <p className={`max-w-text text-dusk-100 ${isCompact ? 'max-md:sr-only' : ''}`}>
               Your tracking number came with your order. It begins with JJ.
             </p>
           </div>

@@ -257,7 +257,7 @@ function AskUs({ trackingNumber }: { trackingNumber: string }) {
 function NumberHint({ trackingNumber }: { trackingNumber: string }) {
   const hint = describeOtherNumber(trackingNumber);
   return hint === null ? null : (
-    <p className="max-w-prose">
+    <p className="max-w-text">
       {hint} Your tracking number begins with JJ, such as JJ-20260131-1234. It is in the email and the text
       message about your order, and on its receipt.
     </p>

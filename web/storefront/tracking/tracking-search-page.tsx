@@ -29,9 +29,9 @@ export default function TrackingSearchPage() {
     <TrackingFrame trackingNumber="">
       <TrackingCard>
         <h2 className="text-2xl">From our fridge to your gate</h2>
-        <p className="max-w-prose text-ink-soft">
+        <p className="max-w-text text-ink-soft">
           Enter your number above to see how far your drinks have come.{' '}
-          <span className="noscript:hidden">It updates on its own. No need to refresh.</span>
+          <span className="block noscript:hidden">It updates on its own. No need to refresh.</span>
         </p>
       </TrackingCard>
       <LastOrderSlot />

@@ -64,7 +64,7 @@ export default function DiscountsPage() {
           className="grid justify-items-start gap-3 rounded-lg border border-line bg-card p-6"
         >
           <p className="font-display text-xl font-bold">No discount codes found</p>
-          <p className="max-w-prose wrap-anywhere text-ink-soft">No code has “{search}” in it.</p>
+          <p className="max-w-text wrap-anywhere text-ink-soft">No code has “{search}” in it.</p>
           <Button tone="quiet" onClick={filters.clear}>
             Show all discount codes
           </Button>
@@ -72,7 +72,7 @@ export default function DiscountsPage() {
       ) : rows.length === 0 ? (
         <div className="grid justify-items-start gap-3 rounded-lg border border-line bg-card p-6">
           <p className="font-display text-xl font-bold">No discount codes yet</p>
-          <p className="max-w-prose text-ink-soft">
+          <p className="max-w-text text-ink-soft">
             A code such as KARIBU10 gives its customers a percentage or an amount off. You decide from when,
             until when and how often.
           </p>

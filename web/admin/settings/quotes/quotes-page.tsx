@@ -33,7 +33,7 @@ export default function QuotesPage() {
       ) : rows.length === 0 ? (
         <div className="grid justify-items-start gap-3 rounded-lg border border-line bg-card p-6">
           <p className="font-display text-xl font-bold">No words to show yet</p>
-          <p className="max-w-prose text-ink-soft">
+          <p className="max-w-text text-ink-soft">
             Customers rate a delivery on the page of their order. Words appear here once a customer ticks that
             you may show them.
           </p>

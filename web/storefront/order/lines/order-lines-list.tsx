@@ -207,7 +207,7 @@ function PartySizes({ sizes, quantity, isDisabled, onChoose }: PartySizesProps) 
           onClick={() => onChoose(size)}
           className="group/size grid min-h-11 min-w-9 place-items-center font-semibold text-dusk-600 tabular-nums"
         >
-          <span className="rounded-pill px-2 py-0.5 underline underline-offset-2 group-aria-pressed/size:bg-dusk-100 group-aria-pressed/size:no-underline forced-colors:group-aria-pressed/size:outline">
+          <span className="rounded-pill px-2 py-0.5 underline underline-offset-2 group-aria-pressed/size:bg-dusk-100 group-aria-pressed/size:no-underline">
             {size}
           </span>
         </button>

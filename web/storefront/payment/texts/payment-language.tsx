@@ -76,7 +76,7 @@ export function LanguageSwitch() {
     <div
       role="group"
       aria-label="Language"
-      className="-my-2.5 -mr-2 flex justify-end text-sm low:absolute low:top-4 low:right-16 low:m-0"
+      className="-mr-2 -mb-2.5 flex justify-end text-sm low:absolute low:top-4 low:right-16 low:m-0"
     >
       {languages.map(([language, name]) => (
         <button
