@@ -117,7 +117,7 @@ export const scriptGroups: ScriptGroup[] = [
       use-order-status.ts`,
     'web/admin/orders/list': 'order-columns.tsx',
     'web/admin/orders/payments': 'payment-badge.tsx',
-    'web/admin/orders/refunds': 'refund-queries.ts refund-status.ts',
+    'web/admin/orders/refunds': 'refund-queries.ts',
     'web/admin/ui': 'due.tsx',
     domain: 'delivery-status.ts',
   }),

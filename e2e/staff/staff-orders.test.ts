@@ -418,7 +418,7 @@ describe.each(
     });
     await openOrders(page);
     await page.getByRole('button', { name: 'To decide 1' }).click();
-    await page.getByText('One paid order needs your decision').waitFor();
+    await page.getByText('The money of one order needs your decision').waitFor();
     await rowOf(page, order.order_number).getByText('Needs review').waitFor();
     await waitForAnimations(page);
     await expectAccessible(page, 'an order that needs a decision');

@@ -15,7 +15,7 @@ comment on function private.order_text is 'What a search reads of an order, as t
 create function private.rider_text(d public.deliveries) returns text
 language sql immutable
 return coalesce(d.delivery_person, '') || E'\n' || regexp_replace(coalesce(d.delivery_phone, ''), '[^0-9]', '', 'g');
-comment on function private.rider_text is 'What a search reads of the rider of a delivery, as the index deliveries_by_rider has it.';
+comment on function private.rider_text is 'What a search reads of the rider of a delivery, as the index deliveries_by_words has it.';
 
 create function private.read_list_search(search text, out words text[], out digits text, out order_ids uuid[])
 language plpgsql stable set search_path = '' as $$
@@ -108,12 +108,26 @@ declare
   order_text constant text := format(folded, 'private.order_text(o)');
   item_text constant text := format(folded, 'i.product_name');
   rider_text constant text := format(folded, 'private.rider_text(d)');
+  own_rider_text constant text := case when is_orders
+    then format('coalesce((select %s from public.deliveries as d where d.order_id = o.id), %L)', rider_text, '') else rider_text end;
   is_open constant text := $sql$private.is_open_order(o.status)$sql$;
   is_to_deliver constant text := is_open || $sql$ and private.is_to_deliver(o.payment_status, o.payment_method)$sql$;
   is_refund_due constant text := $sql$((o.payment_status = 'paid' and o.status = 'cancelled') or exists (
     select from public.payments as p where p.order_id = o.id and p.needs_refund and p.refunded_at is null and p.status = 'completed'))$sql$;
   is_review_due constant text := $sql$(o.payment_status = 'needs_review' or (o.payment_status = 'unpaid' and exists (
     select from public.payments as p where p.order_id = o.id and p.status = 'review')))$sql$;
+  -- Nothing is left to decide: each payment has an open refund, or was received a second time and is kept for the customer.
+  is_decided constant text := $sql$coalesce((
+    select bool_and(
+      exists (select from public.refunds as r where r.payment_id = p.id and private.is_open_refund(r.status))
+      or (p.needs_refund and public.counted_cents(p) = 0)
+    )
+    from public.payments as p
+    where p.order_id = o.id and ((p.status = 'review' and o.payment_status = 'unpaid') or (
+      p.status = 'completed' and p.refunded_at is null
+      and (p.needs_refund or o.payment_status = 'needs_review' or o.status = 'cancelled')
+    ))
+  ), false)$sql$;
   rider_name constant text := lower(trim(left(filters.rider, 120)));
   typed record;
   indexed text[] := '{}';
@@ -149,9 +163,7 @@ begin
       when 'unpaid' then $sql$o.payment_status = 'unpaid' and o.status <> 'cancelled'$sql$
       when 'cash' then $sql$o.payment_status = 'unpaid' and o.status <> 'cancelled' and o.payment_method = 'cash'$sql$
       when 'refunded' then $sql$o.payment_status = 'refunded'$sql$
-      when 'needs_review' then null
-      when 'refund_due' then null
-      else case when filters.payment is not null then 'false' end
+      else case when filters.payment not in ('needs_review', 'refund_due', 'to_decide') then 'false' end
     end;
     indexed := indexed || case filters.due
       when 'late' then is_to_deliver || $sql$ and private.due_at(
@@ -196,7 +208,7 @@ begin
     -- three letters are not in trigram indexes.
     foreach pattern in array typed.words loop
       if pattern ~ '[[:alnum:]]{3}' then
-        if private.is_in_item_names(pattern) or (not is_orders and private.is_in_rider_names(pattern)) then
+        if private.is_in_item_names(pattern) or private.is_in_rider_names(pattern) then
           anywhere := anywhere || pattern;
         else
           in_order := in_order || pattern;
@@ -207,12 +219,11 @@ begin
     checked := checked || format('(%s like all (%L::text[])%s)',
       order_text || case when in_order <> typed.words then
         format($sql$ || E'\n' || coalesce((select string_agg(%s, E'\n') from public.order_items as i where i.order_id = o.id), '')$sql$, item_text)
-        || case when is_orders then '' else format($sql$ || E'\n' || %s$sql$, rider_text) end
+        || format($sql$ || E'\n' || %s$sql$, own_rider_text)
         else '' end,
       typed.words,
       case when typed.digits is not null then
-        format(' or %s like %L', order_text, typed.digits)
-        || case when is_orders then '' else format(' or %s like %L', rider_text, typed.digits) end
+        format(' or %s like %L or %s like %2$L', order_text, typed.digits, own_rider_text)
       end
     );
     if is_count and is_orders and is_exact and cardinality(anywhere) = 1 and cardinality(checked) = 1 and array_to_string(indexed, '') = '' then
@@ -226,8 +237,7 @@ begin
       when cardinality(anywhere) > 0 then (
         select string_agg(format('((select i.order_id as id from public.order_items as i where %s like %L%s)', item_text, p.pattern, bound)
           || format(' union (select o.id from public.orders as o where %s like %L%s)', order_text, p.pattern, bound)
-          || case when is_orders then '' else
-            format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, p.pattern) end
+          || format(' union (select d.order_id from public.deliveries as d where %s like %L%s)', rider_text, p.pattern, bound)
           || ')', ' intersect ')
         from unnest(anywhere) as p (pattern))
       when typed.digits is not null then format(
@@ -235,17 +245,26 @@ begin
          union select o.id from public.orders as o where %s like %L',
         case when is_orders then 'o.id' else 'd.order_id' end, filters.list, own,
         coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true'), private.short_search_rows(), order_text, typed.digits)
-    end || case when typed.digits is not null and not is_orders then
+    end || case when typed.digits is not null then
       format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, typed.digits) else '' end;
   end if;
-  if is_orders and filters.payment = 'needs_review' then
-    -- Money that came too late or in part, or that M-PESA reports in another amount.
-    checked := checked || is_review_due;
-    is_exact := false;
-    candidates := $sql$
-      select o.id from public.orders as o where o.payment_status = 'needs_review'
-      union
-      select p.order_id from public.payments as p where p.status = 'review'$sql$;
+  if is_orders and filters.payment in ('needs_review', 'refund_due', 'to_decide') then
+    checked := checked || case filters.payment
+      when 'needs_review' then is_review_due
+      when 'refund_due' then is_refund_due
+      else format('(%s or %s) and not %s', is_review_due, is_refund_due, is_decided)
+    end;
+    is_exact := filters.payment = 'refund_due';
+    candidates := concat_ws(' union ',
+      case when filters.payment <> 'refund_due' then $sql$
+        select o.id from public.orders as o where o.payment_status = 'needs_review'
+        union
+        select p.order_id from public.payments as p where p.status = 'review'$sql$ end,
+      case when filters.payment <> 'needs_review' then $sql$
+        select o.id from public.orders as o where o.payment_status = 'paid' and o.status = 'cancelled'
+        union
+        select p.order_id from public.payments as p where p.needs_refund and p.refunded_at is null and p.status = 'completed'$sql$ end
+    );
     is_broad := false;
   end if;
   if not is_orders and filters.due = 'late' then
@@ -253,15 +272,6 @@ begin
     checked := checked || (is_to_deliver || ' and private.due_at(o, d.created_at) < now()');
     is_exact := false;
     candidates := 'select o.id from public.orders as o where ' || is_to_deliver;
-    is_broad := false;
-  end if;
-  if is_orders and filters.payment = 'refund_due' then
-    checked := checked || is_refund_due;
-    is_exact := true;
-    candidates := $sql$
-      select o.id from public.orders as o where o.payment_status = 'paid' and o.status = 'cancelled'
-      union
-      select p.order_id from public.payments as p where p.needs_refund and p.refunded_at is null and p.status = 'completed'$sql$;
     is_broad := false;
   end if;
   by_index := coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true');

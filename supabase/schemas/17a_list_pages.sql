@@ -299,7 +299,7 @@ begin
 end
 $$;
 comment on function public.search_orders is
-  'For staff: a page of orders, newest first unless sorted otherwise, after the one named by before_created_at and before_id. search: words that must all match, ignoring case, in number, name, email, phone, address, area or products; or a phone number; or a complete tracking number or M-PESA receipt. status: shipped includes out_for_delivery. payment: paid, unpaid, needs_review, refund_due, refunded. from_day, until_day: in Nairobi. rider: name. due: late, or a step of private.work_step: prepare (also being prepared), ready, on_the_way, failed. sort: date (oldest first), -date (default), customer, -customer, total, -total, status or -status; by another column than the date only the newest 5,000 of the list.';
+  'For staff: a page of orders, newest first unless sorted otherwise, after the one named by before_created_at and before_id. search: words that must all match, ignoring case, in number, name, email, phone, address, area, products, or name and phone of the rider; or a phone number, also the rider''s; or a complete tracking number or M-PESA receipt. status: shipped includes out_for_delivery. payment: paid, unpaid, needs_review, refund_due, to_decide (needs_review or refund_due without those whose money goes back or is kept already), refunded. from_day, until_day: in Nairobi. rider: name. due: late, or a step of private.work_step: prepare (also being prepared), ready, on_the_way, failed. sort: date (oldest first), -date (default), customer, -customer, total, -total, status or -status; by another column than the date only the newest 5,000 of the list.';
 
 create function public.count_orders(
   search text default '', status text default null, payment text default null, from_day date default null,
@@ -346,7 +346,7 @@ begin
 end
 $$;
 comment on function public.search_deliveries is
-  'For staff: a page of deliveries, newest first unless sorted otherwise, after the one named by before_created_at and before_id. search: as in search_orders, also in name and phone of the rider. from_day, until_day: of the payment, in Nairobi. due: late. sort: as in search_orders, and rider or -rider instead of the total.';
+  'For staff: a page of deliveries, newest first unless sorted otherwise, after the one named by before_created_at and before_id. search: as in search_orders. from_day, until_day: of the payment, in Nairobi. due: late. sort: as in search_orders, and rider or -rider instead of the total.';
 
 create function public.count_deliveries(
   search text default '', status text default null, from_day date default null, until_day date default null,

@@ -23,6 +23,8 @@ const calls: [person: Person, call: string][] = [
   ['staff', `public.search_orders(search => 'unknown text')`],
   ['staff', `public.count_orders(search => '%%')`],
   ['staff', `public.search_orders(rider => 'Kevin Otieno')`],
+  ['staff', `public.search_orders(search => 'Kevin Otieno')`],
+  ['staff', `public.search_orders(payment => 'to_decide')`],
   ['staff', 'public.count_work()'],
   ['staff', 'public.work_queue()'],
   ['staff', 'public.waiting_notices()'],

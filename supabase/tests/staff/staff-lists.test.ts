@@ -259,6 +259,11 @@ describe.each(testDatabases())('on %s', (kind) => {
     [{ search: 'baobab karen' }, []],
     [{ search: 'mombasa' }, ['A-4']],
     [{ search: 'hibiscus' }, ['A-2']],
+    [{ search: 'Joseph' }, ['A-4', 'A-5']],
+    [{ search: 'joseph mango nyali' }, ['A-4']],
+    [{ search: 'joseph zawadi' }, []],
+    [{ search: '0722 111 222' }, ['A-4', 'A-5', 'A-10']],
+    [{ search: '111222', rider: 'peter' }, ['A-10']],
     [{ search: 'UKL3AB12CZ' }, []],
     [{ search: 'x'.repeat(5000) }, []],
     [{ search: '100% %' }, []],
@@ -272,6 +277,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     [{ payment: 'unpaid', status: 'pending' }, ['A-3']],
     [{ payment: 'needs_review' }, ['A-7']],
     [{ payment: 'refund_due' }, ['A-6']],
+    [{ payment: 'to_decide' }, ['A-6', 'A-7']],
+    [{ payment: 'to_decide', search: 'george' }, ['A-7']],
     [{ payment: 'refunded' }, ['A-8']],
     [{ payment: 'nonsense' }, []],
     [{ payment: 'paid', status: 'processing' }, ['A-1', 'A-2']],
@@ -352,6 +359,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(await find({ payment: 'needs_review' })).toEqual(['A-3', 'A-7']);
     expect(await count({ payment: 'needs_review' })).toBe(2);
     expect(await find({ payment: 'needs_review', search: 'zawadi' })).toEqual([]);
+    expect(await find({ payment: 'to_decide' })).toEqual(['A-3', 'A-6', 'A-7']);
+    expect(await count({ payment: 'to_decide' })).toBe(3);
     await database.query('delete from public.payments where id = any ($1::uuid[])', [
       `{${rows.map(({ id }) => id).join(',')}}`,
     ]);
@@ -363,8 +372,111 @@ describe.each(testDatabases())('on %s', (kind) => {
        select id, '+254700000004', 95100, 'completed', 'UKL3AB12ZZ', true, now() from public.orders where order_number = 'A-5'`,
     );
     expect(await find({ payment: 'refund_due' })).toEqual(['A-5', 'A-6']);
+    expect(await find({ payment: 'to_decide' })).toEqual(['A-5', 'A-6', 'A-7']);
     await database.query(`update public.payments set refunded_at = now() where receipt = 'UKL3AB12ZZ'`);
     expect(await find({ payment: 'refund_due' })).toEqual(['A-6']);
+    expect(await find({ payment: 'to_decide' })).toEqual(['A-6', 'A-7']);
+  });
+
+  describe('money to decide about', () => {
+    const surplus = 'needs_refund = true';
+    test.each([
+      // order, its payments with their refunds, whether it waits for a decision
+      ['a cancelled one without a recorded payment', 'A-6', [], true],
+      ['a cancelled one', 'A-6', [['', '']], true],
+      ['a cancelled one with a refund that waits for approval', 'A-6', [['', 'requested']], false],
+      ['a cancelled one with a refund of unknown result', 'A-6', [['', 'unknown']], false],
+      ['a cancelled one with a failed refund', 'A-6', [['', 'failed']], true],
+      ['a cancelled one with a withdrawn refund', 'A-6', [['', 'withdrawn']], true],
+      [
+        'a cancelled one with a refund of one of two payments',
+        'A-6',
+        [
+          ['', 'sent'],
+          ['', ''],
+        ],
+        true,
+      ],
+      [
+        'a cancelled one with refunds of both payments',
+        'A-6',
+        [
+          ['', 'sent'],
+          [surplus, 'approved'],
+        ],
+        false,
+      ],
+      [
+        'a cancelled one with a refund of the payment that is left',
+        'A-6',
+        [
+          ['refunded_at = now()', 'completed'],
+          ['', 'approved'],
+        ],
+        false,
+      ],
+      ['one to review with a refund', 'A-7', [['', 'approved']], false],
+      ['one to review with another amount', 'A-7', [[`status = 'review'`, '']], true],
+      ['a paid one', 'A-5', [['', '']], false],
+      [
+        'a paid one with a second payment',
+        'A-5',
+        [
+          ['', ''],
+          [surplus, ''],
+        ],
+        true,
+      ],
+      [
+        'a paid one with a second payment that goes back',
+        'A-5',
+        [
+          ['', ''],
+          [surplus, 'requested'],
+        ],
+        false,
+      ],
+      [
+        'a paid one with another amount besides',
+        'A-5',
+        [
+          ['', ''],
+          [`status = 'review'`, ''],
+        ],
+        false,
+      ],
+      ['an unpaid one with another amount', 'A-3', [[`status = 'review'`, '']], true],
+      ['an unpaid one with a failed prompt', 'A-3', [[`status = 'failed'`, '']], false],
+    ] as const)('of an order, %s', async (_, number, payments, isWaiting) => {
+      await database.execute(`
+        create table saved_payments as
+          select p.* from public.payments as p join public.orders as o on o.id = p.order_id where o.order_number = '${number}';
+        alter table public.payments disable trigger user;
+        alter table public.refunds disable trigger user;
+        delete from public.payments where id in (select id from saved_payments)`);
+      for (const [index, [change, refund]] of payments.entries()) {
+        await database.execute(`
+          with paid as (
+            insert into public.payments (order_id, phone, charge_cents, status, receipt, completed_at)
+            select id, '+254700000003', 95100, 'completed', 'UKD000000${index}', now()
+            from public.orders where order_number = '${number}' returning id
+          )
+          insert into public.refunds (payment_id, receipt, refund_cents, reason, method, status, completed_at)
+          select id, 'UKD000000${index}', 95100, 'Test', 'reversal', '${refund}', case '${refund}' when 'completed' then now() end
+          from paid where '${refund}' <> '';
+          update public.payments set ${change || 'receipt = receipt'} where receipt = 'UKD000000${index}'`);
+      }
+      expect((await find({ payment: 'to_decide' })).includes(number)).toBe(isWaiting);
+      await database.execute(`
+        delete from public.refunds where receipt like 'UKD000000_';
+        delete from public.payments where receipt like 'UKD000000_';
+        insert into public.payments select * from saved_payments;
+        drop table saved_payments`);
+      // In a transaction of its own: not while triggers of the statements above wait for their end.
+      await database.execute(`
+        alter table public.payments enable trigger user;
+        alter table public.refunds enable trigger user`);
+    });
   });
 
   test('days are days in Nairobi', async () => {

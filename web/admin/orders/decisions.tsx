@@ -15,7 +15,8 @@ export function OrdersNeedingReview({
       className="flex flex-wrap items-center gap-x-4 rounded-md border border-danger/40 bg-danger-soft px-4 py-2 text-sm text-danger"
     >
       <p className="py-1 font-bold">
-        {count === 1 ? 'One paid order needs' : `${count} paid orders need`} your decision
+        The money of {count === 1 ? 'one order' : `${count.toLocaleString('en-KE')} orders`} needs your
+        decision
       </p>
       <ul className="flex flex-wrap gap-x-4 gap-y-1">
         {orders.map(({ id, order_number }) => (

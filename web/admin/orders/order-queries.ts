@@ -7,7 +7,6 @@ import { dataOf } from '../data/table-answer.ts';
 import { useMay, useMember } from '../layout/use-member.tsx';
 import type { Days, FilterParameters } from '../list/days.ts';
 import { inOrder, type PageWanted, type ReadPage, useRows } from '../list/use-rows.ts';
-import { isGoingBack } from './refunds/refund-status.ts';
 
 export type { WholeOrder } from './whole-order.ts';
 
@@ -24,7 +23,7 @@ export const orderStatuses = [
 export interface OrderFilters extends Days {
   search: string;
   status: OrderStatus | '';
-  payment: OrderPaymentStatus | 'cash' | 'refund_due' | '';
+  payment: OrderPaymentStatus | 'cash' | 'refund_due' | 'to_decide' | '';
   rider: string;
   due: 'prepare' | 'ready' | 'on_the_way' | 'failed' | 'late' | '';
 }
@@ -105,10 +104,7 @@ export function decisionOf(order: {
   return order.payment_status === 'paid' && order.status === 'cancelled' ? 'refund is due' : null;
 }
 
-/** More such orders than a shop ever has at once: the answer stays small. */
-const mostToDecide = 50;
-
-/** The newest orders that need review, without those whose money goes back already, and their number. */
+/** The newest orders with money to decide about, and their number, at most 1,000: the list's filter `to_decide`. */
 export function useOrdersNeedingReview(isActive = true) {
   const { tables } = useMember().staff;
   const may = useMay();
@@ -117,18 +113,15 @@ export function useOrdersNeedingReview(isActive = true) {
     enabled: isActive && may('refunds'),
     queryFn: async ({ signal }) => {
       const answer = await tables
-        .from('orders')
+        .rpc('search_orders', { payment: 'to_decide', page_size: 1000 }, { count: 'exact' })
         .select(
-          'id, order_number, customer_name, status, payment_status, cancel_reason, total_amount, order_items(quantity, product_name, product:products(brand)), payments(status, charge_cents, counted_cents, needs_refund, refunded_at, refunds(status))',
-          { count: 'exact' },
+          'id, order_number, customer_name, status, payment_status, cancel_reason, total_amount, order_items(quantity, product_name, product:products(brand)), payments(status, charge_cents, counted_cents, needs_refund, refunded_at, result_description)',
         )
-        .or('payment_status.eq.needs_review,and(payment_status.eq.paid,status.eq.cancelled)')
         .order('created_at', { ascending: false })
-        .limit(mostToDecide)
+        .order('id', { ascending: false })
+        .limit(5)
         .abortSignal(signal);
-      const found = dataOf(answer);
-      const orders = found.filter(({ payments }) => !isGoingBack(payments));
-      return { orders: orders.slice(0, 5), count: (answer.count ?? 0) - (found.length - orders.length) };
+      return { orders: dataOf(answer), count: answer.count ?? 0 };
     },
   }).data;
 }

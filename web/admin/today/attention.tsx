@@ -37,8 +37,8 @@ export function useMoneyMatters(waiting: Waiting): Matter[] {
   return [
     {
       count: reviews,
-      one: 'paid order to decide about',
-      many: 'paid orders to decide about',
+      one: 'order with money to decide about',
+      many: 'orders with money to decide about',
       to: '/admin/orders?decide=open',
     },
     {

@@ -1,4 +1,4 @@
-// Decisions about money in "Needs attention": refunds to approve, and paid orders that cannot go their usual way.
+// Decisions about money in "Needs attention": refunds to approve, and orders with money to decide about.
 import { Link } from 'react-router';
 import { buttonStyle } from '../../ui/button.tsx';
 import { fromThisPage } from '../dialogs/use-dialog-url-close.ts';
@@ -34,6 +34,7 @@ export function useMoneyDecisions() {
 
 /** As cards of the list that contains them. */
 export function ReviewCards({ reviews }: Pick<ReturnType<typeof useMoneyDecisions>, 'reviews'>) {
+  const may = useMay();
   const { orders = [], count = 0 } = reviews ?? {};
   const more = count - orders.length;
   return (
@@ -58,13 +59,21 @@ export function ReviewCards({ reviews }: Pick<ReturnType<typeof useMoneyDecision
             onFocus={prepareDialog}
             className={buttonStyle('dusk')}
           >
-            Decide<span className="sr-only"> about {order.order_number}</span>
+            {order.payment_status !== 'unpaid' || may('reconciliation') ? (
+              <>
+                Decide<span className="sr-only"> about {order.order_number}</span>
+              </>
+            ) : (
+              <>
+                View<span className="sr-only"> {order.order_number}</span>
+              </>
+            )}
           </Link>
         </li>
       ))}
       {more > 0 ? (
         <li className="self-center text-sm">
-          <Link to="/admin/orders?payment=needs_review" className="tap font-semibold underline">
+          <Link to="/admin/orders?payment=to_decide" className="tap font-semibold underline">
             {more === 1 ? 'One more order' : `${more.toLocaleString('en-KE')} more orders`} to decide about
           </Link>
         </li>

@@ -6,6 +6,7 @@ import {
   changeOrder,
   type Order,
   placeAssignedOrder,
+  placeOrder,
   placePaidOrder,
   readOrder,
 } from '../../../e2e/placed-orders.ts';
@@ -228,6 +229,60 @@ test('a paid order to decide about says why, and opens above the queue', async (
   await opened.user.click(decide);
   await within(await screen.findByRole('dialog')).findByText('Refund due');
   expect(opened.address()).toBe(`/admin/today/${order.id}`);
+});
+
+const addPayment = async (order: Order, columns: Record<string, unknown>) => {
+  const id = randomUUID();
+  await asOwner(shop, '/rest/v1/payments', 'POST', {
+    id,
+    order_id: order.id,
+    phone: '+254711009005',
+    charge_cents: 150_100,
+    ...columns,
+  });
+  onTestFinished(async () => {
+    await asOwner(shop, `/rest/v1/payments?id=eq.${id}`, 'DELETE');
+  });
+};
+
+test.each([
+  ['owner', 'Decide about'],
+  ['staff', 'View'],
+] as const)(
+  'an unpaid order with another amount from M-PESA waits for a decision, shown to %s',
+  async (role, button) => {
+    const order = await placeOrder(shop, 'Another Amount');
+    await addPayment(order, {
+      status: 'review',
+      result_code: '0',
+      result_description: 'M-PESA reported 150000 cents, 150100 were charged',
+    });
+    const opened = await openScreen('/admin/today', { role });
+    const attention = within(await screen.findByRole('region', { name: /^Needs attention/ }));
+    const link = await attention.findByRole('link', { name: `${button} ${order.order_number}` });
+    within(link.closest('li') as HTMLElement).getByText('M-PESA reported KES 1,500, KES 1,501 was charged');
+    await opened.user.click(screen.getAllByRole('link', { name: /^Orders/ })[0] as HTMLElement);
+    await opened.press(await screen.findByRole('button', { name: /^To decide/ }));
+    const notice = (await screen.findByText(/^The money of .+ needs your decision$/)).closest(
+      '[role=status]',
+    );
+    within(notice as HTMLElement).getByRole('link', { name: order.order_number });
+  },
+);
+
+test('a second payment of an open order waits for a decision, and the order stays in the queue', async () => {
+  const order = await placePaidOrder(shop, 'Paid Twice');
+  await addPayment(order, {
+    status: 'completed',
+    receipt: `UKS${order.id.replaceAll('-', '').slice(0, 7).toUpperCase()}`,
+    needs_refund: true,
+    completed_at: new Date().toISOString(),
+  });
+  await openScreen('/admin/today', { role: 'staff' });
+  const attention = within(await screen.findByRole('region', { name: /^Needs attention/ }));
+  const link = await attention.findByRole('link', { name: `Decide about ${order.order_number}` });
+  within(link.closest('li') as HTMLElement).getByText('A second payment of KES 1,501 must go back');
+  await cardIn(/^To prepare/, order);
 });
 
 test("a colleague's refund is approved from Today, an own one is not offered", async () => {

@@ -14,6 +14,7 @@ export const paymentFilters = [
   { value: 'cash', label: 'Cash due' },
   { value: 'needs_review', label: 'Needs review' },
   { value: 'refund_due', label: 'Refund due' },
+  { value: 'to_decide', label: 'To decide' },
   { value: 'refunded', label: 'Refunded' },
 ] as const satisfies readonly { value: OrderFilters['payment']; label: string }[];
 

@@ -1,7 +1,9 @@
-// Why a paid order needs a decision, in one sentence without a full stop: on a card of Today, and above the order itself.
+// Why money of an order needs a decision, in one sentence without a full stop: on a card of Today, and above the order itself.
 import { chargeCents, formatKes } from '../../../../domain/money.ts';
 import type { OrderCancelReason, OrderPaymentStatus, OrderStatus } from '../../../../supabase/types.ts';
+import { decisionOf } from '../order-queries.ts';
 import { countedOf, moneyOf, type PaymentOfOrder } from '../refunds/refund-queries.ts';
+import { describeReview } from './describe-review.ts';
 
 interface PaidOrder {
   status: OrderStatus;
@@ -10,11 +12,20 @@ interface PaidOrder {
   total_amount: number;
   payments: readonly Pick<
     PaymentOfOrder,
-    'status' | 'charge_cents' | 'counted_cents' | 'needs_refund' | 'refunded_at'
+    'status' | 'charge_cents' | 'counted_cents' | 'needs_refund' | 'refunded_at' | 'result_description'
   >[];
 }
 
 export function whyDecide(order: PaidOrder): string {
+  if (!decisionOf(order)) {
+    const surplus = order.payments.find(
+      ({ needs_refund, refunded_at }) => needs_refund && refunded_at === null,
+    );
+    const reviewed = order.payments.find(({ status }) => status === 'review');
+    return order.payment_status === 'unpaid' && reviewed
+      ? describeReview(reviewed.result_description)
+      : `A second payment of ${formatKes(surplus?.charge_cents ?? 0)} must go back`;
+  }
   const { paid, came, left } = moneyOf(order);
   const charge = chargeCents(order.total_amount);
   const amount = formatKes(paid ? came : charge);

@@ -18,6 +18,7 @@ import { entryOf, labelOf } from '../../status/label-of.ts';
 import { labelOfFailure, sourceInSentence } from '../../status/staff-labels.ts';
 import { type StaffStatus, statusLabel } from '../../status/status-badge.tsx';
 import { formatDate } from '../../ui/dates.ts';
+import { describeReview } from '../payments/describe-review.ts';
 
 export type OrderEvent = Database['public']['Tables']['order_events']['Row'];
 
@@ -359,14 +360,6 @@ export function describeEvent({
       return { what: statusLabel(kind), tone: 'plain' };
   }
 }
-
-/** Why a payment needs review, with cents as money. The sentences are those of `settle_payment`. */
-export const describeReview = (description: string | null | undefined): string =>
-  (description ?? '').replace(
-    /(no|\d+) cents, (\d+) were charged/,
-    (_, reported: string, charged: string) =>
-      `${reported === 'no' ? 'no amount' : formatKes(Number(reported))}, ${formatKes(Number(charged))} was charged`,
-  );
 
 /** Why a payment failed, without the emoji that customers see. */
 export const plainFailure = (code: string | null | undefined): string =>

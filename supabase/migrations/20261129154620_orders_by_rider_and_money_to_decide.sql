@@ -1,0 +1,252 @@
+-- Earlier versions keep working: search_orders and count_orders also find riders, and know one more payment filter, which they do not send.
+
+create or replace function private.rider_text(d public.deliveries) returns text
+language sql immutable
+return coalesce(d.delivery_person, '') || E'\n' || regexp_replace(coalesce(d.delivery_phone, ''), '[^0-9]', '', 'g');
+
+comment on function private.rider_text is 'What a search reads of the rider of a delivery, as the index deliveries_by_words has it.';
+
+-- Conditions read the row's own items and rider in a scalar subquery. With EXISTS PostgreSQL used a hashed subplan and read all items
+-- of the shop for the few orders of a search.
+create or replace function private.list_conditions(
+  filters private.list_filters, is_count boolean, out by_index text, out by_row text, out candidates text, out is_exact boolean,
+  out is_broad boolean
+)
+language plpgsql stable set search_path = '' as $$
+declare
+  is_orders constant boolean := filters.list = 'orders';
+  own constant text := case when is_orders then 'o' else 'd' end;
+  -- As in the indexes by words.
+  folded constant text := 'private.without_accents(%s)';
+  order_text constant text := format(folded, 'private.order_text(o)');
+  item_text constant text := format(folded, 'i.product_name');
+  rider_text constant text := format(folded, 'private.rider_text(d)');
+  own_rider_text constant text := case when is_orders
+    then format('coalesce((select %s from public.deliveries as d where d.order_id = o.id), %L)', rider_text, '') else rider_text end;
+  is_open constant text := $sql$private.is_open_order(o.status)$sql$;
+  is_to_deliver constant text := is_open || $sql$ and private.is_to_deliver(o.payment_status, o.payment_method)$sql$;
+  is_refund_due constant text := $sql$((o.payment_status = 'paid' and o.status = 'cancelled') or exists (
+    select from public.payments as p where p.order_id = o.id and p.needs_refund and p.refunded_at is null and p.status = 'completed'))$sql$;
+  is_review_due constant text := $sql$(o.payment_status = 'needs_review' or (o.payment_status = 'unpaid' and exists (
+    select from public.payments as p where p.order_id = o.id and p.status = 'review')))$sql$;
+  -- Nothing is left to decide: each payment has an open refund, or was received a second time and is kept for the customer.
+  is_decided constant text := $sql$coalesce((
+    select bool_and(
+      exists (select from public.refunds as r where r.payment_id = p.id and private.is_open_refund(r.status))
+      or (p.needs_refund and public.counted_cents(p) = 0)
+    )
+    from public.payments as p
+    where p.order_id = o.id and ((p.status = 'review' and o.payment_status = 'unpaid') or (
+      p.status = 'completed' and p.refunded_at is null
+      and (p.needs_refund or o.payment_status = 'needs_review' or o.status = 'cancelled')
+    ))
+  ), false)$sql$;
+  rider_name constant text := lower(trim(left(filters.rider, 120)));
+  typed record;
+  indexed text[] := '{}';
+  checked text[] := '{}';
+  pattern text;
+  in_order text[] := '{}';
+  anywhere text[] := '{}';
+  -- A count stops at 501 orders, of which few have more than three lines with the same word.
+  bound text := '';
+begin
+  typed := private.read_list_search(filters.search);
+  is_broad := true;
+  is_exact := false;
+
+  if filters.from_day is not null then
+    indexed := indexed || format($sql$%s.created_at >= %L::date::timestamp at time zone 'Africa/Nairobi'$sql$, own, filters.from_day);
+  end if;
+  if filters.until_day is not null then
+    indexed := indexed || format($sql$%s.created_at < (%L::date + 1)::timestamp at time zone 'Africa/Nairobi'$sql$, own, filters.until_day);
+  end if;
+
+  if is_orders then
+    indexed := indexed || case
+      when filters.status is null then null
+      -- Staff choose "Shipped"; a delivery that leaves makes its order "Out For Delivery".
+      when filters.status = 'shipped' then is_open || $sql$ and private.is_on_the_way(o.status)$sql$
+      when filters.status in ('pending', 'processing', 'out_for_delivery') then is_open || format(' and o.status = %L', filters.status)
+      else format('o.status = %L', filters.status)
+    end;
+    indexed := indexed || case filters.payment
+      when 'paid' then $sql$o.payment_status = 'paid' and o.status <> 'cancelled'$sql$
+      -- A cancelled unpaid order owes nothing.
+      when 'unpaid' then $sql$o.payment_status = 'unpaid' and o.status <> 'cancelled'$sql$
+      when 'cash' then $sql$o.payment_status = 'unpaid' and o.status <> 'cancelled' and o.payment_method = 'cash'$sql$
+      when 'refunded' then $sql$o.payment_status = 'refunded'$sql$
+      else case when filters.payment not in ('needs_review', 'refund_due', 'to_decide') then 'false' end
+    end;
+    indexed := indexed || case filters.due
+      when 'late' then is_to_deliver || $sql$ and private.due_at(
+        o, (select d.created_at from public.deliveries as d where d.order_id = o.id)
+      ) < now()$sql$
+      else case when filters.due is not null then
+        is_to_deliver || format($sql$ and coalesce(
+          (select private.work_step(o, d) from public.deliveries as d where d.order_id = o.id), 'prepare'
+        ) = any (%L)$sql$, case filters.due when 'prepare' then array['prepare', 'preparing'] else array[filters.due] end)
+      end
+    end;
+  else
+    indexed := indexed || case when filters.status is not null then format('d.delivery_status = %L', filters.status) end;
+    -- Pending are those that wait for a rider; collected orders need none.
+    indexed := indexed || case when filters.status = 'pending' then
+      'not (select collected.is_collected from public.orders as collected where collected.id = d.order_id)' end;
+    indexed := indexed || case filters.due
+      when 'late' then $sql$d.delivery_status <> 'delivered'$sql$
+      else case when filters.due is not null then 'false' end
+    end;
+  end if;
+
+  -- Conditions without an index in the order of the list, the rarest last: candidates come from it.
+  if rider_name <> '' then
+    if is_orders then
+      checked := checked || format(
+        'coalesce((select lower(d.delivery_person) = %L from public.deliveries as d where d.order_id = o.id), false)', rider_name
+      );
+      candidates := format('select d.order_id as id from public.deliveries as d where lower(d.delivery_person) = %L', rider_name);
+      is_exact := true;
+    else
+      indexed := indexed || format('lower(d.delivery_person) = %L', rider_name);
+    end if;
+  end if;
+  if cardinality(typed.order_ids) > 0 then
+    checked := checked || format('o.id = any (%L::uuid[])', typed.order_ids);
+    candidates := format('select unnest(%L::uuid[]) as id', typed.order_ids);
+    is_exact := true;
+    is_broad := false;
+  elsif typed.words is not null then
+    -- Words that are in no product or rider must be in the order itself, whose index finds all of them at once. Parts of fewer than
+    -- three letters are not in trigram indexes.
+    foreach pattern in array typed.words loop
+      if pattern ~ '[[:alnum:]]{3}' then
+        if private.is_in_item_names(pattern) or private.is_in_rider_names(pattern) then
+          anywhere := anywhere || pattern;
+        else
+          in_order := in_order || pattern;
+        end if;
+      end if;
+    end loop;
+    is_exact := cardinality(in_order) + cardinality(anywhere) = cardinality(typed.words) and (in_order = '{}' or anywhere = '{}');
+    checked := checked || format('(%s like all (%L::text[])%s)',
+      order_text || case when in_order <> typed.words then
+        format($sql$ || E'\n' || coalesce((select string_agg(%s, E'\n') from public.order_items as i where i.order_id = o.id), '')$sql$, item_text)
+        || format($sql$ || E'\n' || %s$sql$, own_rider_text)
+        else '' end,
+      typed.words,
+      case when typed.digits is not null then
+        format(' or %s like %L or %s like %2$L', order_text, typed.digits, own_rider_text)
+      end
+    );
+    if is_count and is_orders and is_exact and cardinality(anywhere) = 1 and cardinality(checked) = 1 and array_to_string(indexed, '') = '' then
+      bound := ' limit 1503';
+    end if;
+    -- Without longer parts only the newest rows are searched: candidates stay null, or are these rows and the orders with the digits.
+    candidates := case
+      when cardinality(in_order) > 0 then format('select o.id from public.orders as o where %s',
+        (select string_agg(format('%s like %L', order_text, p.pattern), ' and ') from unnest(in_order) as p (pattern))
+        || case when typed.digits is not null then format(' or %s like %L', order_text, typed.digits) else '' end)
+      when cardinality(anywhere) > 0 then (
+        select string_agg(format('((select i.order_id as id from public.order_items as i where %s like %L%s)', item_text, p.pattern, bound)
+          || format(' union (select o.id from public.orders as o where %s like %L%s)', order_text, p.pattern, bound)
+          || format(' union (select d.order_id from public.deliveries as d where %s like %L%s)', rider_text, p.pattern, bound)
+          || ')', ' intersect ')
+        from unnest(anywhere) as p (pattern))
+      when typed.digits is not null then format(
+        '(select %s as id from public.%I as %s where %s order by %3$s.created_at desc, %3$s.id desc limit %s)
+         union select o.id from public.orders as o where %s like %L',
+        case when is_orders then 'o.id' else 'd.order_id' end, filters.list, own,
+        coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true'), private.short_search_rows(), order_text, typed.digits)
+    end || case when typed.digits is not null then
+      format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, typed.digits) else '' end;
+  end if;
+  if is_orders and filters.payment in ('needs_review', 'refund_due', 'to_decide') then
+    checked := checked || case filters.payment
+      when 'needs_review' then is_review_due
+      when 'refund_due' then is_refund_due
+      else format('(%s or %s) and not %s', is_review_due, is_refund_due, is_decided)
+    end;
+    is_exact := filters.payment = 'refund_due';
+    candidates := concat_ws(' union ',
+      case when filters.payment <> 'refund_due' then $sql$
+        select o.id from public.orders as o where o.payment_status = 'needs_review'
+        union
+        select p.order_id from public.payments as p where p.status = 'review'$sql$ end,
+      case when filters.payment <> 'needs_review' then $sql$
+        select o.id from public.orders as o where o.payment_status = 'paid' and o.status = 'cancelled'
+        union
+        select p.order_id from public.payments as p where p.needs_refund and p.refunded_at is null and p.status = 'completed'$sql$ end
+    );
+    is_broad := false;
+  end if;
+  if not is_orders and filters.due = 'late' then
+    -- As among orders. Failed deliveries are in no index of open ones, so that these come from their orders.
+    checked := checked || (is_to_deliver || ' and private.due_at(o, d.created_at) < now()');
+    is_exact := false;
+    candidates := 'select o.id from public.orders as o where ' || is_to_deliver;
+    is_broad := false;
+  end if;
+  by_index := coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true');
+  by_row := nullif(array_to_string(checked, ' and '), '');
+  is_exact := is_exact and cardinality(checked) = 1;
+end
+$$;
+
+comment on function private.list_conditions is
+  'The filters of a staff list, orders (o) or deliveries (d with their order o), as conditions in SQL. by_index: on the list''s own table, served by an index in the order of the list; by_row: all others, or null; candidates: a query for the ids of orders that may match, or null to scan only private.short_search_rows() rows; is_exact: whether each candidate meets by_row; is_broad: whether the newest rows are scanned first.';
+
+-- Under row level security the trigram indexes cannot be used, since LIKE is not leakproof. So these functions check the caller and
+-- then read with their owner's rights.
+create or replace function public.search_orders(
+  search text default '', status text default null, payment text default null, from_day date default null,
+  until_day date default null, rider text default null, due text default null,
+  before_created_at timestamptz default null, before_id uuid default null, page_size integer default 50, sort text default null
+) returns setof public.orders
+language plpgsql stable security definer rows 50 set search_path = '' as $$
+declare
+  found_ids uuid[];
+begin
+  perform private.expect_staff('orders');
+  found_ids := private.find_in_list(
+    ('orders', search, status, payment, from_day, until_day, rider, due), sort, before_created_at, before_id, page_size
+  );
+  return query
+    select o.*
+    from unnest(found_ids) with ordinality as f (id, place)
+    -- One step in an index for each row: the planner cannot know how few there are.
+    cross join lateral (select * from public.orders as own where own.id = f.id limit 1) as o
+    order by f.place;
+end
+$$;
+
+comment on function public.search_orders is
+  'For staff: a page of orders, newest first unless sorted otherwise, after the one named by before_created_at and before_id. search: words that must all match, ignoring case, in number, name, email, phone, address, area, products, or name and phone of the rider; or a phone number, also the rider''s; or a complete tracking number or M-PESA receipt. status: shipped includes out_for_delivery. payment: paid, unpaid, needs_review, refund_due, to_decide (needs_review or refund_due without those whose money goes back or is kept already), refunded. from_day, until_day: in Nairobi. rider: name. due: late, or a step of private.work_step: prepare (also being prepared), ready, on_the_way, failed. sort: date (oldest first), -date (default), customer, -customer, total, -total, status or -status; by another column than the date only the newest 5,000 of the list.';
+
+create or replace function public.search_deliveries(
+  search text default '', status text default null, from_day date default null, until_day date default null,
+  rider text default null, due text default null, before_created_at timestamptz default null,
+  before_id uuid default null, page_size integer default 50, sort text default null
+) returns setof public.deliveries
+language plpgsql stable security definer rows 50 set search_path = '' as $$
+declare
+  found_ids uuid[];
+begin
+  perform private.expect_staff('deliveries');
+  found_ids := private.find_in_list(
+    ('deliveries', search, status, null, private.first_day_of_deliveries(from_day), until_day, rider, due), sort, before_created_at, before_id, page_size
+  );
+  return query
+    select d.*
+    from unnest(found_ids) with ordinality as f (id, place)
+    cross join lateral (select * from public.deliveries as own where own.id = f.id limit 1) as d
+    order by f.place;
+end
+$$;
+
+comment on function public.search_deliveries is
+  'For staff: a page of deliveries, newest first unless sorted otherwise, after the one named by before_created_at and before_id. search: as in search_orders. from_day, until_day: of the payment, in Nairobi. due: late. sort: as in search_orders, and rider or -rider instead of the total.';
+
+-- Execution rights
+grant execute on function public.search_orders, public.count_orders, public.search_deliveries, public.count_deliveries,
+  public.count_work, public.customer_by_phone, public.drinks_to_order to authenticated, service_role;
