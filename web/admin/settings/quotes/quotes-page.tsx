@@ -4,9 +4,8 @@ import { Button } from '../../../ui/button.tsx';
 import { useSave } from '../../data/use-save.ts';
 import { describeStaffPage } from '../../layout/staff-page.ts';
 import { useMember } from '../../layout/use-member.tsx';
-import { ListEnd } from '../../list/row-list.tsx';
+import { CardList } from '../../list/card-list.tsx';
 import { Age } from '../../ui/age.tsx';
-import { RefreshFailed, ScreenLoadState } from '../../ui/load-states.tsx';
 import { PageHeading } from '../../ui/page-heading.tsx';
 import type { Route } from './+types/quotes-page.ts';
 import { type QuotableRating, quoteRating, useQuotableRatings } from './quote-queries.ts';
@@ -15,7 +14,6 @@ export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(match
 
 export default function QuotesPage() {
   const ratings = useQuotableRatings();
-  const { rows } = ratings;
   return (
     <div className="grid max-w-4xl grid-cols-[minmax(0,1fr)] gap-5">
       <PageHeading
@@ -25,30 +23,16 @@ export default function QuotesPage() {
         From ratings whose customers let you show their words. The home page has the six that you chose last,
         each with first name and area.
       </PageHeading>
-      {rows.length === 0 && (ratings.isLoading || ratings.error) ? (
-        <ScreenLoadState
-          noun="words of customers"
-          queries={[{ error: ratings.error, isFetching: ratings.isReading, refetch: ratings.retry }]}
-        />
-      ) : rows.length === 0 ? (
-        <div className="grid justify-items-start gap-3 rounded-lg border border-line bg-card p-6">
-          <p className="font-display text-xl font-bold">No words to show yet</p>
-          <p className="max-w-prose text-ink-soft">
-            Customers rate a delivery on the page of their order. Words appear here once a customer ticks that
-            you may show them.
-          </p>
-        </div>
-      ) : (
-        <>
-          {ratings.error ? <RefreshFailed isReading={ratings.isReading} retry={ratings.retry} /> : null}
-          <ul aria-label="Words of customers" className="grid gap-3">
-            {rows.map((rating) => (
-              <Words key={rating.id} rating={rating} />
-            ))}
-          </ul>
-          <ListEnd {...ratings} label="Words of customers" />
-        </>
-      )}
+      <CardList
+        label="Words of customers"
+        list={ratings}
+        empty={{
+          title: 'No words to show yet',
+          text: 'Customers rate a delivery on the page of their order. Words appear here once a customer ticks that you may show them.',
+        }}
+      >
+        {(rating) => <Words key={rating.id} rating={rating} />}
+      </CardList>
     </div>
   );
 }
