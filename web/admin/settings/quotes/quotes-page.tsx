@@ -39,8 +39,8 @@ export default function QuotesPage() {
 
 function Words({ rating }: { rating: QuotableRating }) {
   const { tables } = useMember().staff;
-  const { stars, words, quoted_at, created_at, order } = rating;
-  const isShown = quoted_at !== null;
+  const { stars, words, quoted_at, is_on_home_page, created_at, order } = rating;
+  const isChosen = quoted_at !== null;
   const save = useSave({
     write: (isQuoted: boolean) => quoteRating(tables, rating, isQuoted),
     success: (_, isQuoted) =>
@@ -61,9 +61,9 @@ function Words({ rating }: { rating: QuotableRating }) {
           </span>
           <span>{stars} of 5</span>
           <Age at={created_at} />
-          {isShown ? (
-            <Badge tone="green" isSmall>
-              On the home page
+          {isChosen ? (
+            <Badge tone={is_on_home_page ? 'green' : 'grey'} isSmall>
+              {is_on_home_page ? 'On the home page' : 'Not among the last six'}
             </Badge>
           ) : null}
         </p>
@@ -71,10 +71,10 @@ function Words({ rating }: { rating: QuotableRating }) {
       <Button
         tone="quiet"
         isBusy={save.isPending}
-        onClick={() => save.mutate(!isShown)}
-        aria-label={`${isShown ? 'Take off' : 'Show'}: ${order.customer_name}, ${order.order_number}`}
+        onClick={() => save.mutate(!isChosen)}
+        aria-label={`${isChosen ? 'Take off' : 'Show'}: ${order.customer_name}, ${order.order_number}`}
       >
-        {isShown ? 'Take off' : 'Show'}
+        {isChosen ? 'Take off' : 'Show'}
       </Button>
     </li>
   );
