@@ -336,7 +336,7 @@ export type Database = {
         ];
       };
       ratings: {
-        Row: { created_at: string; may_quote: boolean; order_id: string; quoted_at: string | null; stars: number; updated_at: string; words: string | null; };
+        Row: { created_at: string; may_quote: boolean; order_id: string; quoted_at: string | null; stars: number; updated_at: string; words: string | null; is_on_home_page: boolean; };
         Insert: { created_at?: string; may_quote?: boolean; order_id: string; quoted_at?: string | null; stars: number; updated_at?: string; words?: string | null; };
         Update: { created_at?: string; may_quote?: boolean; order_id?: string; quoted_at?: string | null; stars?: number; updated_at?: string; words?: string | null; };
         Relationships: [

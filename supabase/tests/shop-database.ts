@@ -160,6 +160,17 @@ export async function expectRefusal(
   return error as DatabaseError;
 }
 
+/** The error code of a refused call, or null on success. */
+export async function refusalOf(attempt: Promise<unknown>): Promise<string | null> {
+  try {
+    await attempt;
+    return null;
+  } catch (error) {
+    if (error instanceof DatabaseError && error.code.startsWith('PT4')) return error.detail ?? '';
+    throw error;
+  }
+}
+
 export interface PlacedOrder {
   id: string;
   tracking_number: string;

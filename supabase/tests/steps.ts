@@ -335,6 +335,16 @@ export function shopSteps(database: Database) {
       receipt,
       order_id: id,
     });
+  /** Staff receive cash for an order. Default: the charge of one unit */
+  const receiveCash = (
+    { id }: { id: string },
+    { by = 'staff', ...change }: { by?: Caller } & Arguments = {},
+  ) => callAs<Payment>(by, 'receive_cash', { order_id: id, received_cents: 95_100, ...change });
+  /** Staff pay an order by what is kept for its customer. */
+  const payByCredit = ({ id }: { id: string }) => asStaff<Payment>('use_credit', { order_id: id });
+  /** All money received, in cents. */
+  const totalReceived = () =>
+    readValue<string>('select coalesce(sum(received_cents), 0)::text from private.daily_totals').then(Number);
   const paymentOf = async (receipt: string) =>
     (await readRow('select * from public.payments where receipt = $1', [receipt])) as Payment;
   /** The row of a receipt or payment in the reconciliation of a day. Default: of today */
@@ -432,6 +442,9 @@ export function shopSteps(database: Database) {
     confirm,
     correct,
     assign,
+    receiveCash,
+    payByCredit,
+    totalReceived,
     paymentOf,
     reconciliationRow,
     requestRefund,

@@ -141,6 +141,8 @@ export interface OpenScreen {
   user: UserEvent;
   /** Presses a button once it accepts presses: a busy button ignores them. */
   press(button: HTMLElement): Promise<void>;
+  /** Types into a field, in place of what is in it. */
+  fill(field: HTMLElement, text: string): Promise<void>;
   account: Account;
   /** The path and the parameters in the address bar. */
   address(): string;
@@ -202,6 +204,11 @@ export async function openScreen(
     async press(button) {
       await waitFor(() => expect(button.getAttribute('aria-disabled'), 'the button is busy').toBeNull());
       await user.click(button);
+    },
+    async fill(field, text) {
+      await user.clear(field);
+      await user.click(field);
+      await user.paste(text);
     },
     account,
     address: () => window.location.pathname + window.location.search,

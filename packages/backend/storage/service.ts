@@ -154,20 +154,25 @@ function unexpected(
 
 type Handler = (call: Call, bucket: string, key: string) => Promise<Response> | Response;
 
-interface Route {
-  methods: string;
-  /** `{bucket}` is one part, `{key}` all that is left. */
-  path: string;
-  operation: string;
-  /** Whether callers without an acceptable token may pass. */
-  isOpen?: boolean;
-  handle: Handler;
-}
+/** @param isOpen whether callers without an acceptable token may pass */
+const routeKind =
+  (isOpen: boolean) =>
+  /** @param path in which `{bucket}` is one part, `{key}` all that is left */
+  (methods: string, path: string, operation: string, handle: Handler) => {
+    const source = path.replace('{bucket}', '(?<bucket>[^/]+)').replace('{key}', '(?<key>.+)');
+    return { methods, pattern: new RegExp(`^${source}/?$`), operation, isOpen, handle };
+  };
+const open = routeKind(true);
+const checked = routeKind(false);
 
 function createRouter(
   context: StorageContext,
   resumable: (call: Call, isSigned: boolean) => Promise<Response>,
 ): (request: Request, caller: Caller) => Promise<Response> {
+  const to =
+    (operation: (context: StorageContext, ...call: Parameters<Handler>) => ReturnType<Handler>): Handler =>
+    (...call) =>
+      operation(context, ...call);
   const object = (access: Access) => (call: Call, bucket: string, key: string) =>
     sendObject(context, call, () => findReadable(context, call, access, bucket, key));
   const info = (access: Access) => (call: Call, bucket: string, key: string) =>
@@ -196,282 +201,105 @@ function createRouter(
     const find = () => findReadable(context, call, 'signed', bucket, key);
     return sendRendered(context, call, find, parseRenderOptions(token.transformations ?? ''), token.exp);
   };
-  const isUpsert = (call: Call) => call.request.headers.get('x-upsert') === 'true';
+  const signedUpload: Handler = async (call, bucket, key) => {
+    const token = await context.tokens.verifyUpload(tokenOf(call), `${bucket}/${key}`);
+    return upload(context, call, signedTarget(bucket, key, token.upsert, token.owner));
+  };
+  const ownUpload: Handler = (call, bucket, key) => {
+    const isUpsert = call.request.method === 'PUT' || call.request.headers.get('x-upsert') === 'true';
+    return upload(context, call, ownTarget(call, bucket, key, isUpsert));
+  };
+  const ownPart: Handler = (call) => resumable(call, false);
+  const signedPart: Handler = (call) => resumable(call, true);
 
-  const routes = compile([
-    {
-      methods: 'GET',
-      path: '/status',
-      operation: 'status',
-      isOpen: true,
-      handle: () => new Response(null, { status: 200 }),
-    },
-    {
-      methods: 'GET',
-      path: '/version',
-      operation: 'version',
-      isOpen: true,
-      handle: () => new Response('1.0.0'),
-    },
+  const routes = [
+    open('GET', '/status', 'status', () => new Response(null, { status: 200 })),
+    open('GET', '/version', 'version', () => new Response('1.0.0')),
 
-    {
-      methods: 'POST',
-      path: '/bucket',
-      operation: 'storage.bucket.create',
-      handle: (call) => createBucket(context, call),
-    },
-    {
-      methods: 'GET',
-      path: '/bucket',
-      operation: 'storage.bucket.list',
-      handle: (call) => listBuckets(context, call),
-    },
-    {
-      methods: 'GET',
-      path: '/bucket/{bucket}',
-      operation: 'storage.bucket.get',
-      handle: (call, id) => getBucket(context, call, id),
-    },
-    {
-      methods: 'PUT',
-      path: '/bucket/{bucket}',
-      operation: 'storage.bucket.update',
-      handle: (call, id) => updateBucket(context, call, id),
-    },
-    {
-      methods: 'DELETE',
-      path: '/bucket/{bucket}',
-      operation: 'storage.bucket.delete',
-      handle: (call, id) => deleteBucket(context, call, id),
-    },
-    {
-      methods: 'POST',
-      path: '/bucket/{bucket}/empty',
-      operation: 'storage.bucket.empty',
-      handle: (call, id) => emptyBucket(context, call, id),
-    },
+    checked('POST', '/bucket', 'storage.bucket.create', to(createBucket)),
+    checked('GET', '/bucket', 'storage.bucket.list', to(listBuckets)),
+    checked('GET', '/bucket/{bucket}', 'storage.bucket.get', to(getBucket)),
+    checked('PUT', '/bucket/{bucket}', 'storage.bucket.update', to(updateBucket)),
+    checked('DELETE', '/bucket/{bucket}', 'storage.bucket.delete', to(deleteBucket)),
+    checked('POST', '/bucket/{bucket}/empty', 'storage.bucket.empty', to(emptyBucket)),
 
-    {
-      methods: 'POST',
-      path: '/object/move',
-      operation: 'storage.object.move',
-      handle: (call) => moveObject(context, call),
-    },
-    {
-      methods: 'POST',
-      path: '/object/copy',
-      operation: 'storage.object.copy',
-      handle: (call) => copyObject(context, call),
-    },
-    {
-      methods: 'POST',
-      path: '/object/list/{bucket}',
-      operation: 'storage.object.list',
-      handle: (call, bucket) => listObjects(context, call, bucket),
-    },
-    {
-      methods: 'POST',
-      path: '/object/list-v2/{bucket}',
-      operation: 'storage.object.list_v2',
-      handle: (call, bucket) => listObjectsV2(context, call, bucket),
-    },
-    {
-      methods: 'POST',
-      path: '/object/sign/{bucket}',
-      operation: 'storage.object.sign_many',
-      handle: (call, bucket) => signMany(context, call, bucket),
-    },
-    {
-      methods: 'POST',
-      path: '/object/sign/{bucket}/{key}',
-      operation: 'storage.object.sign',
-      handle: (call, bucket, key) => signOne(context, call, bucket, key),
-    },
-    {
-      methods: 'GET HEAD',
-      path: '/object/sign/{bucket}/{key}',
-      operation: 'storage.object.get_signed',
-      isOpen: true,
-      handle: signedObject,
-    },
-    {
-      methods: 'POST',
-      path: '/object/upload/sign/{bucket}/{key}',
-      operation: 'storage.object.sign_upload_url',
-      handle: (call, bucket, key) => signUpload(context, call, bucket, key),
-    },
-    {
-      methods: 'PUT',
-      path: '/object/upload/sign/{bucket}/{key}',
-      operation: 'storage.object.upload_signed',
-      isOpen: true,
-      handle: async (call, bucket, key) => {
-        const token = await context.tokens.verifyUpload(tokenOf(call), `${bucket}/${key}`);
-        return upload(context, call, signedTarget(bucket, key, token.upsert, token.owner));
-      },
-    },
-    {
-      methods: 'GET HEAD',
-      path: '/object/info/public/{bucket}/{key}',
-      operation: 'storage.object.info_public',
-      isOpen: true,
-      handle: info('public'),
-    },
-    {
-      methods: 'GET HEAD',
-      path: '/object/info/authenticated/{bucket}/{key}',
-      operation: 'storage.object.info_authenticated',
-      handle: info('caller'),
-    },
-    {
-      methods: 'GET HEAD',
-      path: '/object/info/{bucket}/{key}',
-      operation: 'storage.object.info_authenticated',
-      handle: info('caller'),
-    },
-    {
-      methods: 'GET HEAD',
-      path: '/object/public/{bucket}/{key}',
-      operation: 'storage.object.get_public',
-      isOpen: true,
-      handle: object('public'),
-    },
-    {
-      methods: 'GET HEAD',
-      path: '/object/authenticated/{bucket}/{key}',
-      operation: 'storage.object.get_authenticated',
-      handle: object('caller'),
-    },
-    {
-      methods: 'GET HEAD',
-      path: '/object/{bucket}/{key}',
-      operation: 'storage.object.get_authenticated',
-      isOpen: true,
-      handle: (call, bucket, key) => object(ownOrPublic(call))(call, bucket, key),
-    },
-    {
-      methods: 'POST',
-      path: '/object/{bucket}/{key}',
-      operation: 'storage.object.upload',
-      handle: (call, bucket, key) => upload(context, call, ownTarget(call, bucket, key, isUpsert(call))),
-    },
-    {
-      methods: 'PUT',
-      path: '/object/{bucket}/{key}',
-      operation: 'storage.object.upload_update',
-      handle: (call, bucket, key) => upload(context, call, ownTarget(call, bucket, key, true)),
-    },
-    {
-      methods: 'DELETE',
-      path: '/object/{bucket}',
-      operation: 'storage.object.delete_many',
-      handle: (call, bucket) => removeObjects(context, call, bucket),
-    },
-    {
-      methods: 'DELETE',
-      path: '/object/{bucket}/{key}',
-      operation: 'storage.object.delete',
-      handle: (call, bucket, key) => removeObject(context, call, bucket, key),
-    },
+    checked('POST', '/object/move', 'storage.object.move', to(moveObject)),
+    checked('POST', '/object/copy', 'storage.object.copy', to(copyObject)),
+    checked('POST', '/object/list/{bucket}', 'storage.object.list', to(listObjects)),
+    checked('POST', '/object/list-v2/{bucket}', 'storage.object.list_v2', to(listObjectsV2)),
+    checked('POST', '/object/sign/{bucket}', 'storage.object.sign_many', to(signMany)),
+    checked('POST', '/object/sign/{bucket}/{key}', 'storage.object.sign', to(signOne)),
+    open('GET HEAD', '/object/sign/{bucket}/{key}', 'storage.object.get_signed', signedObject),
+    checked('POST', '/object/upload/sign/{bucket}/{key}', 'storage.object.sign_upload_url', to(signUpload)),
+    open('PUT', '/object/upload/sign/{bucket}/{key}', 'storage.object.upload_signed', signedUpload),
+    open('GET HEAD', '/object/info/public/{bucket}/{key}', 'storage.object.info_public', info('public')),
+    checked(
+      'GET HEAD',
+      '/object/info/authenticated/{bucket}/{key}',
+      'storage.object.info_authenticated',
+      info('caller'),
+    ),
+    checked('GET HEAD', '/object/info/{bucket}/{key}', 'storage.object.info_authenticated', info('caller')),
+    open('GET HEAD', '/object/public/{bucket}/{key}', 'storage.object.get_public', object('public')),
+    checked(
+      'GET HEAD',
+      '/object/authenticated/{bucket}/{key}',
+      'storage.object.get_authenticated',
+      object('caller'),
+    ),
+    open('GET HEAD', '/object/{bucket}/{key}', 'storage.object.get_authenticated', (call, bucket, key) =>
+      object(ownOrPublic(call))(call, bucket, key),
+    ),
+    checked('POST', '/object/{bucket}/{key}', 'storage.object.upload', ownUpload),
+    checked('PUT', '/object/{bucket}/{key}', 'storage.object.upload_update', ownUpload),
+    checked('DELETE', '/object/{bucket}', 'storage.object.delete_many', to(removeObjects)),
+    checked('DELETE', '/object/{bucket}/{key}', 'storage.object.delete', to(removeObject)),
 
-    {
-      methods: 'GET HEAD',
-      path: '/render/image/public/{bucket}/{key}',
-      operation: 'storage.render.image_public',
-      isOpen: true,
-      handle: rendered('public'),
-    },
-    {
-      methods: 'GET HEAD',
-      path: '/render/image/authenticated/{bucket}/{key}',
-      operation: 'storage.render.image_authenticated',
-      handle: rendered('caller'),
-    },
-    {
-      methods: 'GET HEAD',
-      path: '/render/image/sign/{bucket}/{key}',
-      operation: 'storage.render.image_sign',
-      isOpen: true,
-      handle: signedRendering,
-    },
+    open(
+      'GET HEAD',
+      '/render/image/public/{bucket}/{key}',
+      'storage.render.image_public',
+      rendered('public'),
+    ),
+    checked(
+      'GET HEAD',
+      '/render/image/authenticated/{bucket}/{key}',
+      'storage.render.image_authenticated',
+      rendered('caller'),
+    ),
+    open('GET HEAD', '/render/image/sign/{bucket}/{key}', 'storage.render.image_sign', signedRendering),
 
-    {
-      methods: 'OPTIONS',
-      path: '/upload/resumable',
-      operation: 'storage.tus.options',
-      isOpen: true,
-      handle: (call) => resumable(call, false),
-    },
-    {
-      methods: 'OPTIONS',
-      path: '/upload/resumable/{key}',
-      operation: 'storage.tus.options',
-      isOpen: true,
-      handle: (call) => resumable(call, false),
-    },
-    {
-      methods: 'POST',
-      path: '/upload/resumable/sign',
-      operation: 'storage.tus.upload.create_signed',
-      isOpen: true,
-      handle: (call) => resumable(call, true),
-    },
-    {
-      methods: 'HEAD PATCH DELETE',
-      path: '/upload/resumable/sign/{key}',
-      operation: 'storage.tus.upload.part_signed',
-      isOpen: true,
-      handle: (call) => resumable(call, true),
-    },
-    {
-      methods: 'POST',
-      path: '/upload/resumable',
-      operation: 'storage.tus.upload.create',
-      handle: (call) => resumable(call, false),
-    },
-    {
-      methods: 'HEAD PATCH DELETE',
-      path: '/upload/resumable/{key}',
-      operation: 'storage.tus.upload.part',
-      handle: (call) => resumable(call, false),
-    },
+    open('OPTIONS', '/upload/resumable', 'storage.tus.options', ownPart),
+    open('OPTIONS', '/upload/resumable/{key}', 'storage.tus.options', ownPart),
+    open('POST', '/upload/resumable/sign', 'storage.tus.upload.create_signed', signedPart),
+    open('HEAD PATCH DELETE', '/upload/resumable/sign/{key}', 'storage.tus.upload.part_signed', signedPart),
+    checked('POST', '/upload/resumable', 'storage.tus.upload.create', ownPart),
+    checked('HEAD PATCH DELETE', '/upload/resumable/{key}', 'storage.tus.upload.part', ownPart),
 
-    {
-      methods: 'DELETE',
-      path: '/cdn/{bucket}/{key}',
-      operation: 'storage.object.purge_cache',
-      handle: () => {
-        throw new StorageError({
-          statusCode: 400,
-          error: 'MissingParameter',
-          message: 'Missing Required Parameter CDN_PURGE_ENDPOINT_URL is not set',
-          code: 'MissingParameter',
-        });
-      },
-    },
-  ]);
+    checked('DELETE', '/cdn/{bucket}/{key}', 'storage.object.purge_cache', () => {
+      throw new StorageError({
+        statusCode: 400,
+        error: 'MissingParameter',
+        message: 'Missing Required Parameter CDN_PURGE_ENDPOINT_URL is not set',
+        code: 'MissingParameter',
+      });
+    }),
+  ];
 
   return async (request, caller) => {
     const url = new URL(request.url);
     const path = url.pathname.slice('/storage/v1'.length);
-    for (const { route, pattern } of routes) {
+    for (const { methods, pattern, operation, isOpen, handle } of routes) {
       const match = pattern.exec(path);
-      if (!match || !route.methods.split(' ').includes(request.method)) continue;
-      if (!route.isOpen && caller.tokenError) throw faultOf(caller.tokenError);
+      if (!match || !methods.split(' ').includes(request.method)) continue;
+      if (!isOpen && caller.tokenError) throw faultOf(caller.tokenError);
       if (url.searchParams.has('versionId')) throw storageErrors.notSupported('querystring/versionId');
       const { bucket = '', key = '' } = match.groups ?? {};
-      const call: Call = { request, url, caller, operation: route.operation };
-      return route.handle(call, decoded(bucket), decoded(key));
+      const call: Call = { request, url, caller, operation };
+      return handle(call, decoded(bucket), decoded(key));
     }
     return answerUnknownRoute(request);
   };
-}
-
-function compile(routes: readonly Route[]): { route: Route; pattern: RegExp }[] {
-  return routes.map((route) => {
-    const source = route.path.replace('{bucket}', '(?<bucket>[^/]+)').replace('{key}', '(?<key>.+)');
-    return { route, pattern: new RegExp(`^${source}/?$`) };
-  });
 }
 
 function decoded(part: string): string {

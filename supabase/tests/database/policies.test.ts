@@ -811,6 +811,7 @@ const procedures: Record<string, Person[]> = {
   rate_order: all,
   customer_quotes: all,
   quote_rating: signedIn,
+  is_on_home_page: signedIn,
   rider_press: all,
   finish_without_code: signedIn,
   find_products: signedIn,

@@ -1,13 +1,12 @@
 // Model-based test of orders, deliveries and promises under a simulated clock: what customers, staff and riders do in any order, with presses
 // that waited on a device, leaves the database equal to a small model after each step, and shows each person what the model says.
 import { randomUUID } from 'node:crypto';
-import { DatabaseError } from '@jani-juice/backend/database';
 import { testDatabases } from '@jani-juice/backend/testing';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { DayOff, OpenSpan } from '../../../domain/delivery-promise.ts';
 import { isExhaustive } from '../../../scripts/tests/test-depth.ts';
-import { makeProduct, type PlacedOrder } from '../shop-database.ts';
+import { makeProduct, type PlacedOrder, refusalOf } from '../shop-database.ts';
 import { simulateClock } from '../simulated-clock.ts';
 import { newPhone, setUpShop } from '../steps.ts';
 import {
@@ -463,17 +462,6 @@ async function expectSame(model: Model, real: Real, order: ModelOrder | undefine
   await expectSameRows(model, real);
   for (const shown of order ? [order] : model.orders) await expectOrderShown(shown, model, real);
   for (const rider of model.riders) await expectRiderPage(rider, model, real);
-}
-
-/** The error code of a rejected call, or null on success. */
-async function refusalOf(attempt: Promise<unknown>): Promise<string | null> {
-  try {
-    await attempt;
-    return null;
-  } catch (error) {
-    if (error instanceof DatabaseError && error.code.startsWith('PT4')) return error.detail ?? '';
-    throw error;
-  }
 }
 
 // What people do ----------------------------------------------------------------------------------------------------------

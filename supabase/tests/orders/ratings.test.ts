@@ -315,7 +315,11 @@ describe.each(testDatabases())('on %s', (kind) => {
         await rate(order, 5, text, true);
         await choose(order);
       }
-      expect(await shown()).toEqual(words.reverse().slice(0, 6));
+      const lastSix = words.reverse().slice(0, 6);
+      expect(await shown()).toEqual(lastSix);
+      const marked = 'select r.words from public.ratings as r where public.is_on_home_page(r)';
+      const { rows } = await queryAs<Quote>('staff', marked);
+      expect(rows.map((row) => row.words).sort()).toEqual(lastSix.sort());
     });
   });
 });

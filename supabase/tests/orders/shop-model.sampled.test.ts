@@ -1,13 +1,12 @@
 // Model-based tests: orders, payments, deliveries and stock follow a simple model under random actions of people and M-PESA.
 import { randomInt } from 'node:crypto';
-import { DatabaseError } from '@jani-juice/backend/database';
 import { type Claims, testDatabases } from '@jani-juice/backend/testing';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { isExhaustive } from '../../../scripts/tests/test-depth.ts';
 import { expectBalancedBooks } from '../payments/balanced-books.ts';
 import { expectExplainedDays } from '../payments/explained-days.ts';
-import { makeProduct, people, secondStepPassed } from '../shop-database.ts';
+import { makeProduct, people, refusalOf, secondStepPassed } from '../shop-database.ts';
 import { newCheckoutRequestId, newPhone, setUpShop } from '../steps.ts';
 
 const PRICE = 95_000;
@@ -472,17 +471,6 @@ async function expectSame(model: Model, { database }: Real): Promise<void> {
       ]),
     })),
   });
-}
-
-/** The error code of a rejected call, or null on success. */
-async function refusalOf(attempt: Promise<unknown>): Promise<string | null> {
-  try {
-    await attempt;
-    return null;
-  } catch (error) {
-    if (error instanceof DatabaseError && error.code.startsWith('PT4')) return error.detail ?? '';
-    throw error;
-  }
 }
 
 // Actions of people and M-PESA ----------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 import { testDatabases } from '@jani-juice/backend/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type Caller, expectRefusal, makeProduct, type PlacedOrder, stockOf } from '../shop-database.ts';
-import { failed, newPhone, type Payment, type Refund, settleAll, setUpShop } from '../steps.ts';
+import { failed, newPhone, type Refund, settleAll, setUpShop } from '../steps.ts';
 import { expectBalancedBooks } from './balanced-books.ts';
 import { expectExplainedDays } from './explained-days.ts';
 
@@ -17,6 +17,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     readRows,
     readColumn,
     readValue,
+    receiveCash,
+    totalReceived,
     place,
     track,
     trackAsCustomer,
@@ -46,8 +48,6 @@ describe.each(testDatabases())('on %s', (kind) => {
     callAs<null>(by, 'agree_cash', { order_id: id });
   const choose = ({ id, access_key }: Pick<PlacedOrder, 'id' | 'access_key'>, address?: string) =>
     asVisitor<PlacedOrder>('choose_cash', { order_id: id, access_key }, address);
-  const receiveCash = ({ id }: { id: string }, change: Record<string, unknown> = {}, by: Caller = 'staff') =>
-    callAs<Payment>(by, 'receive_cash', { order_id: id, received_cents: charge, ...change });
   const takeBack = ({ id }: { id: string }, reason = 'Wrong order') =>
     asStaff<null>('take_back_cash', { payment_id: id, reason });
   const giveBack = ({ id }: { id: string }) =>
@@ -58,8 +58,6 @@ describe.each(testDatabases())('on %s', (kind) => {
     return order;
   };
   const queue = () => readColumn<string>('select order_id from public.deliveries');
-  const receivedToday = () =>
-    readValue<string>('select coalesce(sum(received_cents), 0)::text from private.daily_totals').then(Number);
   const setting = (name: 'takes_cash' | 'offers_cash', is: boolean) =>
     database.query(`update public.store_settings set ${name} = $1`, [is]);
 
@@ -124,7 +122,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   describe('received', () => {
     test('pays the order once, and counts as money received', async () => {
       const order = await atTheDoor();
-      const before = await receivedToday();
+      const before = await totalReceived();
       const payment = await receiveCash(order, { received_from: ' Brian ' });
       expect(payment).toMatchObject({
         method: 'cash',
@@ -133,7 +131,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         received_from: 'Brian',
       });
       expect(await stateOf(order)).toMatchObject({ money: 'paid', payments: ['cash completed'] });
-      expect(await receivedToday()).toBe(before + charge);
+      expect(await totalReceived()).toBe(before + charge);
       await expectRefusal(receiveCash(order), 409, 'order_already_paid');
       expect(await trackAsCustomer(order)).toMatchObject({ payment_status: 'paid', paid_cents: charge });
       expect(await readValue('select payment_method from public.orders where id = $1', [order.id])).toBe(
@@ -237,7 +235,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('only staff note it', async () => {
       const order = await place(product);
       for (const caller of ['visitor', 'customer'] as const) {
-        await expect(receiveCash(order, {}, caller)).rejects.toMatchObject({
+        await expect(receiveCash(order, { by: caller })).rejects.toMatchObject({
           code: expect.stringMatching(/42501|PT403/),
         });
         await expect(agree(order, caller)).rejects.toMatchObject({
@@ -251,7 +249,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   describe('noted by mistake', () => {
     test('is taken back: the order is to be paid again, and the entry stays with its reason', async () => {
       const order = await atTheDoor();
-      const before = await receivedToday();
+      const before = await totalReceived();
       const payment = await receiveCash(order, { received_from: 'Brian' });
       await takeBack(payment);
       expect(await stateOf(order)).toMatchObject({
@@ -259,7 +257,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         money: 'unpaid',
         payments: ['cash failed'],
       });
-      expect(await receivedToday()).toBe(before);
+      expect(await totalReceived()).toBe(before);
       expect(await readRow('select note, status from public.payments where id = $1', [payment.id])).toEqual({
         note: 'Wrong order',
         status: 'failed',
@@ -306,7 +304,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   describe('given back', () => {
     test('ends a cancelled order as refunded, once', async () => {
       const order = await atTheDoor();
-      const before = await receivedToday();
+      const before = await totalReceived();
       const payment = await receiveCash(order);
       await expectRefusal(giveBack(payment), 409, 'nothing_to_send_back');
       await setStatus(order, 'cancelled');
@@ -314,7 +312,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const results = await settleAll(3, () => giveBack(payment));
       expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
       expect(await stateOf(order)).toMatchObject({ money: 'refunded', refunds: ['cash completed'] });
-      expect(await receivedToday()).toBe(before);
+      expect(await totalReceived()).toBe(before);
       expect(await eventsOf(order)).toContain('staff refund_completed');
     });
 

@@ -39,6 +39,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     queryAs,
     readColumn,
     readValue,
+    payByCredit,
+    receiveCash,
+    totalReceived,
     place,
     trackAsCustomer,
     asVisitor,
@@ -63,8 +66,6 @@ describe.each(testDatabases())('on %s', (kind) => {
   const charge = 95_100;
   const placeFor = (phone: string, form: Record<string, unknown> = {}) =>
     place(product, { customer_phone: phone, ...form });
-  const receiveCash = ({ id }: { id: string }, change: Record<string, unknown> = {}) =>
-    asStaff<Payment>('receive_cash', { order_id: id, received_cents: charge, ...change });
   /** An order of the phone that was paid with more than its charge: the rest is owed. */
   const owe = async (phone: string, cents: number) => {
     const order = await placeFor(phone);
@@ -73,7 +74,6 @@ describe.each(testDatabases())('on %s', (kind) => {
       payment: await receiveCash(order, { received_cents: charge + cents, difference: 'credit' }),
     };
   };
-  const use = ({ id }: { id: string }) => asStaff<Payment>('use_credit', { order_id: id });
   const takeBack = ({ id }: { id: string }, reason = 'Wrong customer') =>
     asStaff<null>('take_back_credit', { payment_id: id, reason });
   const refundPart = ({ id }: { id: string }, change: Record<string, unknown> = {}) =>
@@ -106,8 +106,6 @@ describe.each(testDatabases())('on %s', (kind) => {
       .map(({ kept_cents, used_cents, returned_cents, owed_cents }) =>
         [kept_cents, used_cents, returned_cents, owed_cents].map(Number),
       );
-  const receivedToday = () =>
-    readValue<string>('select coalesce(sum(received_cents), 0)::text from private.daily_totals').then(Number);
   const refundTexts = ({ id }: { id: string }) =>
     readColumn<string>(
       `select channel from public.outbox_messages where order_id = $1 and kind = 'order_refunded' order by channel`,
@@ -119,7 +117,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const order = await placeFor(newPhone());
       const { payment } = await pay(order);
       await handOver(order, 'delivered');
-      const before = await receivedToday();
+      const before = await totalReceived();
       const note = await refundPart(payment, { receipt: 'ukl3ab12zz' });
       expect(note).toMatchObject({
         kind: 'returned',
@@ -128,7 +126,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         way: 'mpesa',
       });
       expect(await stateOf(order)).toMatchObject({ status: 'delivered', money: 'paid', refunds: [] });
-      expect(await receivedToday()).toBe(before - 19_000);
+      expect(await totalReceived()).toBe(before - 19_000);
       expect(await refundTexts(order)).toEqual(['mail', 'text']);
       const facts = await readValue<{ payment: object }>(
         `select private.message_facts(order_id, kind, event_key) from public.outbox_messages
@@ -156,13 +154,13 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('in cash, without a message; the rest can go back later in full', async () => {
       const order = await placeFor(newPhone());
       const payment = await receiveCash(order);
-      const before = await receivedToday();
+      const before = await totalReceived();
       await refundPart(payment, { way: 'cash', receipt: null });
       expect(await refundTexts(order)).toEqual([]);
       await setStatus(order, 'cancelled');
       const refund = await asStaff<Refund>('give_back_cash', { payment_id: payment.id, reason: 'Cancelled' });
       expect(refund.refund_cents).toBe(charge - 19_000);
-      expect(await receivedToday()).toBe(before - charge);
+      expect(await totalReceived()).toBe(before - charge);
     });
 
     test.each([
@@ -225,8 +223,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       const { order: first } = await owe(phone, charge + 4900);
       const order = await placeFor(phone);
       expect(await offered(order)).toEqual([charge + 4900]);
-      const before = await receivedToday();
-      const used = await use(order);
+      const before = await totalReceived();
+      const used = await payByCredit(order);
       expect(used).toMatchObject({ method: 'credit', charge_cents: charge, receipt: null });
       expect(await stateOf(order)).toMatchObject({
         status: 'processing',
@@ -234,7 +232,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         deliveries: 1,
         payments: ['credit completed'],
       });
-      expect(await receivedToday()).toBe(before);
+      expect(await totalReceived()).toBe(before);
       expect(await reconciliationRow(used.id)).toBeUndefined();
       expect(await keptOf(phone)).toEqual([[charge + 4900, charge, 0, 4900]]);
       expect(await readValue('select payment_method from public.orders where id = $1', [order.id])).toBe(
@@ -244,14 +242,14 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await eventsOf(first)).toContain('staff change_noted');
       expect(await trackAsCustomer(order)).toMatchObject({ payment_status: 'paid', pays_credit: true });
       expect(await trackAsCustomer(first)).toMatchObject({ credit_cents: 4900 });
-      await expectRefusal(use(order), 409, 'order_already_paid');
+      await expectRefusal(payByCredit(order), 409, 'order_already_paid');
     });
 
     test('of several orders is used the oldest first', async () => {
       const phone = newPhone();
       await owe(phone, 50_000);
       await owe(phone, 60_000);
-      await use(await placeFor(phone));
+      await payByCredit(await placeFor(phone));
       expect(await keptOf(phone)).toEqual([
         [60_000, 45_100, 0, 14_900],
         [50_000, 50_000, 0, 0],
@@ -262,7 +260,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const phone = newPhone();
       await owe(phone, 19_000);
       const order = await placeFor(phone);
-      const refusal = await expectRefusal(use(order), 409, 'credit_too_low');
+      const refusal = await expectRefusal(payByCredit(order), 409, 'credit_too_low');
       expect(refusal.hint).toBe('19000');
       expect(await stateOf(order)).toMatchObject({ money: 'unpaid', payments: [] });
       await expectRefusal(
@@ -270,19 +268,19 @@ describe.each(testDatabases())('on %s', (kind) => {
         409,
         'credit_too_low',
       );
-      const before = await receivedToday();
+      const before = await totalReceived();
       await receiveCash(order, { received_cents: charge - 19_000, difference: 'from_credit' });
       expect((await stateOf(order)).payments.toSorted()).toEqual(['cash completed', 'credit completed']);
-      expect(await receivedToday()).toBe(before + charge - 19_000);
+      expect(await totalReceived()).toBe(before + charge - 19_000);
 
       await owe(phone, 19_000);
       const another = await placeFor(phone);
       const receipt = newReceipt();
       await receive(another, receipt, { received_cents: charge - 19_000 });
-      await expectRefusal(use(another), 409, 'money_waiting');
+      await expectRefusal(payByCredit(another), 409, 'money_waiting');
       await asStaff('resolve_difference', { decision: 'give', receipt, order_id: another.id });
       expect((await stateOf(another)).money).toBe('needs_review');
-      await use(another);
+      await payByCredit(another);
       expect(await stateOf(another)).toMatchObject({ money: 'paid', deliveries: 1 });
       expect(await keptOf(phone)).toEqual([
         [19_000, 19_000, 0, 0],
@@ -295,7 +293,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const { order: kept, payment } = await owe(phone, charge);
       const other = await placeFor(newPhone());
       expect(await offered(other)).toEqual([]);
-      await expectRefusal(use(other), 409, 'credit_too_low');
+      await expectRefusal(payByCredit(other), 409, 'credit_too_low');
       expect(await offered(kept)).toEqual([]);
       await setStatus(kept, 'cancelled');
       await asStaff('give_back_cash', { payment_id: payment.id, reason: 'Cancelled' });
@@ -309,9 +307,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       const { payment } = await owe(phone, charge + 10_000);
       const orders = await concurrently(4, () => placeFor(phone));
       const results = await Promise.allSettled([
-        ...orders.map(use),
+        ...orders.map(payByCredit),
         giveBack(payment, charge),
-        ...orders.map(use),
+        ...orders.map(payByCredit),
       ]);
       const paid = await Promise.all(orders.map(async (order) => (await stateOf(order)).money));
       const givenBack = results[4]?.status === 'fulfilled' ? 1 : 0;
@@ -331,7 +329,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await owe(phone, charge);
       const order = await placeFor(phone);
       await happens(order);
-      await expectRefusal(use(order), 409, code);
+      await expectRefusal(payByCredit(order), 409, code);
       expect(await keptOf(phone)).toEqual([[charge, 0, 0, charge]]);
     });
 
@@ -342,28 +340,28 @@ describe.each(testDatabases())('on %s', (kind) => {
       const order = await place(own, { customer_phone: phone });
       await database.query(`update public.orders set reserved_until = null where id = $1`, [order.id]);
       await database.query('select private.return_units($1, $2)', [order.id, 'reservation_ended']);
-      await use(order);
+      await payByCredit(order);
       expect(await stockOf(database, own)).toBe(0);
     });
 
     test('is given back in cash, or by M-PESA with its receipt and a message', async () => {
       const phone = newPhone();
       const { order, payment } = await owe(phone, 20_000);
-      const before = await receivedToday();
+      const before = await totalReceived();
       await giveBack(payment, 5000);
       expect(await refundTexts(order)).toEqual([]);
       await giveBack(payment, 15_000, { way: 'mpesa', receipt: newReceipt() });
       expect(await refundTexts(order)).toEqual(['mail', 'text']);
-      expect(await receivedToday()).toBe(before - 20_000);
+      expect(await totalReceived()).toBe(before - 20_000);
       expect(await keptOf(phone)).toEqual([[20_000, 0, 20_000, 0]]);
-      await expectRefusal(use(await placeFor(phone)), 409, 'credit_too_low');
+      await expectRefusal(payByCredit(await placeFor(phone)), 409, 'credit_too_low');
       await expectRefusal(giveBack(payment, 5000, { way: 'mpesa' }), 400, 'receipt_invalid');
     });
 
     test('that paid an order stays out of the refund of the money that it came from', async () => {
       const phone = newPhone();
       const { order, payment } = await owe(phone, charge + 4900);
-      await use(await placeFor(phone));
+      await payByCredit(await placeFor(phone));
       await setStatus(order, 'cancelled');
       const refund = await asStaff<Refund>('give_back_cash', { payment_id: payment.id, reason: 'Cancelled' });
       expect(refund.refund_cents).toBe(charge + 4900);
@@ -376,7 +374,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const phone = newPhone();
       await owe(phone, charge);
       const order = await placeFor(phone);
-      const used = await use(order);
+      const used = await payByCredit(order);
       await takeBack(used);
       expect(await stateOf(order)).toMatchObject({
         status: 'pending',
@@ -388,14 +386,14 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await keptOf(phone)).toEqual([[charge, 0, 0, charge]]);
       expect(await eventsOf(order)).toContain('staff payment_taken_back');
       await expectRefusal(takeBack(used), 409, 'payment_final');
-      await use(order);
+      await payByCredit(order);
       expect(await stateOf(order)).toMatchObject({ money: 'paid', deliveries: 1 });
     });
 
     test('of two members at once is taken back once', async () => {
       const phone = newPhone();
       await owe(phone, charge);
-      const used = await use(await placeFor(phone));
+      const used = await payByCredit(await placeFor(phone));
       const results = await settleAll(4, () => takeBack(used));
       expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
       expect(await keptOf(phone)).toEqual([[charge, 0, 0, charge]]);
@@ -405,7 +403,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const phone = newPhone();
       await owe(phone, charge);
       const order = await placeFor(phone);
-      const used = await use(order);
+      const used = await payByCredit(order);
       await receive(order);
       await takeBack(used);
       expect(await stateOf(order)).toMatchObject({
@@ -421,7 +419,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const receipt = newReceipt();
       await receive(order, receipt, { received_cents: charge - 19_000 });
       await asStaff('resolve_difference', { decision: 'give', receipt, order_id: order.id });
-      const used = await use(order);
+      const used = await payByCredit(order);
       await takeBack(used);
       expect(await stateOf(order)).toMatchObject({ money: 'needs_review', deliveries: 0 });
       expect(await keptOf(phone)).toEqual([[19_000, 0, 0, 19_000]]);
@@ -446,7 +444,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const phone = newPhone();
       await owe(phone, charge);
       const order = await placeFor(phone);
-      const used = await use(order);
+      const used = await payByCredit(order);
       await setStatus(order, 'shipped');
       await expectRefusal(takeBack(used), 409, 'order_left');
     });
@@ -457,9 +455,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       const phone = newPhone();
       await owe(phone, charge);
       const order = await placeFor(phone);
-      const used = await use(order);
+      const used = await payByCredit(order);
       await setStatus(order, 'cancelled');
-      const before = await receivedToday();
+      const before = await totalReceived();
       await expectRefusal(
         asStaff('note_refund_by_hand', {
           payment_id: used.id,
@@ -477,7 +475,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const results = await settleAll(3, () => requestRefund(used));
       expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
       expect(await stateOf(order)).toMatchObject({ money: 'refunded', refunds: ['credit completed'] });
-      expect(await receivedToday()).toBe(before);
+      expect(await totalReceived()).toBe(before);
       expect(await refundTexts(order)).toEqual([]);
       expect(await keptOf(phone)).toEqual([[charge, 0, 0, charge]]);
     });
@@ -489,7 +487,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const receipt = newReceipt();
       await receive(order, receipt, { received_cents: charge - 19_000 });
       await asStaff('resolve_difference', { decision: 'give', receipt, order_id: order.id });
-      const used = await use(order);
+      const used = await payByCredit(order);
       await setStatus(order, 'cancelled');
       const money = await readValue<string>('select id from public.payments where receipt = $1', [receipt]);
       await asStaff('note_refund_by_hand', {
@@ -507,7 +505,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const phone = newPhone();
       await owe(phone, charge);
       const order = await placeFor(phone);
-      await use(order);
+      await payByCredit(order);
       const attempt = (await receive(order)).payment;
       expect((await stateOf(order)).payments).toEqual(['credit completed', 'till completed, needs refund']);
       await asStaff('note_refund_by_hand', {
@@ -521,11 +519,11 @@ describe.each(testDatabases())('on %s', (kind) => {
       const phone = newPhone();
       await owe(phone, charge);
       const order = await placeFor(phone);
-      const used = await use(order);
+      const used = await payByCredit(order);
       await handOver(order, 'delivered');
-      const before = await receivedToday();
+      const before = await totalReceived();
       await refundPart(used, { way: 'cash', receipt: null });
-      expect(await receivedToday()).toBe(before - 19_000);
+      expect(await totalReceived()).toBe(before - 19_000);
       await expectRefusal(takeBack(used), 409, 'payment_final');
     });
   });
@@ -536,7 +534,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const phone = newPhone();
       const { order: source, payment } = await owe(phone, charge);
       const order = await placeFor(phone);
-      const used = await use(order);
+      const used = await payByCredit(order);
       await setStatus(source, 'cancelled');
       await asStaff('give_back_cash', { payment_id: payment.id, reason: 'Cancelled' });
       await setStatus(order, 'cancelled');
@@ -546,28 +544,28 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('goes back as money, in cash, once', async () => {
       const { phone, order, used } = await strand();
       await expectRefusal(requestRefund(used), 409, 'credit_refunded');
-      const before = await receivedToday();
+      const before = await totalReceived();
       const results = await settleAll(3, () =>
         asStaff('give_back_cash', { payment_id: used.id, reason: 'Cancelled' }),
       );
       expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
       expect(await stateOf(order)).toMatchObject({ money: 'refunded', refunds: ['cash completed'] });
-      expect(await receivedToday()).toBe(before - charge);
+      expect(await totalReceived()).toBe(before - charge);
       expect(await refundTexts(order)).toEqual([]);
       expect(await keptOf(phone)).toEqual([[charge, charge, 0, 0]]);
-      await expectRefusal(use(await placeFor(phone)), 409, 'credit_too_low');
+      await expectRefusal(payByCredit(await placeFor(phone)), 409, 'credit_too_low');
     });
 
     test('goes back by M-PESA with its receipt, and with a message', async () => {
       const { order, used } = await strand();
-      const before = await receivedToday();
+      const before = await totalReceived();
       await asStaff('note_refund_by_hand', {
         payment_id: used.id,
         refund_receipt: newReceipt(),
         reason: 'Cancelled',
       });
       expect(await stateOf(order)).toMatchObject({ money: 'refunded', refunds: ['by_hand completed'] });
-      expect(await receivedToday()).toBe(before - charge);
+      expect(await totalReceived()).toBe(before - charge);
       expect(await refundTexts(order)).toEqual(['mail', 'text']);
     });
   });
@@ -577,15 +575,15 @@ describe.each(testDatabases())('on %s', (kind) => {
       const phone = newPhone();
       const { order: source, payment } = await owe(phone, charge);
       const order = await placeFor(phone);
-      const used = await use(order);
+      const used = await payByCredit(order);
       await setStatus(source, 'cancelled');
-      const before = await receivedToday();
+      const before = await totalReceived();
       const [takenBack] = await Promise.allSettled([
         takeBack(used),
         asStaff('give_back_cash', { payment_id: payment.id, reason: 'Cancelled' }),
       ]);
       // All of the money went back, or what the credit paid is still used.
-      expect(before - (await receivedToday())).toBe(takenBack.status === 'fulfilled' ? 2 * charge : charge);
+      expect(before - (await totalReceived())).toBe(takenBack.status === 'fulfilled' ? 2 * charge : charge);
       expect((await stateOf(order)).money).toBe(takenBack.status === 'fulfilled' ? 'unpaid' : 'paid');
     }
   });
@@ -594,7 +592,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const phone = newPhone();
     await owe(phone, charge);
     const order = await placeFor(phone);
-    await use(order);
+    await payByCredit(order);
     await setStatus(order, 'cancelled');
     await expectRefusal(
       asStaff('resolve_paid_order', { order_id: order.id, resolution: 'refunded' }),
@@ -612,7 +610,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const second = (await receive(order, receipt)).payment;
     await asStaff('resolve_difference', { decision: 'accept', receipt });
     const next = await placeFor(phone);
-    await use(next);
+    await payByCredit(next);
     expect(await stateOf(next)).toMatchObject({ money: 'paid' });
     await expectRefusal(requestRefund(second), 409, 'nothing_to_send_back');
     expect(await readValue('select private.unsettled_money_reason($1)', [order.id])).toBeNull();

@@ -16,7 +16,9 @@ describe.each(testDatabases())('on %s', (kind) => {
     queryAs,
     readRows,
     readRow,
-    readValue,
+    payByCredit,
+    receiveCash,
+    totalReceived,
     place,
     pay,
     prompt,
@@ -35,8 +37,6 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   const placeFor = (phone: string, form: Record<string, unknown> = {}) =>
     place(product, { customer_phone: phone, ...form });
-  const receiveCash = ({ id }: { id: string }, change: Record<string, unknown> = {}) =>
-    asStaff<Payment>('receive_cash', { order_id: id, received_cents: charge, ...change });
   const owe = async (phone: string, cents: number) => {
     const order = await placeFor(phone);
     return {
@@ -44,7 +44,6 @@ describe.each(testDatabases())('on %s', (kind) => {
       payment: await receiveCash(order, { received_cents: charge + cents, difference: 'credit' }),
     };
   };
-  const use = ({ id }: { id: string }) => asStaff<Payment>('use_credit', { order_id: id });
   const takeBack = ({ id }: { id: string }) =>
     asStaff<null>('take_back_credit', { payment_id: id, reason: 'Wrong customer' });
   const giveBackCash = ({ id }: { id: string }) =>
@@ -55,8 +54,6 @@ describe.each(testDatabases())('on %s', (kind) => {
     const change = await readRow('select * from private.change_of($1)', [id]);
     return [change?.owed_cents, change?.returned_cents, change?.used_cents].map(Number);
   };
-  const receivedToday = () =>
-    readValue<string>('select coalesce(sum(received_cents), 0)::text from private.daily_totals').then(Number);
   /** The same act several times at once, by two members: it is done once. Returns the codes of the other answers. */
   const onlyOnce = async (procedure: string, given: Record<string, unknown>) => {
     const results = await settleAll(4, (index) =>
@@ -116,14 +113,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     test('is taken back once, also while its order is cancelled or left to the rider', async () => {
       const phone = newPhone();
       const { payment } = await owe(phone, charge);
-      const used = await use(await placeFor(phone));
+      const used = await payByCredit(await placeFor(phone));
       expect(await onlyOnce('take_back_credit', { payment_id: used.id, reason: 'Wrong customer' })).toEqual([
         'payment_final',
       ]);
       expect(await changeOf(payment)).toEqual([charge, 0, 0]);
 
       const order = await placeFor(phone);
-      const again = await use(order);
+      const again = await payByCredit(order);
       await Promise.allSettled([
         takeBack(again),
         setStatus(order, 'cancelled'),
@@ -141,16 +138,16 @@ describe.each(testDatabases())('on %s', (kind) => {
         const { order: source, payment } = await owe(phone, charge);
         const order = await placeFor(phone);
         if (way === 'refund') await setStatus(source, 'cancelled');
-        const before = await receivedToday();
+        const before = await totalReceived();
         await Promise.allSettled([
-          use(order),
+          payByCredit(order),
           way === 'note'
             ? note('note_change', payment, { kind: 'returned', way: 'cash', amount_cents: charge })
             : giveBackCash(payment),
-          use(order),
+          payByCredit(order),
         ]);
         const isUsed = (await stateOf(order)).money === 'paid';
-        const back = before - (await receivedToday());
+        const back = before - (await totalReceived());
         expect(back).toBe(way === 'note' ? (isUsed ? 0 : charge) : isUsed ? charge : 2 * charge);
       }
     });
@@ -162,7 +159,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const second = (await receive(order)).payment;
       await asStaff('resolve_difference', { decision: 'accept', payment_id: second.id });
       const next = await placeFor(phone);
-      const [, refund] = await Promise.allSettled([use(next), requestRefund(second)]);
+      const [, refund] = await Promise.allSettled([payByCredit(next), requestRefund(second)]);
       expect((await stateOf(next)).money).toBe(refund.status === 'fulfilled' ? 'unpaid' : 'paid');
     });
   });
@@ -183,7 +180,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const phone = newPhone();
       const { order, cash, second } = await keepSecond(phone);
       const other = await placeFor(phone);
-      await use(other);
+      await payByCredit(other);
       await takeBackCash(cash);
       expect((await stateOf(order)).money).toBe('unpaid');
       expect((await stateOf(other)).money).toBe('paid');
@@ -201,7 +198,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       const phone = newPhone();
       await owe(phone, charge);
       const order = await placeFor(phone);
-      const used = await use(order);
+      const used = await payByCredit(order);
       const second = (await receive(order)).payment;
       await asStaff('resolve_difference', { decision: 'accept', payment_id: second.id });
       await takeBack(used);
@@ -305,11 +302,11 @@ describe.each(testDatabases())('on %s', (kind) => {
       await onlyOnce('take_back_cash', { payment_id: payment.id, reason: 'Wrong order' });
       const again = await receiveCash(order);
       await setStatus(order, 'cancelled');
-      const before = await receivedToday();
+      const before = await totalReceived();
       expect(await onlyOnce('give_back_cash', { payment_id: again.id, reason: 'Cancelled' })).toEqual([
         'refund_exists',
       ]);
-      expect(before - (await receivedToday())).toBe(charge);
+      expect(before - (await totalReceived())).toBe(charge);
     });
   });
 
@@ -330,7 +327,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const [cash, credit] = ['cash', 'credit'].map((method) => payments.find((own) => own.method === method));
     if (!cash || !credit) throw new Error('Not paid in both ways');
     await setStatus(order, 'cancelled');
-    const before = await receivedToday();
+    const before = await totalReceived();
     await Promise.allSettled([
       giveBackCash(cash),
       requestRefund(credit),
@@ -338,7 +335,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       requestRefund(credit),
     ]);
     expect(await stateOf(order)).toMatchObject({ status: 'cancelled', money: 'refunded' });
-    expect(before - (await receivedToday())).toBe(discounted - 19_000);
+    expect(before - (await totalReceived())).toBe(discounted - 19_000);
     expect(await changeOf(source)).toEqual([19_000, 0, 0]);
     // Its money went back, but a paid order stays a use of its code.
     await expectRefusal(

@@ -24,6 +24,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     asService,
     readValue,
     readRow,
+    payByCredit,
+    totalReceived,
     place,
     pay,
     prompt,
@@ -42,7 +44,6 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   const placeFor = (phone: string) => place(product, { customer_phone: phone });
-  const use = ({ id }: { id: string }) => asStaff<Payment>('use_credit', { order_id: id });
   const decide = ({ id }: { id: string }, decision: string, seen_cents: number) =>
     asStaff<string>('resolve_review', { order_id: id, decision, seen_cents });
   const offered = async ({ id }: { id: string }) =>
@@ -56,8 +57,6 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
     return [row?.charge_cents, row?.counted, row?.owed, row?.used];
   };
-  const receivedToday = () =>
-    readValue<string>('select coalesce(sum(received_cents), 0)::text from private.daily_totals').then(Number);
   /** Staff type a receipt with more than the order's charge, and keep the surplus as credit. */
   const typeTooMuch = async (surplus: number, phone = newPhone()) => {
     const order = await placeFor(phone);
@@ -82,14 +81,14 @@ describe.each(testDatabases())('on %s', (kind) => {
   describe('reported before its credit is used', () => {
     test.each(reports)('%s', async (_, surplus, reported, money, counted, owed) => {
       const { phone, order, receipt, payment } = await typeTooMuch(surplus);
-      const before = await receivedToday();
+      const before = await totalReceived();
       await report(receipt, reported);
       expect((await stateOf(order)).money).toBe(money);
       expect(await moneyOf(payment)).toEqual([reported, counted, owed, 0]);
-      expect((await receivedToday()) - before).toBe(reported - charge - surplus);
+      expect((await totalReceived()) - before).toBe(reported - charge - surplus);
       const next = await placeFor(phone);
-      if (owed >= charge) await use(next);
-      else expect((await expectRefusal(use(next), 409, 'credit_too_low')).hint).toBe(String(owed));
+      if (owed >= charge) await payByCredit(next);
+      else expect((await expectRefusal(payByCredit(next), 409, 'credit_too_low')).hint).toBe(String(owed));
     });
   });
 
@@ -103,13 +102,13 @@ describe.each(testDatabases())('on %s', (kind) => {
     ])('%s', async (_, surplus, reported, money, counted, owed) => {
       const { phone, order, receipt, payment } = await typeTooMuch(surplus);
       const next = await placeFor(phone);
-      await use(next);
-      const before = await receivedToday();
+      await payByCredit(next);
+      const before = await totalReceived();
       await report(receipt, reported);
       expect((await stateOf(order)).money).toBe(money);
       expect((await stateOf(next)).money).toBe('paid');
       expect(await moneyOf(payment)).toEqual([reported, counted, owed, charge]);
-      expect((await receivedToday()) - before).toBe(reported - charge - surplus);
+      expect((await totalReceived()) - before).toBe(reported - charge - surplus);
       expect(await reconciliationRow(receipt)).toMatchObject({
         is_open: money === 'needs_review',
         order_booked_cents: counted,
@@ -125,7 +124,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const overdrawn = async (reported = charge) => {
       const typed = await typeTooMuch(charge);
       const next = await placeFor(typed.phone);
-      const used = await use(next);
+      const used = await payByCredit(next);
       await report(typed.receipt, reported);
       return { ...typed, next, used };
     };
@@ -140,11 +139,11 @@ describe.each(testDatabases())('on %s', (kind) => {
 
     test('is cancelled, and nothing goes back', async () => {
       const { order, next, payment, receipt } = await overdrawn();
-      const before = await receivedToday();
+      const before = await totalReceived();
       await decide(order, 'cancel_and_refund', 0);
       expect(await stateOf(order)).toMatchObject({ status: 'cancelled', money: 'unpaid', refunds: [] });
       expect((await stateOf(next)).money).toBe('paid');
-      expect(await receivedToday()).toBe(before);
+      expect(await totalReceived()).toBe(before);
       expect(await reconciliationRow(receipt)).toMatchObject({ is_open: false });
       await expectRefusal(requestRefund(payment), 409, 'nothing_to_send_back');
     });
@@ -169,7 +168,7 @@ describe.each(testDatabases())('on %s', (kind) => {
       await requestRefund(used);
       expect(await moneyOf(payment)).toEqual([charge, 0, charge, 0]);
       expect(await offered(order)).toMatchObject([{ order_id: order.id, owed_cents: charge }]);
-      await use(order);
+      await payByCredit(order);
       expect(await moneyOf(payment)).toEqual([charge, charge, 0, 0]);
       expect(await stateOf(order)).toMatchObject({ money: 'paid', payments: ['till completed'] });
     });
@@ -182,7 +181,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         received_cents: 2 * charge - 19_000,
         difference: 'credit',
       });
-      expect(await use(order)).toMatchObject({ charge_cents: charge - 19_000 });
+      expect(await payByCredit(order)).toMatchObject({ charge_cents: charge - 19_000 });
       expect((await stateOf(order)).money).toBe('paid');
     });
 
@@ -228,7 +227,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect((await stateOf(order)).money).toBe('paid');
     expect(await moneyOf(payment)).toEqual([2 * charge, 2 * charge, 0, 0]);
     expect(await reconciliationRow(receipt)).toMatchObject({ is_open: true, their_cents: charge - 19_000 });
-    expect((await expectRefusal(use(await placeFor(phone)), 409, 'credit_too_low')).hint).toBe('0');
+    expect((await expectRefusal(payByCredit(await placeFor(phone)), 409, 'credit_too_low')).hint).toBe('0');
     const again = { payment_id: payment.id, kind: 'credit', amount_cents: charge };
     await expectRefusal(asStaff('note_change', again), 409, 'change_exceeds_payment');
   });
@@ -250,7 +249,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     const { payment } = await confirm(order, receipt, { received_cents: 3 * charge });
     await asStaff('resolve_difference', { decision: 'accept', payment_id: payment.id });
     const next = await placeFor(phone);
-    await use(next);
+    await payByCredit(next);
     await report(receipt, charge + 19_000);
     expect(await moneyOf(payment)).toEqual([charge + 19_000, 0, 19_000, charge]);
     expect((await stateOf(order)).money).toBe('paid');
@@ -267,18 +266,18 @@ describe.each(testDatabases())('on %s', (kind) => {
     await confirm(order, receipt, { received_cents: 2 * charge });
     await decide(order, 'deliver_with_credit', 2 * charge);
     const next = await placeFor(phone);
-    if (isUsed) await use(next);
+    if (isUsed) await payByCredit(next);
     await settle(attempt, { receipt });
     expect(await moneyOf(attempt)).toEqual([charge, isUsed ? 0 : charge, 0, isUsed ? charge : 0]);
     expect((await stateOf(order)).money).toBe(isUsed ? 'needs_review' : 'paid');
-    if (!isUsed) await expectRefusal(use(next), 409, 'credit_too_low');
+    if (!isUsed) await expectRefusal(payByCredit(next), 409, 'credit_too_low');
   });
 
   test('is reported and used at the same time: what came counts once', async () => {
     for (const _ of Array.from({ length: 6 })) {
       const { phone, order, receipt, payment } = await typeTooMuch(charge);
       const next = await placeFor(phone);
-      const [used] = await Promise.allSettled([use(next), report(receipt, charge)]);
+      const [used] = await Promise.allSettled([payByCredit(next), report(receipt, charge)]);
       const isUsed = used.status === 'fulfilled';
       expect(await moneyOf(payment)).toEqual([charge, isUsed ? 0 : charge, 0, isUsed ? charge : 0]);
       expect((await stateOf(order)).money).toBe(isUsed ? 'needs_review' : 'paid');
@@ -302,29 +301,29 @@ describe.each(testDatabases())('on %s', (kind) => {
     ])('pays its own order again with %s of it, once that is unpaid', async (_, cents, rest) => {
       const { order, payment, cash } = await keepSecond(newPhone(), cents);
       expect(await offered(order)).toEqual([]);
-      await expectRefusal(use(order), 409, 'order_already_paid');
+      await expectRefusal(payByCredit(order), 409, 'order_already_paid');
       await takeBackCash(cash);
       expect(await offered(order)).toMatchObject([{ order_id: order.id, owed_cents: cents }]);
-      const before = await receivedToday();
-      await use(order);
+      const before = await totalReceived();
+      await payByCredit(order);
       expect(await stateOf(order)).toMatchObject({
         money: 'paid',
         deliveries: 1,
         payments: ['cash failed', 'till completed'],
       });
       expect(await moneyOf(payment)).toEqual([cents, charge, rest, 0]);
-      expect(await receivedToday()).toBe(before);
-      await expectRefusal(use(order), 409, 'order_already_paid');
+      expect(await totalReceived()).toBe(before);
+      await expectRefusal(payByCredit(order), 409, 'order_already_paid');
     });
 
     test('does not, once a part of it paid another order', async () => {
       const phone = newPhone();
       const { order, cash } = await keepSecond(phone, charge + 19_000);
       const other = await placeFor(phone);
-      await use(other);
+      await payByCredit(other);
       await takeBackCash(cash);
       expect(await offered(order)).toEqual([]);
-      await expectRefusal(use(order), 409, 'credit_too_low');
+      await expectRefusal(payByCredit(order), 409, 'credit_too_low');
     });
   });
 
@@ -341,17 +340,17 @@ describe.each(testDatabases())('on %s', (kind) => {
       const next: PlacedOrder = await placeFor(phone);
       expect(await isUnconfirmed(payment)).toBe(true);
       expect(await offered(next)).toMatchObject([{ owed_cents: charge, unconfirmed_receipt: receipt }]);
-      await expectRefusal(use(next), 409, 'credit_too_low');
+      await expectRefusal(payByCredit(next), 409, 'credit_too_low');
       await report(receipt, 2 * charge);
       expect(await isUnconfirmed(payment)).toBe(false);
       expect(await offered(next)).toMatchObject([{ owed_cents: charge, unconfirmed_receipt: null }]);
-      await use(next);
+      await payByCredit(next);
     });
 
     test('pays no other order when less is reported', async () => {
       const { phone, order, receipt } = await typeTooMuch(charge);
       await report(receipt, charge);
-      await expectRefusal(use(await placeFor(phone)), 409, 'credit_too_low');
+      await expectRefusal(payByCredit(await placeFor(phone)), 409, 'credit_too_low');
       expect((await stateOf(order)).money).toBe('paid');
     });
 
@@ -359,9 +358,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       const { phone, payment } = await typeTooMuch(2 * charge);
       const about = { payment_id: payment.id };
       await asStaff('resolve_difference', { decision: 'accept', ...about });
-      await use(await placeFor(phone));
+      await payByCredit(await placeFor(phone));
       await asStaff('resolve_difference', { decision: 'reopen', ...about });
-      await expectRefusal(use(await placeFor(phone)), 409, 'credit_too_low');
+      await expectRefusal(payByCredit(await placeFor(phone)), 409, 'credit_too_low');
     });
 
     test('counts for its own order, of which another part came to less', async () => {
@@ -388,7 +387,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         { order_id: order.id, owed_cents: 20_000, unconfirmed_receipt: null },
         { order_id: other.id, owed_cents: 10_100 },
       ]);
-      expect(await use(order)).toMatchObject({ method: 'credit', charge_cents: 10_100 });
+      expect(await payByCredit(order)).toMatchObject({ method: 'credit', charge_cents: 10_100 });
       expect(await moneyOf(payment)).toEqual([45_000, 45_000, 0, 0]);
       expect((await stateOf(order)).money).toBe('paid');
     });
@@ -397,12 +396,12 @@ describe.each(testDatabases())('on %s', (kind) => {
       const phone = newPhone();
       const order = await placeFor(phone);
       await asStaff('receive_cash', { order_id: order.id, received_cents: 2 * charge, difference: 'credit' });
-      await use(await placeFor(phone));
+      await payByCredit(await placeFor(phone));
       const receipt = newReceipt();
       const other = await placeFor(phone);
       await receive(other, receipt, { received_cents: 2 * charge });
       await decide(other, 'deliver_with_credit', 2 * charge);
-      await use(await placeFor(phone));
+      await payByCredit(await placeFor(phone));
     });
   });
 });

@@ -1,15 +1,9 @@
 // Confirms an erasure: shows the consequences and asks for the phone or e-mail again.
 import { useId, useState } from 'react';
 import { formatPhone } from '../../../domain/phone.ts';
-import { Button } from '../../ui/button.tsx';
-import {
-  DialogBody,
-  DialogFooter,
-  DialogHeading,
-  DialogOrDrawer,
-  useKeepOpen,
-} from '../../ui/dialog/dialog-or-drawer.tsx';
+import { DialogBody, DialogHeading, DialogOrDrawer, useKeepOpen } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
+import { FormFooter } from '../dialogs/form-footer.tsx';
 import { type ErasedData, type HeldData, useErase } from './customer-data-queries.ts';
 import { identifierOf } from './identifier.ts';
 
@@ -78,16 +72,13 @@ function Question({ held, onClose, onErased }: EraseDialogProps & { held: HeldDa
           />
         </form>
       </DialogBody>
-      <DialogFooter>
-        <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
-          <Button tone="quiet" onClick={onClose}>
-            Cancel
-          </Button>
-          <Button type="submit" form={formId} tone="danger" isBusy={erase.isPending}>
-            {erase.isPending ? 'Erasing...' : 'Erase'}
-          </Button>
-        </div>
-      </DialogFooter>
+      <FormFooter
+        form={formId}
+        tone="danger"
+        label={erase.isPending ? 'Erasing...' : 'Erase'}
+        isBusy={erase.isPending}
+        onCancel={onClose}
+      />
     </>
   );
 }

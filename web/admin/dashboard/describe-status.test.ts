@@ -1,8 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { OutboxMessageChannel } from '../../../supabase/types.ts';
-
-import type { PaymentHealth } from '../payments-check/payment-health.ts';
-
+import { health } from '../../testing/payment-health.ts';
 import {
   ago,
   describeAuthentication,
@@ -69,20 +67,6 @@ test('names the payment mode, and asks for attention to overdue prompts', () => 
   });
   expect(describePayments('production', null)).toMatchObject({ state: 'attention' });
 });
-
-const health: PaymentHealth = {
-  checked_at: '2026-11-21T10:00:00Z',
-  pause: null,
-  refunds_to_approve: 0,
-  refunds_to_approve_by_me: 0,
-  refunds_unknown: 0,
-  refunds_stuck: 0,
-  refunds_sent_twice: 0,
-  limit_raise: null,
-  token_fresh_until: null,
-  last_push: null,
-  last_callback: null,
-};
 
 test('shows paused prompts as a problem with their reason', () => {
   expect(describePayments('production', status, health)).toEqual(describePayments('production', status));

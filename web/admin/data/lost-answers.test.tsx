@@ -3,7 +3,7 @@ import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, onTestFinished, test } from 'vitest';
 import { placeAssignedOrder, placePaidOrder, readOrder } from '../../../e2e/placed-orders.ts';
 import { asOwner } from '../../../e2e/staff-member.ts';
-import { interceptNext, type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
+import { interceptNext, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 
 const arrived = () => screen.findByText(/^Saved\. The connection broke/);
 const blames = () => screen.queryByText(/Someone else|nothing of yours|Nothing of yours|yourself/);
@@ -12,20 +12,14 @@ const lose = (part: string) =>
     await send();
     throw new TypeError('Failed to fetch');
   });
-async function fill({ user }: OpenScreen, field: HTMLElement, text: string): Promise<void> {
-  await user.clear(field);
-  await user.click(field);
-  await user.paste(text);
-}
-
 test('an assignment whose answer is lost is saved, and the dialog closes', async () => {
   const { id } = await placePaidOrder(shop, 'Lost assignment');
   const opened = await openScreen('/admin/deliveries?search=Lost+assignment');
   await opened.press(await screen.findByRole('button', { name: /^Assign/ }));
   const dialog = within(await screen.findByRole('dialog'));
-  await fill(opened, await dialog.findByLabelText(/^Delivery Person/), 'Njeri');
-  await fill(opened, dialog.getByLabelText(/^Phone Number/), '0722 000 333');
-  await fill(opened, dialog.getByLabelText(/^Vehicle Information/), 'Motorbike');
+  await opened.fill(await dialog.findByLabelText(/^Delivery Person/), 'Njeri');
+  await opened.fill(dialog.getByLabelText(/^Phone Number/), '0722 000 333');
+  await opened.fill(dialog.getByLabelText(/^Vehicle Information/), 'Motorbike');
   lose('rpc/assign_delivery');
   await opened.press(dialog.getByRole('button', { name: 'Assign Delivery' }));
   await arrived();
@@ -40,7 +34,7 @@ test('settings whose answer is lost are saved, and are no conflict', async () =>
   const opened = await openScreen('/admin/settings');
   const field = await screen.findByLabelText<HTMLInputElement>(/^Store Name/i);
   const name = `${field.value} K`;
-  await fill(opened, field, name);
+  await opened.fill(field, name);
   lose('/rest/v1/store_settings');
   await opened.user.click(screen.getByRole('button', { name: /^Save/ }));
   await arrived();

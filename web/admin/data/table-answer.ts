@@ -85,6 +85,9 @@ export function messageForUser(error: Error): string {
   return isOurs ? error.message.trim() : '';
 }
 
+/** Whether another row has the same unique value. */
+export const isDuplicate = (error: Error): boolean => error instanceof TableProblem && error.code === '23505';
+
 /** Whether a call had no response, so that it may have been executed. */
 export const isUnanswered = (error: Error): boolean =>
   error instanceof TableProblem && [0, 502, 503, 504].includes(error.status);

@@ -17,7 +17,7 @@ interface Saved<Output> {
   output?: Output;
 }
 
-interface Save<Input, Output> {
+export interface Save<Input, Output> {
   /** Writes, or throws an error (as `dataOf` and `changedRow` do). */
   write(input: Input): Promise<Output>;
   /** Text of the success toast. Default: no toast, for callers with `onSuccess`. */

@@ -8,6 +8,7 @@ import type { Unsaved } from './use-unsaved.ts';
 interface FormButtonsProps {
   /** Label of the button that submits. Default: "Save", and "Saving..." while it is busy. */
   label?: string;
+  tone?: 'leaf' | 'danger';
   isBusy: boolean;
   disabled?: boolean;
   isCancelDisabled?: boolean;
@@ -22,6 +23,7 @@ interface FormButtonsProps {
 
 export function FormButtons({
   label,
+  tone = 'leaf',
   isBusy,
   disabled = false,
   isCancelDisabled = false,
@@ -37,7 +39,7 @@ export function FormButtons({
       <Button tone="quiet" onClick={onCancel} disabled={isCancelDisabled}>
         Cancel
       </Button>
-      <Button type="submit" ref={submitRef} form={form} isBusy={isBusy} disabled={disabled}>
+      <Button type="submit" tone={tone} ref={submitRef} form={form} isBusy={isBusy} disabled={disabled}>
         {label ?? (isBusy ? 'Saving...' : 'Save')}
       </Button>
     </div>
@@ -45,7 +47,7 @@ export function FormButtons({
 }
 
 interface FormFooterProps extends Omit<FormButtonsProps, 'isHidden'> {
-  unsaved: Pick<Unsaved, 'isBlocked' | 'stay' | 'leave'>;
+  unsaved?: Pick<Unsaved, 'isBlocked' | 'stay' | 'leave'>;
   /** Another question in place of the buttons. */
   question?: ReactNode;
 }
@@ -53,8 +55,8 @@ interface FormFooterProps extends Omit<FormButtonsProps, 'isHidden'> {
 export function FormFooter({ unsaved, question, ...buttons }: FormFooterProps) {
   return (
     <DialogFooter>
-      {unsaved.isBlocked ? <Discard onStay={unsaved.stay} onLeave={unsaved.leave} /> : question}
-      <FormButtons {...buttons} isHidden={unsaved.isBlocked || Boolean(question)} />
+      {unsaved?.isBlocked ? <Discard onStay={unsaved.stay} onLeave={unsaved.leave} /> : question}
+      <FormButtons {...buttons} isHidden={unsaved?.isBlocked || Boolean(question)} />
     </DialogFooter>
   );
 }

@@ -15,6 +15,9 @@ export interface Unsaved {
 const anyAddress = (from: Location, to: Location): boolean =>
   from.pathname !== to.pathname || from.search !== to.search;
 
+/** For a form of a whole screen. */
+export const isAnotherScreen = (from: Location, to: Location): boolean => from.pathname !== to.pathname;
+
 /**
  * @param isUnsaved whether there are unsaved changes; false for callers that set it later
  * @param isAway whether a navigation would lose them

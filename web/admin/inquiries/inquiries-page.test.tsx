@@ -164,12 +164,6 @@ async function beginReply({ press }: OpenScreen, name: string) {
   await press(await dialog.findByRole('button', { name: 'Reply' }));
   return dialog;
 }
-async function type({ user }: OpenScreen, field: HTMLElement, text: string): Promise<void> {
-  await user.clear(field);
-  await user.click(field);
-  await user.paste(text);
-}
-
 test('the list shows the first words of the message, its tracking number as a link, and who answered', async () => {
   await makeInquiry('Otieno', { message: 'Where is\nmy order jj 20261121 1234? <b>Please</b>' });
   await send('rpc/answer_inquiry', {
@@ -215,9 +209,9 @@ test('a reply by SMS begins with a template, shows its price, is sent once and c
   expect((field as HTMLTextAreaElement).value).toMatch(
     /^Habari Wambui, your order JJ-20261121-4321 is on its way\./,
   );
-  await type(opened, field, 'a'.repeat(161));
+  await opened.fill(field, 'a'.repeat(161));
   dialog.getByText('161 of 160 characters: charged as 2 SMS');
-  await type(opened, field, 'Karibu “Wanjirũ”');
+  await opened.fill(field, 'Karibu “Wanjirũ”');
   dialog.getByText('Sent as: Karibu "Wanjiru"');
   await opened.user.dblClick(dialog.getByRole('button', { name: 'Send SMS' }));
   const answers = within(await dialog.findByRole('region', { name: 'Answers' }));
@@ -243,16 +237,16 @@ test('a reply by email needs words and a subject, and without a mobile number th
   expect(dialog.queryByRole('checkbox', { name: /^SMS/ })).toBeNull();
   const subject = dialog.getByRole('textbox', { name: 'Subject' });
   expect((subject as HTMLInputElement).value).toBe('Re: A party');
-  await type(opened, subject, ' ');
+  await opened.fill(subject, ' ');
   await opened.press(dialog.getByRole('button', { name: 'Send email' }));
   await dialog.findByText('Please write a reply');
   dialog.getByText('A mail needs a subject');
-  await type(opened, subject, 'Your party');
+  await opened.fill(subject, 'Your party');
   const field = dialog.getByRole('textbox', { name: 'Reply' });
-  await type(opened, field, 'Habari {first_name}');
+  await opened.fill(field, 'Habari {first_name}');
   await opened.press(dialog.getByRole('button', { name: 'Send email' }));
   await dialog.findByText('A placeholder is not filled in');
-  await type(opened, field, 'Karibu');
+  await opened.fill(field, 'Karibu');
   await opened.press(dialog.getByRole('button', { name: 'Send email' }));
   await within(await dialog.findByRole('region', { name: 'Answers' })).findByText('Karibu');
   expect(await repliesTo('Kiprono')).toEqual([
@@ -271,11 +265,11 @@ test('a reply by email and SMS is sent by both, shown once, and undone at once',
   await opened.press(email);
   await opened.press(dialog.getByRole('checkbox', { name: /^SMS/ }));
   const field = dialog.getByRole('textbox', { name: 'Reply' });
-  await type(opened, field, 'a'.repeat(481));
+  await opened.fill(field, 'a'.repeat(481));
   const send = dialog.getByRole('button', { name: 'Send email and SMS' });
   await opened.press(send);
   await dialog.findByText('At most 480 characters in an SMS');
-  await type(opened, field, 'Karibu “Nyambũra”');
+  await opened.fill(field, 'Karibu “Nyambũra”');
   await opened.press(send);
   const answers = within(await dialog.findByRole('region', { name: 'Answers' }));
   await answers.findByText('Karibu “Nyambũra”');
@@ -308,7 +302,7 @@ test('of two members who answer, the second one reads the other answer before se
   await makeInquiry('Mutua');
   const opened = await openScreen('/admin/inquiries');
   const dialog = await beginReply(opened, 'Mutua');
-  await type(opened, dialog.getByRole('textbox', { name: 'Reply' }), 'Mine');
+  await opened.fill(dialog.getByRole('textbox', { name: 'Reply' }), 'Mine');
   const { id } = await inquiryOf('Mutua');
   interceptNext('/rpc/answer_inquiry', async (go) => {
     await send('rpc/answer_inquiry', { inquiry_id: id, way: 'mail', subject: 'Re', body: 'Theirs' });
@@ -331,7 +325,7 @@ test('a reply whose answer was lost is sent once', async () => {
   await makeInquiry('Atieno');
   const opened = await openScreen('/admin/inquiries');
   const dialog = await beginReply(opened, 'Atieno');
-  await type(opened, dialog.getByRole('textbox', { name: 'Reply' }), 'Karibu');
+  await opened.fill(dialog.getByRole('textbox', { name: 'Reply' }), 'Karibu');
   interceptNext('/rpc/answer_inquiry', async (go) => {
     await go();
     return new Response('', { status: 502 });
@@ -346,7 +340,7 @@ test('a reply that is not sent yet survives closing the inquiry, and is discarde
   await makeInquiry('Naliaka');
   const opened = await openScreen('/admin/inquiries');
   const dialog = await beginReply(opened, 'Naliaka');
-  await type(opened, dialog.getByRole('textbox', { name: 'Reply' }), 'Half a ');
+  await opened.fill(dialog.getByRole('textbox', { name: 'Reply' }), 'Half a ');
   await opened.press(dialog.getByRole('button', { name: 'Finish later' }));
   await waitFor(() => expect(screen.queryByRole('dialog')).toBeNull());
   await opened.press(await viewButton('Naliaka'));
@@ -365,7 +359,7 @@ test('an inquiry that was answered by phone is marked so, with a note for collea
   const opened = await openScreen('/admin/inquiries');
   const dialog = await beginReply(opened, 'Barasa');
   await opened.press(dialog.getByRole('checkbox', { name: /^Answered elsewhere/ }));
-  await type(opened, dialog.getByRole('textbox', { name: /^What was said/ }), 'Called him');
+  await opened.fill(dialog.getByRole('textbox', { name: /^What was said/ }), 'Called him');
   await opened.press(dialog.getByRole('button', { name: 'Mark as answered' }));
   const answers = within(await dialog.findByRole('region', { name: 'Answers' }));
   await answers.findByText('Called him');

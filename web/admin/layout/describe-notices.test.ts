@@ -1,20 +1,7 @@
 import { expect, test } from 'vitest';
-import type { PaymentHealth } from '../payments-check/payment-health.ts';
+import { health } from '../../testing/payment-health.ts';
 import { describeNotices } from './describe-notices.ts';
 
-const health: PaymentHealth = {
-  checked_at: '2026-11-21T10:00:00Z',
-  pause: null,
-  refunds_to_approve: 0,
-  refunds_to_approve_by_me: 0,
-  refunds_unknown: 0,
-  refunds_stuck: 0,
-  refunds_sent_twice: 0,
-  limit_raise: null,
-  token_fresh_until: null,
-  last_push: null,
-  last_callback: null,
-};
 const pause = (code: string, description: string | null, is_refused: boolean) => ({
   ...health,
   pause: { code, description, is_refused, since: '2026-11-21T09:00:00Z', until: '2026-11-21T09:05:00Z' },

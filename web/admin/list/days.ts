@@ -25,7 +25,7 @@ export interface Days {
 /** The filters of a list as they are in the URL. */
 export type FilterParameters<Filters extends Days> = Omit<Filters, keyof Days> & DayFilter;
 
-const isDay = (text: string): boolean => /^\d{4}-\d\d-\d\d$/.test(text) && dayAfter(text, 0) === text;
+export const isDay = (text: string): boolean => /^\d{4}-\d\d-\d\d$/.test(text) && dayAfter(text, 0) === text;
 
 /** @param now determines today */
 export function readDays({ day, from, until }: DayFilter, now: number): Days {

@@ -31,6 +31,13 @@ export interface Sorting {
   set(value: string): void;
 }
 
+/** The text of a list without rows. */
+export interface EmptyList {
+  title: string;
+  text: string;
+  action?: ReactNode;
+}
+
 type Needed = 'rows' | 'isLoading' | 'error' | 'retry';
 
 interface RowListProps<Row> extends Pick<Rows<Row>, Needed>, Partial<Omit<Rows<Row>, Needed>> {
@@ -39,8 +46,7 @@ interface RowListProps<Row> extends Pick<Rows<Row>, Needed>, Partial<Omit<Rows<R
   columns: readonly Column<Row>[];
   /** Minimum width of the list for a table, in px. Default: 1024. */
   tableWidth?: number;
-  /** Text for an empty list. */
-  empty: { title: string; text: string; action?: ReactNode };
+  empty: EmptyList;
   /** Number of skeleton rows while loading. */
   skeletons?: number;
   /** Classes of a highlighted row. */
@@ -55,7 +61,7 @@ interface RowListProps<Row> extends Pick<Rows<Row>, Needed>, Partial<Omit<Rows<R
 }
 
 /** Text for a list whose filters match no row, with a button that clears them. */
-export const noneFound = (rows: string, text: string, clear: () => void) => ({
+export const noneFound = (rows: string, text: string, clear: () => void): EmptyList => ({
   title: `No ${rows} found`,
   text,
   action: (

@@ -186,26 +186,17 @@ export const formOf = ({ subject, body, is_on }: Template): TemplateForm => ({
   isOn: is_on,
 });
 
-/** @param onSaved called once it is saved */
-export function useTemplateSave(onSaved: () => void) {
-  const { tables } = useMember().staff;
-  return useSave({
-    write: async ({ form, seen }: { form: TemplateForm; seen: Template }) =>
-      changedRow(
-        await tables
-          .from('message_templates')
-          .update({
-            subject: seen.channel === 'mail' ? form.subject : null,
-            body: form.body,
-            is_on: form.isOn,
-          })
-          .eq('id', seen.id)
-          .eq('updated_at', seen.updated_at)
-          .select('*'),
-      ),
-    success: 'Template saved successfully',
-    failure: 'Failed to save the template',
-    refresh: ['templates'],
-    onSuccess: onSaved,
-  });
-}
+/** @throws ConflictError if it has changed since it was seen */
+export const writeTemplate = async (tables: Staff['tables'], form: TemplateForm, seen: Template) =>
+  changedRow(
+    await tables
+      .from('message_templates')
+      .update({
+        subject: seen.channel === 'mail' ? form.subject : null,
+        body: form.body,
+        is_on: form.isOn,
+      })
+      .eq('id', seen.id)
+      .eq('updated_at', seen.updated_at)
+      .select('*'),
+  );

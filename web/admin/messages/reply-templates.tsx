@@ -1,6 +1,5 @@
 // The templates from which staff begin a reply to an inquiry: listed, added, edited and deleted. The dialog is open while the URL has
 // `?reply=<id>`, or `?reply=new`.
-import { useId, useRef, useState } from 'react';
 import {
   checkReplyTemplate,
   exampleInquiry,
@@ -11,16 +10,14 @@ import {
 import { plainText, textLength } from '../../../domain/text-message.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
-import { DialogBody, DialogHeading, DialogOrDrawer, useKeepOpen } from '../../ui/dialog/dialog-or-drawer.tsx';
+import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextArea, TextField } from '../../ui/field.tsx';
-import { Notice } from '../../ui/notice.tsx';
 import { changedRow } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { DialogLoadState } from '../dialogs/dialog-load-state.tsx';
-import { Discard } from '../dialogs/discard.tsx';
-import { FormFooter } from '../dialogs/form-footer.tsx';
+import { RowForm, RowFormFooter } from '../dialogs/row-form.tsx';
 import { useDialogOpener, useDialogParameter } from '../dialogs/use-dialog-parameter.ts';
-import { useUnsaved } from '../dialogs/use-unsaved.ts';
+import { useRowForm } from '../dialogs/use-row-form.ts';
 import { type ReplyTemplate, useReplyTemplates } from '../inquiries/inquiry-queries.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { ScreenLoadState } from '../ui/load-states.tsx';
@@ -99,33 +96,19 @@ function ReplyTemplateDialog({ templates }: { templates: ReplyTemplate[] | undef
   );
 }
 
-interface Form {
-  title: string;
-  body: string;
-}
-const formOf = (template: ReplyTemplate | null): Form => ({
+const formOf = (template: ReplyTemplate | null) => ({
   title: template?.title ?? '',
   body: template?.body ?? '',
 });
-const isSame = (one: Form, other: Form) => one.title === other.title && one.body === other.body;
 
 /** @param current null for a new one */
 function Editor({ current, onClose }: { current: ReplyTemplate | null; onClose(): void }) {
   const { tables } = useMember().staff;
-  const id = useId();
-  const form = useRef<HTMLFormElement>(null);
-  // The values at opening: a change by a colleague is reported, and does not change the form.
-  const [seen, setSeen] = useState(current);
-  const [typed, setTyped] = useState(() => formOf(current));
-  const [isChecked, setChecked] = useState(false);
-  const [isDeleting, setDeleting] = useState(false);
-  const unsaved = useUnsaved(!isSame(typed, formOf(seen)));
-  const end = () => {
-    unsaved.note(false);
-    onClose();
-  };
-  const save = useSave({
-    write: async ({ title, body }: Form) => {
+  const form = useRowForm({
+    current,
+    formOf,
+    check: checkReplyTemplate,
+    async write({ title, body }, seen) {
       const values = { title: title.trim(), body };
       return seen
         ? changedRow(
@@ -141,7 +124,7 @@ function Editor({ current, onClose }: { current: ReplyTemplate | null; onClose()
     success: 'Reply saved successfully',
     failure: 'Failed to save the reply',
     refresh: ['templates'],
-    onSuccess: end,
+    onClose,
   });
   const remove = useSave({
     write: async (template: ReplyTemplate) =>
@@ -156,28 +139,9 @@ function Editor({ current, onClose }: { current: ReplyTemplate | null; onClose()
     success: 'Reply deleted',
     failure: 'Failed to delete the reply',
     refresh: ['templates'],
-    onSuccess: end,
+    onSuccess: form.end,
   });
-  const isBusy = save.isPending || remove.isPending;
-  useKeepOpen(isBusy);
-  const problems = checkReplyTemplate(typed);
-  const isChanged =
-    !isBusy &&
-    !save.isSuccess &&
-    current !== null &&
-    seen !== null &&
-    current.updated_at !== seen.updated_at &&
-    !isSame(formOf(current), formOf(seen));
-  const change = (changes: Partial<Form>) => setTyped((now) => ({ ...now, ...changes }));
-
-  function submit() {
-    setChecked(true);
-    const [first] = Object.keys(problems);
-    if (!first) return save.mutate(typed);
-    // After the error is rendered, so that screen readers read it with the field.
-    requestAnimationFrame(() => (form.current?.elements.namedItem(first) as HTMLElement | null)?.focus());
-  }
-
+  const { typed, change, field } = form;
   return (
     <>
       <DialogHeading
@@ -186,91 +150,47 @@ function Editor({ current, onClose }: { current: ReplyTemplate | null; onClose()
       />
       <DialogBody>
         <div className="grid items-start gap-6 md:grid-cols-2">
-          <form
-            ref={form}
-            id={id}
-            noValidate
-            onSubmit={(event) => {
-              event.preventDefault();
-              if (!isBusy) submit();
-            }}
-            className="grid min-w-0 gap-5"
+          <RowForm
+            form={form}
+            stored={current ? `${current.title}: ${current.body}` : null}
+            isBusy={form.isSaving || remove.isPending}
+            className="gap-5"
           >
-            {isChanged && current ? (
-              <Notice tone="danger" title="Someone else changed this">
-                <span className="grid gap-3">
-                  <span className="block break-words whitespace-pre-wrap">
-                    {current.title}: {current.body}
-                  </span>
-                  <span className="flex flex-wrap gap-3">
-                    <Button
-                      tone="quiet"
-                      onClick={() => {
-                        setSeen(current);
-                        setTyped(formOf(current));
-                      }}
-                    >
-                      Keep their changes
-                    </Button>
-                    <Button tone="quiet" onClick={() => setSeen(current)}>
-                      Keep mine
-                    </Button>
-                  </span>
-                </span>
-              </Notice>
-            ) : null}
             <TextField
               label="Title"
-              name="title"
               required
-              autoComplete="off"
               maxLength={replyTemplateLimits.title}
-              value={typed.title}
-              problem={isChecked ? problems.title : undefined}
               hint="Only staff read it"
-              onChange={({ target }) => change({ title: target.value })}
+              {...field('title')}
             />
             <TextArea
               label="Reply"
-              name="body"
               required
               rows={8}
-              value={typed.body}
-              problem={isChecked ? problems.body : undefined}
               hint="Text in [ ] is left out when one of its placeholders is empty."
-              onChange={({ target }) => change({ body: target.value })}
+              {...field('body')}
             />
-            <Placeholders words={replyPlaceholders} form={form} onInsert={(body) => change({ body })} />
-          </form>
-          <Preview body={typed.body} isSound={problems.body === undefined} />
+            <Placeholders
+              words={replyPlaceholders}
+              form={form.element}
+              onInsert={(body) => change({ body })}
+            />
+          </RowForm>
+          <Preview body={typed.body} isSound={form.problems.body === undefined} />
         </div>
       </DialogBody>
-      <FormFooter
-        unsaved={unsaved}
-        question={
-          isDeleting && current ? (
-            <Discard
-              question="Delete this reply for all staff?"
-              stay="Keep it"
-              leave="Delete reply"
-              isBusy={remove.isPending}
-              onStay={() => setDeleting(false)}
-              onLeave={() => remove.mutate(current)}
-            />
-          ) : null
+      <RowFormFooter
+        form={form}
+        deletion={
+          current && {
+            question: 'Delete this reply for all staff?',
+            confirm: 'Delete reply',
+            isBusy: remove.isPending,
+            run: () => remove.mutate(current),
+          }
         }
-        label={save.isPending ? 'Saving...' : 'Save'}
-        isBusy={isBusy}
-        disabled={isChanged}
-        form={id}
         onCancel={onClose}
-      >
-        {current ? (
-          <Button tone="quiet" onClick={() => setDeleting(true)} className="mr-auto">
-            Delete
-          </Button>
-        ) : null}
-      </FormFooter>
+      />
     </>
   );
 }

@@ -3,16 +3,11 @@ import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
 import { type Order, placeOrder, readOrder } from '../../../e2e/placed-orders.ts';
 import { asOwner } from '../../../e2e/staff-member.ts';
-import { type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
+import { openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 import { dayAfter, dayOf } from '../reconciliation/days/nairobi-day.ts';
 
 const dialogOf = async ({ order_number }: Order) =>
   within(await screen.findByRole('dialog', { name: new RegExp(`^Order ${order_number}`) }));
-async function type({ user }: OpenScreen, field: HTMLElement, text: string) {
-  await user.clear(field);
-  await user.click(field);
-  await user.paste(text);
-}
 interface Agreed {
   delivery_fee: number;
   delivery_day: string | null;
@@ -43,11 +38,11 @@ test.each(['phone', 'desktop'] as const)(
     await dialog.findByText('A fee is whole shillings. 0 means free');
     dialog.getByText('A day from today to 60 days on');
     expect(document.activeElement?.getAttribute('name')).toBe('fee');
-    await type(opened, dialog.getByLabelText(/^Delivery fee/), '650');
+    await opened.fill(dialog.getByLabelText(/^Delivery fee/), '650');
     await opened.press(save);
     expect(document.activeElement?.getAttribute('name')).toBe('day');
     const day = dayAfter(dayOf(new Date()), 3);
-    await type(opened, dialog.getByLabelText(/^Day of delivery/), day);
+    await opened.fill(dialog.getByLabelText(/^Day of delivery/), day);
     await opened.press(save);
     await dialog.findByText('Agreed for', { exact: false });
     expect(await agreedOf(order)).toEqual({
@@ -60,7 +55,7 @@ test.each(['phone', 'desktop'] as const)(
     await opened.press(dialog.getByRole('button', { name: 'Change' }));
     expect(dialog.getByLabelText<HTMLInputElement>(/^Delivery fee/).value).toBe('650');
     const later = dayAfter(day, 1);
-    await type(opened, dialog.getByLabelText(/^Day of delivery/), later);
+    await opened.fill(dialog.getByLabelText(/^Day of delivery/), later);
     await opened.press(dialog.getByRole('button', { name: 'Save' }));
     await waitFor(async () =>
       expect(await agreedOf(order)).toMatchObject({ delivery_fee: 65_000, delivery_day: later }),

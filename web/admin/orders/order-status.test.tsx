@@ -29,12 +29,6 @@ async function choose({ user, press }: OpenScreen, order: Order, from: string, t
   await press(await statusButton(order, from));
   await user.click(await screen.findByRole('menuitemradio', { name: to }));
 }
-/** Types a text at once. */
-async function fill({ user }: OpenScreen, field: HTMLElement, text: string): Promise<void> {
-  await user.clear(field);
-  await user.click(field);
-  await user.paste(text);
-}
 const pressInDialog = async ({ press }: OpenScreen, name: string) =>
   press(await (await dialog()).findByRole('button', { name }));
 
@@ -230,14 +224,14 @@ test('a till payment in another amount is confirmed, and corrected later', async
   await pressInDialog(opened, 'Confirm till payment');
   const till = await dialog();
   const receipt = `UKL${order.order_number.replace(/\D/g, '').slice(-7).padStart(7, '7')}`;
-  await fill(opened, await till.findByLabelText(/^M-PESA receipt/), receipt);
+  await opened.fill(await till.findByLabelText(/^M-PESA receipt/), receipt);
   // Typed values are not discarded without a confirmation.
   await opened.user.keyboard('{Escape}');
   await till.findByText('Discard unsaved changes?');
   await pressInDialog(opened, 'Keep editing');
   const charge = (await till.findByText(/The order's charge is/)).textContent?.replace(/\D/g, '') ?? '';
   const wrong = Number(charge) - 90;
-  await fill(opened, await till.findByLabelText(/^Amount that came/), String(wrong));
+  await opened.fill(await till.findByLabelText(/^Amount that came/), String(wrong));
   // The shop registers its confirmations, and M-PESA has not reported this receipt.
   await till.findByText('M-PESA has not reported this receipt (yet).');
   await pressInDialog(opened, 'Confirm payment');
@@ -255,7 +249,7 @@ test('a till payment in another amount is confirmed, and corrected later', async
   await pressInDialog(opened, 'Correct till payment');
   const typed = await till.findByLabelText<HTMLInputElement>(/^M-PESA receipt/);
   expect(typed.value).toBe(receipt);
-  await fill(opened, await till.findByLabelText(/^Amount that came/), charge);
+  await opened.fill(await till.findByLabelText(/^Amount that came/), charge);
   await pressInDialog(opened, 'Save correction');
   await (await messages()).findByText('The payment is corrected: the order is paid');
   await isSaved(order.id, { payment_status: 'paid' });

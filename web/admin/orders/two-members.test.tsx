@@ -4,16 +4,11 @@ import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
 import { changeOrder, placeOrder, placePaidOrder, readOrder } from '../../../e2e/placed-orders.ts';
 import { asOwner } from '../../../e2e/staff-member.ts';
-import { interceptNext, type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
+import { interceptNext, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 
 const messages = async () => within(await screen.findByRole('region', { name: /Messages/ }));
 const taken = /^Someone else changed this in the meantime.*nothing of yours was saved/;
 const isTaken = async () => (await messages()).findByText(taken);
-/** Types a text at once. */
-async function fill({ user }: OpenScreen, field: HTMLElement, text: string): Promise<void> {
-  await user.click(field);
-  await user.paste(text);
-}
 
 test('a till payment that another member confirms first', async () => {
   const [mine, other] = [await placeOrder(shop, 'Till mine'), await placeOrder(shop, 'Till other')];
@@ -22,8 +17,8 @@ test('a till payment that another member confirms first', async () => {
   await opened.press(await screen.findByRole('button', { name: 'Confirm till payment' }));
   const form = within(await screen.findByRole('form', { name: 'Confirm till payment' }));
   const field = form.getByLabelText(/^M-PESA receipt/);
-  await fill(opened, field, receipt.toLowerCase());
-  await fill(opened, form.getByLabelText(/^Amount that came/), String(charge_cents / 100));
+  await opened.fill(field, receipt.toLowerCase());
+  await opened.fill(form.getByLabelText(/^Amount that came/), String(charge_cents / 100));
   await opened.press(form.getByRole('button', { name: 'Confirm payment' }));
   await form.findByText(`This receipt has paid order ${other.order_number} already`);
   await waitFor(() => expect(document.activeElement).toBe(field));
@@ -40,8 +35,8 @@ test('a payment whose response is lost is reported neither as a failure nor as a
   const opened = await openScreen(`/admin/orders/${order.id}`);
   await opened.press(await screen.findByRole('button', { name: 'Confirm till payment' }));
   const form = within(await screen.findByRole('form', { name: 'Confirm till payment' }));
-  await fill(opened, form.getByLabelText(/^M-PESA receipt/), receiptFor(order.id));
-  await fill(opened, form.getByLabelText(/^Amount that came/), await chargeOf(order.id).then(String));
+  await opened.fill(form.getByLabelText(/^M-PESA receipt/), receiptFor(order.id));
+  await opened.fill(form.getByLabelText(/^Amount that came/), await chargeOf(order.id).then(String));
   interceptNext('rpc/confirm_till_payment', async (send) => {
     await send();
     throw new TypeError('Failed to fetch');
@@ -62,8 +57,8 @@ test('asks before a second receipt is saved for an order that a colleague has ju
   await opened.press(await screen.findByRole('button', { name: 'Confirm till payment' }));
   const form = within(await screen.findByRole('form', { name: 'Confirm till payment' }));
   const receipt = receiptFor(order.id);
-  await fill(opened, form.getByLabelText(/^M-PESA receipt/), `Z${receipt.slice(1)}`);
-  await fill(opened, form.getByLabelText(/^Amount that came/), String(received_cents / 100));
+  await opened.fill(form.getByLabelText(/^M-PESA receipt/), `Z${receipt.slice(1)}`);
+  await opened.fill(form.getByLabelText(/^Amount that came/), String(received_cents / 100));
   interceptNext('rpc/confirm_till_payment', async (send) => {
     await asOwner(shop, '/rest/v1/rpc/confirm_till_payment', 'POST', {
       order_id: order.id,
@@ -103,8 +98,8 @@ test('a refund that another member notes first', async () => {
   const opened = await openScreen(`/admin/orders/${mine.id}`, { on: 'phone' });
   await opened.press(await screen.findByRole('button', { name: 'I already refunded it' }));
   const field = await screen.findByLabelText(/^Receipt of the refund/);
-  await fill(opened, field, refund_receipt);
-  await fill(opened, screen.getByLabelText(/^Reason/), 'Sold out');
+  await opened.fill(field, refund_receipt);
+  await opened.fill(screen.getByLabelText(/^Reason/), 'Sold out');
   await opened.press(screen.getByRole('button', { name: 'It was sent back' }));
   await screen.findByText('This receipt belongs to another refund already');
   expect(field.getAttribute('aria-invalid')).toBe('true');

@@ -2,16 +2,11 @@
 
 import { type FormEvent, useId, useState } from 'react';
 import { pauseReasons, pauseSentence } from '../../../domain/order-pause.ts';
-import { Button } from '../../ui/button.tsx';
-import {
-  DialogBody,
-  DialogFooter,
-  DialogHeading,
-  DialogOrDrawer,
-} from '../../ui/dialog/dialog-or-drawer.tsx';
+import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { dataOf, TableProblem } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
+import { FormFooter } from '../dialogs/form-footer.tsx';
 import { useMember } from '../layout/use-member.tsx';
 import { useNow } from '../ui/age.tsx';
 import { Choices } from '../ui/choices.tsx';
@@ -127,16 +122,12 @@ function PauseForm({ onClose, onPaused }: Omit<PauseDialogProps, 'isOpen'>) {
           <FormerPauses />
         </form>
       </DialogBody>
-      <DialogFooter>
-        <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
-          <Button tone="quiet" onClick={onClose}>
-            Cancel
-          </Button>
-          <Button type="submit" form={form} isBusy={save.isPending}>
-            {save.isPending ? 'Pausing...' : 'Pause orders'}
-          </Button>
-        </div>
-      </DialogFooter>
+      <FormFooter
+        form={form}
+        label={save.isPending ? 'Pausing...' : 'Pause orders'}
+        isBusy={save.isPending}
+        onCancel={onClose}
+      />
     </>
   );
 }

@@ -9,6 +9,7 @@ import { usePaymentSetup } from '../orders/refunds/refund-queries.ts';
 import { labelOf } from '../status/label-of.ts';
 import { CardColumns } from '../ui/card-columns.tsx';
 import { formatDateTime } from '../ui/dates.ts';
+import { BoldFact } from '../ui/fact.tsx';
 import { PageHeading } from '../ui/page-heading.tsx';
 import type { Route } from './+types/payments-check-page.ts';
 import { AddressCheck } from './address-check.tsx';
@@ -36,16 +37,16 @@ export default function PaymentsCheckPage() {
         <CardColumns>
           <Card title="Settings">
             <dl className="grid gap-x-6 gap-y-3 sm:grid-cols-2">
-              <Fact term="Environment">{labelOf(environments, setup.environment)}</Fact>
-              <Fact term="Customers pay to">
+              <BoldFact term="Environment">{labelOf(environments, setup.environment)}</BoldFact>
+              <BoldFact term="Customers pay to">
                 {setup.mode === 'till' ? `Till ${setup.till}` : `Paybill ${setup.shortcode}`}
-              </Fact>
-              {setup.mode === 'till' ? <Fact term="Store number">{setup.shortcode}</Fact> : null}
-              <Fact term="Payments by hand are reported">
+              </BoldFact>
+              {setup.mode === 'till' ? <BoldFact term="Store number">{setup.shortcode}</BoldFact> : null}
+              <BoldFact term="Payments by hand are reported">
                 {setup.c2b
                   ? `Since ${formatDateTime(setup.c2b.registeredAt)}${setup.c2b.version ? `, by C2B ${setup.c2b.version}` : ''}`
                   : 'Not registered yet (Settings, Payments)'}
-              </Fact>
+              </BoldFact>
             </dl>
             <ul className="mt-4 grid gap-2 border-t border-line pt-4 text-sm">
               {setup.configured.map(({ name, isSet, what }) => (
@@ -85,15 +86,6 @@ export default function PaymentsCheckPage() {
           <Spinner label="Reading the payment settings..." />
         </div>
       )}
-    </div>
-  );
-}
-
-function Fact({ term, children }: { term: string; children: React.ReactNode }) {
-  return (
-    <div>
-      <dt className="text-sm text-ink-soft">{term}</dt>
-      <dd className="font-semibold">{children}</dd>
     </div>
   );
 }

@@ -1,7 +1,7 @@
 // Implausible prices and fees are asked about, can be undone, and can be looked up.
 import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
-import { type OpenScreen, openScreen, readRows } from '../../testing/staff-screens.tsx';
+import { openScreen, readRows } from '../../testing/staff-screens.tsx';
 
 interface Product {
   id: string;
@@ -10,18 +10,12 @@ interface Product {
 }
 const readPrice = async (id: string) => (await readRows<Product>(`products?id=eq.${id}`))[0]?.price;
 
-async function fill({ user }: OpenScreen, field: HTMLElement, text: string): Promise<void> {
-  await user.clear(field);
-  await user.click(field);
-  await user.paste(text);
-}
-
 test('a price of 0 is saved only after a question, can be undone, and is in the history', async () => {
   const [product] = await readRows<Product>('products?slug=eq.tamarind-flask');
   const { id, name, price } = product as Product;
   const opened = await openScreen(`/admin/products?edit=${id}`);
   const form = within(await screen.findByRole('dialog'));
-  await fill(opened, await form.findByLabelText(/^Price/), '0');
+  await opened.fill(await form.findByLabelText(/^Price/), '0');
   await opened.press(form.getByRole('button', { name: 'Update Product' }));
   await screen.findByText(/The price is 0: customers get it for nothing/);
   expect(await readPrice(id)).toBe(price);
@@ -47,7 +41,7 @@ test('a price of 0 is saved only after a question, can be undone, and is in the 
 test('a fee of 15,000 is saved only after a question', async () => {
   const opened = await openScreen('/admin/settings?section=delivery');
   const field = await screen.findByLabelText<HTMLInputElement>(/^Delivery fee/);
-  await fill(opened, field, '15000');
+  await opened.fill(field, '15000');
   await opened.user.click(screen.getByRole('button', { name: /^Save/ }));
   await screen.findByText(/The delivery fee goes from KES 1 to KES 15,000, for every order/);
   await opened.press(screen.getByRole('button', { name: 'Change it' }));

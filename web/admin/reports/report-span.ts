@@ -1,4 +1,5 @@
 // The span of a report in the URL: `span=today`, `month`, `last-month`, or `range` with `from` and `until`. Default: this week.
+import { isDay } from '../list/days.ts';
 import { dayAfter } from '../reconciliation/days/nairobi-day.ts';
 
 export const spanChoices = [
@@ -24,7 +25,6 @@ export interface Span {
 /** As `report` in the database allows: a year and a day. */
 export const mostDays = 367;
 
-const isDay = (text: string): boolean => /^\d{4}-\d\d-\d\d$/.test(text) && dayAfter(text, 0) === text;
 export const daysBetween = ({ since, until }: Span): number =>
   Math.round((Date.parse(until) - Date.parse(since)) / 86_400_000) + 1;
 

@@ -32,11 +32,6 @@ async function makeRider() {
   return rider;
 }
 const rowOf = async (name: string) => within(await screen.findByRole('listitem', { name }));
-async function type({ user }: OpenScreen, field: HTMLElement, text: string) {
-  await user.clear(field);
-  await user.click(field);
-  await user.paste(text);
-}
 async function choose(opened: OpenScreen, name: string, action: string) {
   await opened.press((await rowOf(name)).getByRole('button', { name: /more/i }));
   await opened.user.click(await screen.findByRole('menuitem', { name: action }));
@@ -54,16 +49,16 @@ test.each(['phone', 'desktop'] as const)(
     await opened.press(save);
     await dialog.findByText('A rider needs a name');
     await waitFor(() => expect(document.activeElement?.getAttribute('name')).toBe('name'));
-    await type(opened, dialog.getByLabelText(/^Name/), name);
-    await type(opened, dialog.getByLabelText(/^Vehicle/), 'Motorbike');
-    await type(opened, dialog.getByLabelText('Plate'), 'KMDA 123B');
-    await type(opened, dialog.getByLabelText(/^Phone/), '12');
+    await opened.fill(dialog.getByLabelText(/^Name/), name);
+    await opened.fill(dialog.getByLabelText(/^Vehicle/), 'Motorbike');
+    await opened.fill(dialog.getByLabelText('Plate'), 'KMDA 123B');
+    await opened.fill(dialog.getByLabelText(/^Phone/), '12');
     await opened.press(save);
     await dialog.findByText(/Please enter a valid Kenyan phone number/);
-    await type(opened, dialog.getByLabelText(/^Phone/), other.phone);
+    await opened.fill(dialog.getByLabelText(/^Phone/), other.phone);
     await opened.press(save);
     await dialog.findByText('Another rider has this phone number');
-    await type(opened, dialog.getByLabelText(/^Phone/), phone);
+    await opened.fill(dialog.getByLabelText(/^Phone/), phone);
     await opened.press(save);
     const row = await rowOf(name);
     row.getByText('Free');
@@ -99,7 +94,7 @@ test('a rider is changed, deactivated after a question, and active again', async
   const opened = await openScreen('/admin/riders');
   await choose(opened, name, 'Edit');
   const dialog = within(await screen.findByRole('dialog', { name }));
-  await type(opened, dialog.getByLabelText('Plate'), 'KMZZ 900Z');
+  await opened.fill(dialog.getByLabelText('Plate'), 'KMZZ 900Z');
   await opened.press(dialog.getByRole('button', { name: 'Save' }));
   await (await rowOf(name)).findByText(/KMZZ 900Z/);
   await choose(opened, name, 'Deactivate');

@@ -7,11 +7,13 @@ import { Button } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMay } from '../layout/use-member.tsx';
+import { EmptyCard, RowGroup } from '../list/card-list.tsx';
 import { RowMenu } from '../list/row-menu.tsx';
 import { useNow } from '../ui/age.tsx';
 import { callTo, chatTo } from '../ui/contact-link.tsx';
 import { formatAge } from '../ui/dates.ts';
 import { ScreenLoadState } from '../ui/load-states.tsx';
+import { PageHeading } from '../ui/page-heading.tsx';
 import { useLastValue } from '../ui/use-last-value.ts';
 import type { Route } from './+types/riders-page.ts';
 import { LinkDialog } from './link-dialog.tsx';
@@ -57,58 +59,45 @@ export default function RidersPage() {
 
   return (
     <div className="grid max-w-4xl grid-cols-[minmax(0,1fr)] gap-6">
-      <div className="flex flex-wrap items-end justify-between gap-x-4 gap-y-2">
-        <div>
-          <p className="text-sm">
-            <Link to="/admin/deliveries" className="tap font-semibold underline">
-              Deliveries
-            </Link>
-          </p>
-          <h1 className="text-3xl">Riders</h1>
-        </div>
-        {rows.length > 0 ? (
-          <Button onClick={() => setEdited({ rider: null })} aria-haspopup="dialog">
-            Add a rider
-          </Button>
-        ) : null}
-      </div>
+      <PageHeading
+        up={{ to: '/admin/deliveries', name: 'Deliveries' }}
+        heading="Riders"
+        actions={
+          rows.length > 0 ? (
+            <Button onClick={() => setEdited({ rider: null })} aria-haspopup="dialog">
+              Add a rider
+            </Button>
+          ) : null
+        }
+      />
       {riders.data ? null : <ScreenLoadState noun="riders" queries={[riders]} />}
       {riders.data && rows.length === 0 ? (
-        <div className="grid justify-items-start gap-3 rounded-lg border border-line bg-card p-6">
-          <p className="font-display text-xl font-bold">No riders yet</p>
-          <p className="max-w-text text-ink-soft">
-            A rider on this list is one tap away when you assign a delivery, and gets a link to a page with
-            the deliveries of the shift: address, map, call, cash, and a button for each step.
-          </p>
-          <Button onClick={() => setEdited({ rider: null })} aria-haspopup="dialog">
-            Add the first rider
-          </Button>
-        </div>
+        <EmptyCard
+          title="No riders yet"
+          text="A rider on this list is one tap away when you assign a delivery, and gets a link to a page with the deliveries of the shift: address, map, call, cash, and a button for each step."
+          action={
+            <Button onClick={() => setEdited({ rider: null })} aria-haspopup="dialog">
+              Add the first rider
+            </Button>
+          }
+        />
       ) : null}
       {groups.map((group) => (
-        <section key={group.title} aria-label={group.title} className="grid grid-cols-[minmax(0,1fr)] gap-2">
-          <h2 className="flex items-baseline gap-2 text-lg">
-            {group.title}
-            <span className="rounded-pill bg-paper-deep px-2 text-sm font-bold text-ink-soft tabular-nums">
-              {group.riders.length}
-            </span>
-          </h2>
-          <ul className="divide-y divide-line rounded-lg border border-line bg-card shadow-sm">
-            {group.riders.map((rider) => (
-              <RiderRow
-                key={rider.id}
-                rider={rider}
-                isOpening={open.isPending && open.variables?.id === rider.id}
-                onOpenLink={() =>
-                  rider.link_expires_at ? setQuestion({ about: 'new link', rider }) : open.mutate(rider)
-                }
-                onEdit={() => setEdited({ rider })}
-                onAsk={(about) => setQuestion({ about, rider })}
-                onActivate={() => change(rider, true)}
-              />
-            ))}
-          </ul>
-        </section>
+        <RowGroup key={group.title} title={group.title} count={group.riders.length}>
+          {group.riders.map((rider) => (
+            <RiderRow
+              key={rider.id}
+              rider={rider}
+              isOpening={open.isPending && open.variables?.id === rider.id}
+              onOpenLink={() =>
+                rider.link_expires_at ? setQuestion({ about: 'new link', rider }) : open.mutate(rider)
+              }
+              onEdit={() => setEdited({ rider })}
+              onAsk={(about) => setQuestion({ about, rider })}
+              onActivate={() => change(rider, true)}
+            />
+          ))}
+        </RowGroup>
       ))}
       {may('messages') && rows.length > 0 ? (
         <p className="text-sm text-ink-soft">

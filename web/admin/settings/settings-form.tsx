@@ -2,12 +2,12 @@
 // member saves.
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
-import { Link, type Location, useLocation, useNavigate, useRevalidator, useSearchParams } from 'react-router';
+import { Link, useLocation, useNavigate, useRevalidator, useSearchParams } from 'react-router';
 import { Button } from '../../ui/button.tsx';
 import { ConflictError } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
-import { useUnsaved } from '../dialogs/use-unsaved.ts';
+import { isAnotherScreen, useUnsaved } from '../dialogs/use-unsaved.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { ImplausibleDialog } from '../prices/implausible-dialog.tsx';
 import { questionsAboutFee } from '../prices/plausible-figures.ts';
@@ -38,8 +38,6 @@ const saved = 'Settings saved successfully';
 
 /** Classes of a button that would change nothing. */
 const nothingToDo = 'cursor-not-allowed bg-line! text-ink-soft! shadow-none!';
-
-const isAnotherScreen = (from: Location, to: Location): boolean => from.pathname !== to.pathname;
 
 /** @param latest the current settings, which may differ from those that the member edits */
 export function SettingsForm({ latest }: { latest: Settings }) {

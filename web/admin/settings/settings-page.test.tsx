@@ -2,19 +2,13 @@
 import { fireEvent, screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
 import { asOwner } from '../../../e2e/staff-member.ts';
-import { interceptNext, type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
+import { interceptNext, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 
 const index = () => screen.findByRole('navigation', { name: 'Settings' });
 const section = async (name: string) =>
   within(await index()).getByRole('link', { name: new RegExp(`^${name}`) });
 const heading = (name: string) => screen.findByRole('heading', { level: 2, name });
 const feeField = () => screen.findByRole<HTMLInputElement>('textbox', { name: /^Delivery fee/ });
-async function fill({ user }: OpenScreen, field: HTMLElement, text: string): Promise<void> {
-  await user.clear(field);
-  await user.click(field);
-  await user.paste(text);
-}
-
 test('the index has all sections, each with its own address', async () => {
   const { user, address } = await openScreen('/admin/settings');
   await heading('Shop');
@@ -74,7 +68,7 @@ test('an unknown section of an address shows the index and the first section', a
 
 test('typed values of one section stay while another is open, and a problem leads back to its field', async () => {
   const opened = await openScreen('/admin/settings?section=delivery');
-  await fill(opened, await feeField(), '-5');
+  await opened.fill(await feeField(), '-5');
   await opened.user.click(await section('Shop'));
   await heading('Shop');
   within(await section('Delivery')).getByText('Not saved yet');
@@ -97,7 +91,7 @@ test('a change of another member in a section that is not open is a conflict, to
     'store_settings?select=*',
   );
   if (!before) throw new Error('there are no settings');
-  await fill(opened, field, String(before.mails_per_day + 1));
+  await opened.fill(field, String(before.mails_per_day + 1));
   interceptNext('/rest/v1/store_settings', async (go) => {
     await asOwner(shop, '/rest/v1/store_settings?id=is.true', 'PATCH', {
       inquiries_months: before.inquiries_months + 1,

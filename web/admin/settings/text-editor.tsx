@@ -1,7 +1,6 @@
 // Edits one text in Markdown, with its placeholders and a preview.
 import { useQueryClient } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
-import type { Location } from 'react-router';
 import {
   checkShopText,
   fillShopText,
@@ -12,17 +11,15 @@ import {
 import { renderMarkdown } from '../../lib/render-markdown.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextArea, TextField } from '../../ui/field.tsx';
-import { Notice } from '../../ui/notice.tsx';
 import { Prose } from '../../ui/prose.tsx';
 import { ConflictError } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
-import { useUnsaved } from '../dialogs/use-unsaved.ts';
+import { ChangedNotice } from '../dialogs/row-form.tsx';
+import { isAnotherScreen, useUnsaved } from '../dialogs/use-unsaved.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { Placeholders } from '../ui/placeholders.tsx';
 import { formOf, isSameText, type ShopTextForm, type ShopTextRow, writeShopText } from './text-queries.ts';
-
-const isAnotherScreen = (from: Location, to: Location): boolean => from.pathname !== to.pathname;
 
 /**
  * @param latest the current text, which may differ from the one that the member edits
@@ -90,23 +87,17 @@ export function TextEditor({ latest, facts }: { latest: ShopTextRow; facts: Shop
         className="grid min-w-0 gap-5"
       >
         {isInConflict ? (
-          <Notice tone="danger" title="Another staff member changed this text">
-            <span className="grid gap-3">
-              <span className="block max-h-60 overflow-y-auto break-words whitespace-pre-wrap">
-                {latest.title}
-                {'\n\n'}
-                {latest.body}
-              </span>
-              <span className="flex flex-wrap gap-3">
-                <Button tone="quiet" onClick={() => begin(latest)}>
-                  Keep their changes
-                </Button>
-                <Button tone="quiet" onClick={() => setSeen(latest)}>
-                  Keep mine
-                </Button>
-              </span>
+          <ChangedNotice
+            title="Another staff member changed this text"
+            onTakeTheirs={() => begin(latest)}
+            onKeepMine={() => setSeen(latest)}
+          >
+            <span className="block max-h-60 overflow-y-auto">
+              {latest.title}
+              {'\n\n'}
+              {latest.body}
             </span>
-          </Notice>
+          </ChangedNotice>
         ) : null}
         <TextField
           label="Title"

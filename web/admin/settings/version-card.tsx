@@ -4,6 +4,7 @@ import type { RunningVersion } from '../../../domain/running-version.ts';
 import { Card } from '../../ui/card.tsx';
 import { useMember } from '../layout/use-member.tsx';
 import { formatDate, formatDateTime } from '../ui/dates.ts';
+import { BoldFact } from '../ui/fact.tsx';
 import { ScreenLoadState } from '../ui/load-states.tsx';
 import { TerminalCommand } from './terminal-command.tsx';
 
@@ -35,11 +36,11 @@ export function RunningVersionCard({ isHosted }: { isHosted: boolean }) {
       {version ? (
         <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
           <dl className="grid gap-x-6 gap-y-3 sm:grid-cols-2">
-            <Fact term="Version of">
+            <BoldFact term="Version of">
               {date ? formatDate(date) : 'Development'}
               {version.commit ? <span className="font-normal text-ink-soft"> · {version.commit}</span> : null}
-            </Fact>
-            <Fact term="Runs since">{formatDateTime(version.startedAt)}</Fact>
+            </BoldFact>
+            <BoldFact term="Runs since">{formatDateTime(version.startedAt)}</BoldFact>
           </dl>
           {date && Date.now() - Date.parse(date) > oldAfterMs ? (
             <p className="font-semibold">
@@ -56,14 +57,5 @@ export function RunningVersionCard({ isHosted }: { isHosted: boolean }) {
         <ScreenLoadState noun="version" queries={[query]} />
       )}
     </Card>
-  );
-}
-
-function Fact({ term, children }: { term: string; children: React.ReactNode }) {
-  return (
-    <div>
-      <dt className="text-sm text-ink-soft">{term}</dt>
-      <dd className="font-semibold">{children}</dd>
-    </div>
   );
 }

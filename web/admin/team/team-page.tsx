@@ -8,6 +8,7 @@ import { Button, buttonStyle } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMember } from '../layout/use-member.tsx';
+import { RowGroup } from '../list/card-list.tsx';
 import { RowMenu } from '../list/row-menu.tsx';
 import type { RowAction } from '../list/row-menu-items.tsx';
 import { useNow } from '../ui/age.tsx';
@@ -68,26 +69,18 @@ export default function TeamPage() {
       {team.data ? null : <ScreenLoadState noun="team" queries={[team]} />}
       <RemovedFactors />
       {groups.map((group) => (
-        <section key={group.title} aria-label={group.title} className="grid grid-cols-[minmax(0,1fr)] gap-2">
-          <h2 className="flex items-baseline gap-2 text-lg">
-            {group.title}
-            <span className="rounded-pill bg-paper-deep px-2 text-sm font-bold text-ink-soft tabular-nums">
-              {group.members.length}
-            </span>
-          </h2>
-          <ul className="divide-y divide-line rounded-lg border border-line bg-card shadow-sm">
-            {group.members.map((member) => (
-              <MemberRow
-                key={member.user_id}
-                member={member}
-                onChange={() => setChanging(member)}
-                onInvite={() => setInviting({ again: member })}
-                onAsk={(about) => setQuestion({ about, member })}
-                onReadmit={() => change.mutate({ member, is_active: true })}
-              />
-            ))}
-          </ul>
-        </section>
+        <RowGroup key={group.title} title={group.title} count={group.members.length}>
+          {group.members.map((member) => (
+            <MemberRow
+              key={member.user_id}
+              member={member}
+              onChange={() => setChanging(member)}
+              onInvite={() => setInviting({ again: member })}
+              onAsk={(about) => setQuestion({ about, member })}
+              onReadmit={() => change.mutate({ member, is_active: true })}
+            />
+          ))}
+        </RowGroup>
       ))}
       <InviteDialog
         isOpen={inviting !== null}

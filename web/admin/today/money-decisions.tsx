@@ -3,7 +3,7 @@ import { Link } from 'react-router';
 import { buttonStyle } from '../../ui/button.tsx';
 import { fromThisPage } from '../dialogs/use-dialog-url-close.ts';
 import { useMay, useMember } from '../layout/use-member.tsx';
-import { loadOrderDialog } from '../orders/list/order-columns.tsx';
+import { prepareOrderDialog } from '../orders/list/order-columns.tsx';
 import { useOrdersNeedingReview } from '../orders/order-queries.ts';
 import { whyDecide } from '../orders/payments/why-decide.ts';
 import { useRefundsNeedingAction } from '../orders/refunds/refund-queries.ts';
@@ -11,7 +11,6 @@ import { usePart } from '../ui/use-part.ts';
 import { CardDrinks } from './order-card.tsx';
 
 const loadRefunds = () => import('../orders/refunds/refunds-needing-action.tsx');
-const prepareDialog = () => void loadOrderDialog().catch(() => {});
 
 export function useMoneyDecisions() {
   const { id } = useMember();
@@ -55,8 +54,8 @@ export function ReviewCards({ reviews }: Pick<ReturnType<typeof useMoneyDecision
             state={fromThisPage}
             preventScrollReset
             aria-haspopup="dialog"
-            onPointerEnter={prepareDialog}
-            onFocus={prepareDialog}
+            onPointerEnter={prepareOrderDialog}
+            onFocus={prepareOrderDialog}
             className={buttonStyle('dusk')}
           >
             {order.payment_status !== 'unpaid' || may('reconciliation') ? (

@@ -14,7 +14,7 @@ import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
 import { fromThisPage } from '../dialogs/use-dialog-url-close.ts';
 import { StaffIcon } from '../layout/staff-icons.tsx';
 import { useMay, useMember } from '../layout/use-member.tsx';
-import { loadOrderDialog } from '../orders/list/order-columns.tsx';
+import { prepareOrderDialog } from '../orders/list/order-columns.tsx';
 import { areaOf, drinkAndBrand } from '../orders/place.ts';
 import { labelOfFailure } from '../status/staff-labels.ts';
 import { useNow } from '../ui/age.tsx';
@@ -41,7 +41,6 @@ export interface OrderCardProps {
 }
 
 const loadCancelAnswer = () => import('../orders/cancel-answer.tsx');
-const prepareDialog = () => void loadOrderDialog().catch(() => {});
 
 /** Secondary buttons beside the next step; narrower at the counter, where the letters are larger. */
 const secondary =
@@ -94,8 +93,8 @@ export function OrderCard({
           state={fromThisPage}
           preventScrollReset
           aria-haspopup="dialog"
-          onPointerEnter={prepareDialog}
-          onFocus={prepareDialog}
+          onPointerEnter={prepareOrderDialog}
+          onFocus={prepareOrderDialog}
           className="tap font-semibold text-ink underline"
         >
           {order.order_number}

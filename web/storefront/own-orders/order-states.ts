@@ -1,5 +1,5 @@
 // The state of the orders stored on this device: loaded in one request and shared by all parts of a page.
-import { useSyncExternalStore } from 'react';
+import { useEffect, useSyncExternalStore } from 'react';
 import { createStore, type StoreAddress } from '../../../supabase/store.ts';
 import { describeOrder, isOver, type OrderFacts, type OrderMeaning } from '../../lib/orders/order-meaning.ts';
 import {
@@ -101,6 +101,16 @@ export function loadOrderStates(address: StoreAddress): Promise<void> {
     loading = null;
   });
   return loading;
+}
+
+/** Loads the orders again and again while the page is visible. */
+export function useOrderPolling(address: StoreAddress, isPolling: boolean, intervalMs: number): void {
+  useEffect(() => {
+    if (!isPolling) return;
+    const poll = () => document.visibilityState === 'visible' && void loadOrderStates(address);
+    const timer = setInterval(poll, intervalMs);
+    return () => clearInterval(timer);
+  }, [address, isPolling, intervalMs]);
 }
 
 async function load(address: StoreAddress): Promise<void> {

@@ -21,7 +21,7 @@ import {
   paymentTopic,
   shownPayments,
 } from './announced-payments.ts';
-import { loadOrderStates, useOwnOrders } from './order-states.ts';
+import { loadOrderStates, useOrderPolling, useOwnOrders } from './order-states.ts';
 
 /** Polling interval of payable orders while the page is visible, in ms: with and without an open prompt. */
 const pollIntervalsMs = { paying: 5000, unpaid: 20_000 };
@@ -61,15 +61,7 @@ export default function OrdersWatch({ pathname }: OrdersWatchProps) {
     };
   }, [config]);
 
-  useEffect(() => {
-    if (!hasUnpaid) return;
-    const timer = setInterval(
-      () => document.visibilityState === 'visible' && void loadOrderStates(config),
-      isPaying ? pollIntervalsMs.paying : pollIntervalsMs.unpaid,
-    );
-    return () => clearInterval(timer);
-  }, [config, hasUnpaid, isPaying]);
-
+  useOrderPolling(config, hasUnpaid, isPaying ? pollIntervalsMs.paying : pollIntervalsMs.unpaid);
   usePaymentAnnouncements(pathname);
   // A toast about an order's payment ends with the state that it reports.
   useEffect(() => {

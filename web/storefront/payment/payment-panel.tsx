@@ -9,7 +9,7 @@ import { useLeaveDialog } from '../../ui/dialog/dialog-history.ts';
 import { dismissToast } from '../../ui/toasts/toasts.tsx';
 import { useShop } from '../layout/use-shop.ts';
 import { paymentTopic } from '../own-orders/announced-payments.ts';
-import { loadOrderStates, useOwnMeaning } from '../own-orders/order-states.ts';
+import { loadOrderStates, useOrderPolling, useOwnMeaning } from '../own-orders/order-states.ts';
 import { ChangeDrinks, type ChangedDrinks } from './change-drinks.tsx';
 import { readChangedOrder } from './order-drinks.ts';
 import { useHasTill } from './pay-by-till.tsx';
@@ -116,7 +116,9 @@ function PaymentStates({
   useOrderToast(
     final !== null || cash === 'chosen' || state.phase === 'processing' || state.phase === 'failed',
   );
-  useFrequentPolling(state.phase === 'idle' || state.phase === 'failed' || state.phase === 'paused');
+  // While payment is offered: the order may be paid by hand or from another device, and must not be paid twice.
+  const isOffered = state.phase === 'idle' || state.phase === 'failed' || state.phase === 'paused';
+  useOrderPolling(config, isOffered, pollIntervalMs);
   const navigate = useNavigate();
   const { replace, leave } = useLeaveDialog();
   const common = { order, headingRef };
@@ -268,19 +270,6 @@ function findFinalMeaning(state: PaymentState, meaning: OrderMeaning | null): Or
     case 'paused':
       return meaning && !meaning.canPay ? meaning : null;
   }
-}
-
-/** While payment is offered: the order may be paid by hand or from another device, and must not be paid twice. */
-function useFrequentPolling(isOffered: boolean) {
-  const { config } = useShop();
-  useEffect(() => {
-    if (!isOffered) return;
-    const timer = setInterval(
-      () => document.visibilityState === 'visible' && void loadOrderStates(config),
-      pollIntervalMs,
-    );
-    return () => clearInterval(timer);
-  }, [config, isOffered]);
 }
 
 const toAgree = describeOrder({ ...cancelledFacts, status: 'pending', awaitsAgreement: true }, 0);

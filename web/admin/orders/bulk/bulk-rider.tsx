@@ -1,12 +1,6 @@
 // Asks who takes several orders: one press on a recent rider, or another one by name, phone and vehicle.
 import { useId, useState } from 'react';
-import { Button } from '../../../ui/button.tsx';
-import {
-  DialogBody,
-  DialogFooter,
-  DialogHeading,
-  DialogOrDrawer,
-} from '../../../ui/dialog/dialog-or-drawer.tsx';
+import { DialogBody, DialogHeading, DialogOrDrawer } from '../../../ui/dialog/dialog-or-drawer.tsx';
 import { TextField } from '../../../ui/field.tsx';
 import {
   checkDeliveryForm,
@@ -15,6 +9,7 @@ import {
 } from '../../deliveries/delivery-form.ts';
 import { RiderChoice } from '../../deliveries/rider-choice.tsx';
 import type { Carrier } from '../../deliveries/rider-queries.ts';
+import { FormFooter } from '../../dialogs/form-footer.tsx';
 import type { Queued } from '../../today/use-next-step.ts';
 import { useLastValue } from '../../ui/use-last-value.ts';
 
@@ -90,16 +85,7 @@ function Choice({ asked: { verb, rows }, onChoose, onClose }: BulkRiderProps & {
           />
         </form>
       </DialogBody>
-      <DialogFooter>
-        <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
-          <Button tone="quiet" onClick={onClose}>
-            Cancel
-          </Button>
-          <Button type="submit" form={id}>
-            {verb}
-          </Button>
-        </div>
-      </DialogFooter>
+      <FormFooter form={id} label={verb} isBusy={false} onCancel={onClose} />
     </>
   );
 }

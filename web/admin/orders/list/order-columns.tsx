@@ -27,7 +27,7 @@ type OrderStatus = ReturnType<typeof useOrderStatus>;
 /** With what its status opens, so that an opened order needs no further code. */
 export const loadOrderDialog = () =>
   Promise.all([import('../order-dialog.tsx'), loadStatusParts()]).then(([dialog]) => dialog);
-const prepareOrderDialog = () => void loadOrderDialog().catch(() => {});
+export const prepareOrderDialog = () => void loadOrderDialog().catch(() => {});
 
 const amountOf = ({ total_amount, payment_status }: ListedOrder): string =>
   formatKes(shownAmount(total_amount, payment_status));

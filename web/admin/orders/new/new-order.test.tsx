@@ -39,12 +39,8 @@ async function makeDrink(name: string, stock = 20): Promise<{ id: string; name: 
   const [row] = await readRows<{ id: string; name: string }>(`products?slug=eq.${slug}`);
   return row as { id: string; name: string };
 }
-async function type({ user }: OpenScreen, label: RegExp, text: string): Promise<void> {
-  const field = await screen.findByLabelText(label);
-  await user.clear(field);
-  await user.click(field);
-  await user.paste(text);
-}
+const type = async ({ fill }: OpenScreen, label: RegExp, text: string) =>
+  fill(await screen.findByLabelText(label), text);
 async function add(opened: OpenScreen, name: string): Promise<void> {
   await type(opened, /^Search drinks/, name);
   await opened.press(await screen.findByRole('button', { name: `Add ${name}` }));

@@ -18,11 +18,8 @@ async function openPayments(order: Order) {
   const payments = within(dialog.getByRole('region', { name: 'Payments' }));
   const press = async (name: string | RegExp) => opened.press(await payments.findByRole('button', { name }));
   /** Replaces the text of a field. */
-  const fill = async (label: RegExp, text: string) => {
-    const field = await payments.findByLabelText(label);
-    await opened.user.clear(field);
-    await opened.user.type(field, text);
-  };
+  const fill = async (label: RegExp, text: string) =>
+    opened.fill(await payments.findByLabelText(label), text);
   return { ...opened, dialog, payments, press, fill };
 }
 const paymentStatusOf = async ({ id }: Order) => (await readOrder(shop, id)).payment_status;

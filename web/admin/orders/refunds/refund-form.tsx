@@ -2,16 +2,12 @@
 import { type FormEvent, useId, useState } from 'react';
 import { formatKes } from '../../../../domain/money.ts';
 import { Button } from '../../../ui/button.tsx';
-import {
-  DialogBody,
-  DialogFooter,
-  DialogHeading,
-  DialogOrDrawer,
-} from '../../../ui/dialog/dialog-or-drawer.tsx';
+import { DialogBody, DialogHeading, DialogOrDrawer } from '../../../ui/dialog/dialog-or-drawer.tsx';
 import { TextField } from '../../../ui/field.tsx';
 import { Notice } from '../../../ui/notice.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
+import { FormFooter } from '../../dialogs/form-footer.tsx';
 import { useMember } from '../../layout/use-member.tsx';
 import { usePaymentHealth } from '../../payments-check/payment-health.ts';
 import { useSettings } from '../../settings/settings-queries.ts';
@@ -162,16 +158,13 @@ function RefundByMpesa({ order, payment, open, onClose }: AskProps) {
           />
         </form>
       </DialogBody>
-      <DialogFooter>
-        <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
-          <Button tone="quiet" onClick={onClose}>
-            Cancel
-          </Button>
-          <Button type="submit" form={form} tone="danger" isBusy={save.isPending}>
-            {needsSecond ? 'Ask for approval' : `Send back ${amount}`}
-          </Button>
-        </div>
-      </DialogFooter>
+      <FormFooter
+        form={form}
+        tone="danger"
+        label={needsSecond ? 'Ask for approval' : `Send back ${amount}`}
+        isBusy={save.isPending}
+        onCancel={onClose}
+      />
     </DialogOrDrawer>
   );
 }
@@ -212,16 +205,7 @@ function RecordManualRefund({ order, payment, open, onClose }: AskProps) {
           <ManualRefundFields fields={fields} isDisabled={save.isPending} />
         </form>
       </DialogBody>
-      <DialogFooter>
-        <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
-          <Button tone="quiet" onClick={onClose}>
-            Cancel
-          </Button>
-          <Button type="submit" form={form} isBusy={save.isPending}>
-            It was sent back
-          </Button>
-        </div>
-      </DialogFooter>
+      <FormFooter form={form} label="It was sent back" isBusy={save.isPending} onCancel={onClose} />
     </DialogOrDrawer>
   );
 }

@@ -26,11 +26,6 @@ const messageOf = async ({ press }: OpenScreen, receipt: string) => {
   const text = await screen.findByText(new RegExp(`"transactionId":"${receipt}"`));
   return within(text.closest('article') as HTMLElement);
 };
-async function fill({ user }: OpenScreen, field: HTMLElement, text: string): Promise<void> {
-  await user.clear(field);
-  await user.click(field);
-  await user.paste(text);
-}
 const resolutionOf = async (receipt: string) =>
   (
     await readRows<{ resolution: string | null; note: string | null }>(
@@ -54,11 +49,11 @@ test('a message appears on the open screen, and what staff enter pays its order'
   const form = within(message.getByRole('form', { name: 'Enter what it says' }));
   expect(form.getByLabelText(/^M-PESA receipt/)).toHaveProperty('value', receipt);
   const amount = form.getByLabelText(/^Amount that came/);
-  await fill(opened, amount, '951,00');
+  await opened.fill(amount, '951,00');
   await opened.press(form.getByRole('button', { name: 'Enter payment' }));
   await form.findByText(/Please enter the amount/);
   expect(document.activeElement).toBe(amount);
-  await fill(opened, amount, `KES ${(charge_cents / 100).toLocaleString('en-KE')}.00`);
+  await opened.fill(amount, `KES ${(charge_cents / 100).toLocaleString('en-KE')}.00`);
   await opened.press(form.getByRole('button', { name: 'Enter payment' }));
   await waitFor(async () => expect((await readOrder(shop, order.id)).payment_status).toBe('paid'));
   await waitFor(() => expect(screen.queryByText(body)).toBeNull());
@@ -72,7 +67,7 @@ test('staff note why a message is no payment', async () => {
   await opened.press(message.getByRole('button', { name: 'Not a payment' }));
   await opened.press(message.getByRole('button', { name: 'Save' }));
   await message.findByText('Please say why, in 3 to 200 characters');
-  await fill(opened, message.getByRole('textbox'), 'A charge of the bank');
+  await opened.fill(message.getByRole('textbox'), 'A charge of the bank');
   await opened.press(message.getByRole('button', { name: 'Save' }));
   await waitFor(() => expect(screen.queryByText(body)).toBeNull());
   expect(await resolutionOf(receipt)).toMatchObject({

@@ -1,32 +1,22 @@
 // The dialog of an area of delivery.
-import { useId, useRef, useState } from 'react';
 import { Button } from '../../../ui/button.tsx';
-import {
-  DialogBody,
-  DialogHeading,
-  DialogOrDrawer,
-  useKeepOpen,
-} from '../../../ui/dialog/dialog-or-drawer.tsx';
+import { DialogBody, DialogHeading, DialogOrDrawer } from '../../../ui/dialog/dialog-or-drawer.tsx';
 import { TextArea, TextField } from '../../../ui/field.tsx';
-import { Notice } from '../../../ui/notice.tsx';
-import { changedRow } from '../../data/table-answer.ts';
-import { useSave } from '../../data/use-save.ts';
+import { changedRow, isDuplicate } from '../../data/table-answer.ts';
 import { DialogLoadState } from '../../dialogs/dialog-load-state.tsx';
-import { FormFooter } from '../../dialogs/form-footer.tsx';
+import { RowForm, RowFormFooter } from '../../dialogs/row-form.tsx';
 import { useDialogParameter } from '../../dialogs/use-dialog-parameter.ts';
-import { useUnsaved } from '../../dialogs/use-unsaved.ts';
+import { useRowForm } from '../../dialogs/use-row-form.ts';
 import { useMember } from '../../layout/use-member.tsx';
 import { Choices } from '../../ui/choices.tsx';
-import { changeArea, isTaken } from './area-queries.ts';
+import { changeArea } from './area-queries.ts';
 import {
   type AreaEstimate,
-  type AreaForm,
   type AreaRow,
   checkArea,
   describeArea,
   describeEstimate,
   formOf,
-  isSameForm,
   suggestedMinutes,
   toColumns,
   typedPromise,
@@ -73,17 +63,11 @@ interface EditorProps {
 
 function Editor({ current, shopFee, estimate, onClose }: EditorProps) {
   const { tables } = useMember().staff;
-  const id = useId();
-  const form = useRef<HTMLFormElement>(null);
-  // The values at opening: a change by a colleague is reported, and does not change the form.
-  const [seen, setSeen] = useState(current);
-  const [typed, setTyped] = useState(() => formOf(current));
-  const [isChecked, setChecked] = useState(false);
-  /** The name that another one has. */
-  const [taken, setTaken] = useState<string | null>(null);
-  const unsaved = useUnsaved(!isSameForm(typed, formOf(seen)));
-  const save = useSave({
-    write: async (written: AreaForm) => {
+  const form = useRowForm({
+    current,
+    formOf,
+    check: checkArea,
+    async write(written, seen) {
       const columns = toColumns(written, seen);
       return seen
         ? changeArea(tables, seen, columns)
@@ -92,53 +76,10 @@ function Editor({ current, shopFee, estimate, onClose }: EditorProps) {
     success: (_, { name }) => `${name.trim()} saved`,
     failure: 'Failed to save the area',
     refresh: ['settings'],
-    onSuccess() {
-      unsaved.note(false);
-      onClose();
-    },
-    isShownElsewhere: isTaken,
+    refusalOf: (error) => (isDuplicate(error) ? { name: 'There is an area with this name' } : null),
+    onClose,
   });
-  useKeepOpen(save.isPending);
-  const problems = {
-    ...(taken !== null && typed.name.trim() === taken ? { name: 'There is an area with this name' } : {}),
-    ...checkArea(typed),
-  };
-  const isChanged =
-    !save.isPending &&
-    !save.isSuccess &&
-    current !== null &&
-    seen !== null &&
-    current.updated_at !== seen.updated_at &&
-    !isSameForm(formOf(current), formOf(seen));
-
-  function submit() {
-    setChecked(true);
-    const [first] = Object.keys(checkArea(typed));
-    if (first) {
-      focus(first);
-      return;
-    }
-    save.mutate(typed, {
-      onError(error) {
-        if (!isTaken(error)) return;
-        setTaken(typed.name.trim());
-        focus('name');
-      },
-    });
-  }
-  function focus(name: string) {
-    // After the error is rendered, so that screen readers read it with the field.
-    requestAnimationFrame(() => (form.current?.elements.namedItem(name) as HTMLElement | null)?.focus());
-  }
-  const change = (changes: Partial<AreaForm>) => setTyped((now) => ({ ...now, ...changes }));
-  const field = (name: Exclude<keyof AreaForm, 'pricing'>) => ({
-    name,
-    value: typed[name],
-    autoComplete: 'off',
-    problem: isChecked ? problems[name] : undefined,
-    onChange: ({ target }: { target: { value: string } }) => change({ [name]: target.value }),
-  });
-
+  const { typed, change, field } = form;
   return (
     <>
       <DialogHeading
@@ -146,39 +87,7 @@ function Editor({ current, shopFee, estimate, onClose }: EditorProps) {
         description="Customers choose it in their order, and see its fee and time at once"
       />
       <DialogBody>
-        <form
-          ref={form}
-          id={id}
-          noValidate
-          onSubmit={(event) => {
-            event.preventDefault();
-            if (!save.isPending) submit();
-          }}
-          className="grid grid-cols-[minmax(0,1fr)] gap-4"
-        >
-          {isChanged && current ? (
-            <Notice tone="danger" title="Someone else changed this">
-              <span className="grid gap-3">
-                <span className="block">
-                  {current.name} · {describeArea(current, shopFee)}
-                </span>
-                <span className="flex flex-wrap gap-3">
-                  <Button
-                    tone="quiet"
-                    onClick={() => {
-                      setSeen(current);
-                      setTyped(formOf(current));
-                    }}
-                  >
-                    Keep their changes
-                  </Button>
-                  <Button tone="quiet" onClick={() => setSeen(current)}>
-                    Keep mine
-                  </Button>
-                </span>
-              </span>
-            </Notice>
-          ) : null}
+        <RowForm form={form} stored={current ? `${current.name} · ${describeArea(current, shopFee)}` : null}>
           <TextField label="Name" required maxLength={60} {...field('name')} />
           <Choices
             label="Delivery fee"
@@ -229,7 +138,7 @@ function Editor({ current, shopFee, estimate, onClose }: EditorProps) {
                   tone="quiet"
                   onClick={() => {
                     change({ to: String(suggestedMinutes(estimate)) });
-                    focus('to');
+                    form.focus('to');
                   }}
                 >
                   Promise {suggestedMinutes(estimate)} minutes
@@ -243,15 +152,9 @@ function Editor({ current, shopFee, estimate, onClose }: EditorProps) {
             hint="Spellings, streets and buildings, separated by commas. A typed address with one of them is taken for this area"
             {...field('spellings')}
           />
-        </form>
+        </RowForm>
       </DialogBody>
-      <FormFooter
-        unsaved={unsaved}
-        isBusy={save.isPending}
-        disabled={isChanged}
-        form={id}
-        onCancel={onClose}
-      />
+      <RowFormFooter form={form} onCancel={onClose} />
     </>
   );
 }

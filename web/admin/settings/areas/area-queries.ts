@@ -1,7 +1,7 @@
 // Reads and writes the areas of delivery.
 import { useQuery } from '@tanstack/react-query';
 import type { Staff } from '../../../lib/staff.ts';
-import { changedRow, dataOf, TableProblem } from '../../data/table-answer.ts';
+import { changedRow, dataOf } from '../../data/table-answer.ts';
 import { useMember } from '../../layout/use-member.tsx';
 import { type AreaEstimate, type AreaRow, estimatesByArea } from './area-values.ts';
 
@@ -47,7 +47,3 @@ export const changeArea = async (
       .eq('updated_at', updated_at)
       .select('id'),
   );
-
-/** Whether another area has the same name. */
-export const isTaken = (error: Error | null): boolean =>
-  error instanceof TableProblem && error.code === '23505';

@@ -7,7 +7,6 @@ import {
   describeEstimate,
   estimatesByArea,
   formOf,
-  isSameForm,
   moved,
   suggestedMinutes,
   toColumns,
@@ -47,8 +46,6 @@ test('reads and writes the same area', () => {
     promise_to_minutes,
     needs_agreement,
   });
-  expect(isSameForm(form, formOf(karen))).toBe(true);
-  expect(isSameForm(form, { ...form, fee: '0' })).toBe(false);
 });
 
 test('a new area begins with the fee and the promise of the shop', () => {

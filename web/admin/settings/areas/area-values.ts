@@ -29,9 +29,6 @@ export const formOf = (row: AreaRow | null): AreaForm => ({
   spellings: row?.spellings.join(', ') ?? '',
 });
 
-export const isSameForm = (one: AreaForm, other: AreaForm): boolean =>
-  (Object.keys(one) as (keyof AreaForm)[]).every((field) => one[field] === other[field]);
-
 const readWhole = (text: string): number | null =>
   /^\d{1,7}$/.test(text.trim()) ? Number(text.trim()) : null;
 

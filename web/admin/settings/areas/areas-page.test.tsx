@@ -3,7 +3,7 @@ import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, onTestFinished, test } from 'vitest';
 import { changeOrder, placeOrder } from '../../../../e2e/placed-orders.ts';
 import { asOwner } from '../../../../e2e/staff-member.ts';
-import { type OpenScreen, openScreen, readRows, shop } from '../../../testing/staff-screens.tsx';
+import { openScreen, readRows, shop } from '../../../testing/staff-screens.tsx';
 
 interface Stored {
   id: string;
@@ -33,12 +33,6 @@ const makeArea = async (columns: Record<string, unknown> = {}) => {
   return name;
 };
 const rowOf = async (name: string) => within(await screen.findByRole('listitem', { name }));
-async function type({ user }: OpenScreen, field: HTMLElement, text: string) {
-  await user.clear(field);
-  await user.click(field);
-  await user.paste(text);
-}
-
 test.each(['phone', 'desktop'] as const)(
   'an area is created, with each error beside its field, on a %s',
   async (on) => {
@@ -52,16 +46,16 @@ test.each(['phone', 'desktop'] as const)(
     await dialog.findByText('A name has 2 to 60 characters');
     await waitFor(() => expect(document.activeElement?.getAttribute('name')).toBe('name'));
     await opened.user.click(dialog.getByRole('radio', { name: 'Its own' }));
-    await type(opened, dialog.getByLabelText(/^Name/), other);
+    await opened.fill(dialog.getByLabelText(/^Name/), other);
     await opened.press(save);
     await dialog.findByText('A fee is whole shillings. 0 means free');
-    await type(opened, dialog.getByLabelText(/^Fee/), '350');
-    await type(opened, dialog.getByLabelText(/^Arrives within/), '90');
+    await opened.fill(dialog.getByLabelText(/^Fee/), '350');
+    await opened.fill(dialog.getByLabelText(/^Arrives within/), '90');
     dialog.getByText('Customers read: 15-90 minutes');
     await opened.press(save);
     await dialog.findByText('There is an area with this name');
-    await type(opened, dialog.getByLabelText(/^Name/), name);
-    await type(opened, dialog.getByLabelText(/^Other names/), 'Hub, Hardy');
+    await opened.fill(dialog.getByLabelText(/^Name/), name);
+    await opened.fill(dialog.getByLabelText(/^Other names/), 'Hub, Hardy');
     await opened.press(save);
     (await rowOf(name)).getByText('KES 350 · 15-90 minutes');
     expect(await stored(name)).toMatchObject({

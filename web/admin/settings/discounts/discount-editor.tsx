@@ -1,34 +1,23 @@
 // The dialog of a discount code: created, edited, and deleted while no order has it.
-import { useId, useRef, useState } from 'react';
 import { formatKes } from '../../../../domain/money.ts';
-import { Button } from '../../../ui/button.tsx';
-import {
-  DialogBody,
-  DialogHeading,
-  DialogOrDrawer,
-  useKeepOpen,
-} from '../../../ui/dialog/dialog-or-drawer.tsx';
+import { DialogBody, DialogHeading, DialogOrDrawer } from '../../../ui/dialog/dialog-or-drawer.tsx';
 import { TextField } from '../../../ui/field.tsx';
 import { Notice } from '../../../ui/notice.tsx';
-import { changedRow } from '../../data/table-answer.ts';
+import { changedRow, isDuplicate } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { DialogLoadState } from '../../dialogs/dialog-load-state.tsx';
-import { Discard } from '../../dialogs/discard.tsx';
-import { FormFooter } from '../../dialogs/form-footer.tsx';
+import { RowForm, RowFormFooter } from '../../dialogs/row-form.tsx';
 import { useDialogParameter } from '../../dialogs/use-dialog-parameter.ts';
-import { useUnsaved } from '../../dialogs/use-unsaved.ts';
+import { useRowForm } from '../../dialogs/use-row-form.ts';
 import { useMember } from '../../layout/use-member.tsx';
 import { Choices } from '../../ui/choices.tsx';
-import { changeCode, isTaken, useDiscountCode } from './discount-queries.ts';
+import { changeCode, useDiscountCode } from './discount-queries.ts';
 import {
   checkDiscount,
-  type DiscountForm,
   type DiscountRow,
   describeConditions,
   describeValue,
   formOf,
-  isSameForm,
-  plainCode,
   toColumns,
 } from './discount-values.ts';
 
@@ -61,22 +50,11 @@ export function DiscountDialog({ codes }: { codes: readonly DiscountRow[] }) {
 /** @param current null for a new one */
 function Editor({ current, onClose }: { current: DiscountRow | null; onClose(): void }) {
   const { tables } = useMember().staff;
-  const id = useId();
-  const form = useRef<HTMLFormElement>(null);
-  // The values at opening: a change by a colleague is reported, and does not change the form.
-  const [seen, setSeen] = useState(current);
-  const [typed, setTyped] = useState(() => formOf(current));
-  const [isChecked, setChecked] = useState(false);
-  const [isDeleting, setDeleting] = useState(false);
-  /** The code that another one has. */
-  const [taken, setTaken] = useState<string | null>(null);
-  const unsaved = useUnsaved(!isSameForm(typed, formOf(seen)));
-  const end = () => {
-    unsaved.note(false);
-    onClose();
-  };
-  const save = useSave({
-    write: async (written: DiscountForm) => {
+  const form = useRowForm({
+    current,
+    formOf,
+    check: checkDiscount,
+    async write(written, seen) {
       const columns = toColumns(written, seen);
       return seen
         ? changeCode(tables, seen, columns)
@@ -85,8 +63,8 @@ function Editor({ current, onClose }: { current: DiscountRow | null; onClose(): 
     success: 'Discount code saved successfully',
     failure: 'Failed to save the discount code',
     refresh: ['settings'],
-    onSuccess: end,
-    isShownElsewhere: isTaken,
+    refusalOf: (error) => (isDuplicate(error) ? { code: 'There is a code with this name already' } : null),
+    onClose,
   });
   const remove = useSave({
     write: async (row: DiscountRow) =>
@@ -101,53 +79,10 @@ function Editor({ current, onClose }: { current: DiscountRow | null; onClose(): 
     success: 'Discount code deleted',
     failure: 'Failed to delete the discount code',
     refresh: ['settings'],
-    onSuccess: end,
+    onSuccess: form.end,
   });
-  const isBusy = save.isPending || remove.isPending;
-  useKeepOpen(isBusy);
-  const problems = {
-    ...(taken !== null && plainCode(typed.code) === taken
-      ? { code: 'There is a code with this name already' }
-      : {}),
-    ...checkDiscount(typed),
-  };
+  const { typed, change, field } = form;
   const isFixed = current?.has_orders === true;
-  const isChanged =
-    !isBusy &&
-    !save.isSuccess &&
-    current !== null &&
-    seen !== null &&
-    current.updated_at !== seen.updated_at &&
-    !isSameForm(formOf(current), formOf(seen));
-
-  function submit() {
-    setChecked(true);
-    const [first] = Object.keys(checkDiscount(typed));
-    if (!first) {
-      save.mutate(typed, {
-        onError(error) {
-          if (!isTaken(error)) return;
-          setTaken(plainCode(typed.code));
-          focus('code');
-        },
-      });
-      return;
-    }
-    focus(first);
-  }
-  function focus(name: string) {
-    // After the error is rendered, so that screen readers read it with the field.
-    requestAnimationFrame(() => (form.current?.elements.namedItem(name) as HTMLElement | null)?.focus());
-  }
-  const change = (changes: Partial<DiscountForm>) => setTyped((now) => ({ ...now, ...changes }));
-  const field = (name: Exclude<keyof DiscountForm, 'kind'>) => ({
-    name,
-    value: typed[name],
-    autoComplete: 'off',
-    problem: isChecked ? problems[name] : undefined,
-    onChange: ({ target }: { target: { value: string } }) => change({ [name]: target.value }),
-  });
-
   return (
     <>
       <DialogHeading
@@ -155,42 +90,12 @@ function Editor({ current, onClose }: { current: DiscountRow | null; onClose(): 
         description="Off the price of the drinks, not of the delivery"
       />
       <DialogBody>
-        <form
-          ref={form}
-          id={id}
-          noValidate
-          onSubmit={(event) => {
-            event.preventDefault();
-            if (!isBusy) submit();
-          }}
-          className="grid grid-cols-[minmax(0,1fr)] gap-4"
+        <RowForm
+          form={form}
+          stored={current ? describeCode(current) : null}
+          isBusy={form.isSaving || remove.isPending}
         >
-          {isChanged && current ? (
-            <Notice tone="danger" title="Someone else changed this">
-              <span className="grid gap-3">
-                <span className="block">
-                  {[current.code, describeValue(current), describeConditions(current)]
-                    .filter(Boolean)
-                    .join(' · ')}
-                </span>
-                <span className="flex flex-wrap gap-3">
-                  <Button
-                    tone="quiet"
-                    onClick={() => {
-                      setSeen(current);
-                      setTyped(formOf(current));
-                    }}
-                  >
-                    Keep their changes
-                  </Button>
-                  <Button tone="quiet" onClick={() => setSeen(current)}>
-                    Keep mine
-                  </Button>
-                </span>
-              </span>
-            </Notice>
-          ) : null}
-          {isFixed ? (
+          {current && isFixed ? (
             <Notice tone="info" title={`${describeValue(current)}${minimumOf(current)}`}>
               Orders have this code, so this stays as it is. For another discount, end it and create another
               code.
@@ -243,37 +148,27 @@ function Editor({ current, onClose }: { current: DiscountRow | null; onClose(): 
               {...field('maxUsesPerPhone')}
             />
           </div>
-        </form>
+        </RowForm>
       </DialogBody>
-      <FormFooter
-        unsaved={unsaved}
-        question={
-          isDeleting && current ? (
-            <Discard
-              question={`Delete the code ${current.code}?`}
-              stay="Keep it"
-              leave="Delete code"
-              isBusy={remove.isPending}
-              onStay={() => setDeleting(false)}
-              onLeave={() => remove.mutate(current)}
-            />
-          ) : null
+      <RowFormFooter
+        form={form}
+        deletion={
+          current && !isFixed
+            ? {
+                question: `Delete the code ${current.code}?`,
+                confirm: 'Delete code',
+                isBusy: remove.isPending,
+                run: () => remove.mutate(current),
+              }
+            : null
         }
-        label={save.isPending ? 'Saving...' : 'Save'}
-        isBusy={isBusy}
-        disabled={isChanged}
-        form={id}
         onCancel={onClose}
-      >
-        {current && !isFixed ? (
-          <Button tone="quiet" onClick={() => setDeleting(true)} className="mr-auto">
-            Delete
-          </Button>
-        ) : null}
-      </FormFooter>
+      />
     </>
   );
 }
 
+const describeCode = (row: DiscountRow): string =>
+  [row.code, describeValue(row), describeConditions(row)].filter(Boolean).join(' · ');
 const minimumOf = ({ minimum_cents }: DiscountRow): string =>
   minimum_cents > 0 ? ` drinks of at least ${formatKes(minimum_cents)}` : '';

@@ -1,7 +1,7 @@
 // Reads and writes the discount codes.
 import { useQuery } from '@tanstack/react-query';
 import type { Staff } from '../../../lib/staff.ts';
-import { changedRow, dataOf, TableProblem } from '../../data/table-answer.ts';
+import { changedRow, dataOf } from '../../data/table-answer.ts';
 import { isUuid } from '../../dialogs/uuid.ts';
 import { useMember } from '../../layout/use-member.tsx';
 import { type ReadPage, useRows } from '../../list/use-rows.ts';
@@ -58,7 +58,3 @@ export const changeCode = async (
       .eq('updated_at', updated_at)
       .select('id'),
   );
-
-/** Whether another code has the same name. */
-export const isTaken = (error: Error | null): boolean =>
-  error instanceof TableProblem && error.code === '23505';

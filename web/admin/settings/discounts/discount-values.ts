@@ -62,9 +62,6 @@ export const formOf = (row: DiscountRow | null): DiscountForm => ({
   maxUsesPerPhone: row ? textOf(row.max_uses_per_phone) : '1',
 });
 
-export const isSameForm = (one: DiscountForm, other: DiscountForm): boolean =>
-  (Object.keys(one) as (keyof DiscountForm)[]).every((field) => one[field] === other[field]);
-
 /** A code as the database stores it. */
 export const plainCode = (typed: string): string => typed.replace(/\s/g, '').toUpperCase();
 

@@ -3,13 +3,7 @@ import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, onTestFinished, test } from 'vitest';
 import { placeOrder } from '../../../../e2e/placed-orders.ts';
 import { asOwner } from '../../../../e2e/staff-member.ts';
-import {
-  interceptNext,
-  type OpenScreen,
-  openScreen,
-  readRows,
-  shop,
-} from '../../../testing/staff-screens.tsx';
+import { interceptNext, openScreen, readRows, shop } from '../../../testing/staff-screens.tsx';
 
 interface Stored {
   code: string;
@@ -35,12 +29,6 @@ const makeCode = async (columns: Record<string, unknown> = {}) => {
   return code;
 };
 const rowOf = async (code: string) => within(await screen.findByRole('listitem', { name: code }));
-async function type({ user }: OpenScreen, field: HTMLElement, text: string) {
-  await user.clear(field);
-  await user.click(field);
-  await user.paste(text);
-}
-
 test.each(['phone', 'desktop'] as const)(
   'a code is created, with each error beside its field, on a %s',
   async (on) => {
@@ -54,16 +42,16 @@ test.each(['phone', 'desktop'] as const)(
     await dialog.findByText('A code has 3 to 20 letters, digits and hyphens');
     await waitFor(() => expect(document.activeElement?.getAttribute('name')).toBe('code'));
     await opened.user.click(dialog.getByRole('radio', { name: 'Amount' }));
-    await type(opened, dialog.getByLabelText(/^Amount off/), '0.5');
+    await opened.fill(dialog.getByLabelText(/^Amount off/), '0.5');
     await opened.press(save);
     await dialog.findByText('An amount is whole shillings, at least 1');
-    await type(opened, dialog.getByLabelText(/^Amount off/), '200');
-    await type(opened, dialog.getByLabelText(/^Minimum of drinks/), '1000');
-    await type(opened, dialog.getByLabelText('Uses in all'), '50');
-    await type(opened, dialog.getByLabelText(/^Code/), other.toLowerCase());
+    await opened.fill(dialog.getByLabelText(/^Amount off/), '200');
+    await opened.fill(dialog.getByLabelText(/^Minimum of drinks/), '1000');
+    await opened.fill(dialog.getByLabelText('Uses in all'), '50');
+    await opened.fill(dialog.getByLabelText(/^Code/), other.toLowerCase());
     await opened.press(save);
     await dialog.findByText('There is a code with this name already');
-    await type(opened, dialog.getByLabelText(/^Code/), code.toLowerCase());
+    await opened.fill(dialog.getByLabelText(/^Code/), code.toLowerCase());
     await opened.press(save);
     const row = await rowOf(code);
     row.getByText('KES 200 off');
@@ -118,7 +106,7 @@ test('the list shows uses and cost, and the code of an order keeps its discount 
   dialog.getByText('10 % off');
   expect(dialog.queryByRole('button', { name: 'Delete' })).toBeNull();
   expect(dialog.queryByLabelText(/^Percent off/)).toBeNull();
-  await type(opened, dialog.getByLabelText('Uses per phone'), '2');
+  await opened.fill(dialog.getByLabelText('Uses per phone'), '2');
   await opened.press(dialog.getByRole('button', { name: 'Save' }));
   await waitFor(async () =>
     expect(await stored(code)).toMatchObject([{ max_uses_per_phone: 2, percent: 10 }]),
@@ -132,7 +120,7 @@ test('an unused code is deleted after a question, and the change of a colleague 
   });
   await opened.press((await rowOf(code)).getByRole('button', { name: `Edit: ${code}` }));
   const dialog = within(await screen.findByRole('dialog', { name: `Discount code ${code}` }));
-  await type(opened, dialog.getByLabelText('Uses in all'), '5');
+  await opened.fill(dialog.getByLabelText('Uses in all'), '5');
   interceptNext('discount_codes?', async (go) => {
     await asOwner(shop, `/rest/v1/discount_codes?code=eq.${code}`, 'PATCH', { percent: 20 });
     return go();
@@ -163,7 +151,7 @@ test('any code is found by a part of it, the others come page by page, and its d
   await screen.findByRole('button', { name: 'Show more' });
   expect(screen.queryByRole('listitem', { name: code })).toBeNull();
   const search = screen.getByRole('searchbox', { name: 'Search codes' });
-  await type(opened, search, part.toLowerCase());
+  await opened.fill(search, part.toLowerCase());
   const row = await rowOf(code);
   await waitFor(() =>
     expect(opened.address()).toBe(`/admin/settings/discounts?search=${part.toLowerCase()}`),
@@ -173,7 +161,7 @@ test('any code is found by a part of it, the others come page by page, and its d
   await screen.findByRole('dialog', { name: `Discount code ${code}` });
   await opened.user.keyboard('{Escape}');
   await waitFor(() => expect(screen.queryByRole('dialog')).toBeNull());
-  await type(opened, search, `${part}NOT`);
+  await opened.fill(search, `${part}NOT`);
   await opened.press(await screen.findByRole('button', { name: 'Show all discount codes' }));
   await opened.press(await screen.findByRole('button', { name: 'Show more' }));
   await screen.findByRole('listitem', { name: others.at(0) ?? '' });

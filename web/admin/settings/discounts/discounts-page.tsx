@@ -9,11 +9,11 @@ import { useSave } from '../../data/use-save.ts';
 import { useDialogOpener } from '../../dialogs/use-dialog-parameter.ts';
 import { describeStaffPage } from '../../layout/staff-page.ts';
 import { useMember } from '../../layout/use-member.tsx';
+import { CardList } from '../../list/card-list.tsx';
 import { SearchBox } from '../../list/list-toolbar.tsx';
-import { ListEnd } from '../../list/row-list.tsx';
+import { noneFound } from '../../list/row-list.tsx';
 import { useListFilters } from '../../list/use-list-filters.ts';
 import { useShop } from '../../messages/use-shop.ts';
-import { RefreshFailed, ScreenLoadState } from '../../ui/load-states.tsx';
 import { PageHeading } from '../../ui/page-heading.tsx';
 import type { Route } from './+types/discounts-page.ts';
 import { DiscountDialog, newDiscount } from './discount-editor.tsx';
@@ -53,48 +53,25 @@ export default function DiscountsPage() {
           />
         </div>
       ) : null}
-      {rows.length === 0 && (codes.isLoading || codes.error) ? (
-        <ScreenLoadState
-          noun="discount codes"
-          queries={[{ error: codes.error, isFetching: codes.isReading, refetch: codes.retry }]}
-        />
-      ) : rows.length === 0 && search ? (
-        <div
-          role="status"
-          className="grid justify-items-start gap-3 rounded-lg border border-line bg-card p-6"
-        >
-          <p className="font-display text-xl font-bold">No discount codes found</p>
-          <p className="max-w-text wrap-anywhere text-ink-soft">No code has “{search}” in it.</p>
-          <Button tone="quiet" onClick={filters.clear}>
-            Show all discount codes
-          </Button>
-        </div>
-      ) : rows.length === 0 ? (
-        <div className="grid justify-items-start gap-3 rounded-lg border border-line bg-card p-6">
-          <p className="font-display text-xl font-bold">No discount codes yet</p>
-          <p className="max-w-text text-ink-soft">
-            A code such as KARIBU10 gives its customers a percentage or an amount off. You decide from when,
-            until when and how often.
-          </p>
-          <Button onClick={() => open(newDiscount)} aria-haspopup="dialog">
-            Create the first code
-          </Button>
-        </div>
-      ) : (
-        <>
-          {codes.error ? <RefreshFailed isReading={codes.isReading} retry={codes.retry} /> : null}
-          <ul
-            aria-label="Discount codes"
-            aria-busy={codes.isOutdated || undefined}
-            className="grid gap-3 aria-busy:cursor-progress"
-          >
-            {rows.map((row) => (
-              <Code key={row.id} row={row} />
-            ))}
-          </ul>
-          <ListEnd {...codes} label="Discount codes" />
-        </>
-      )}
+      <CardList
+        label="Discount codes"
+        list={codes}
+        empty={
+          search
+            ? noneFound('discount codes', `No code has “${search}” in it.`, filters.clear)
+            : {
+                title: 'No discount codes yet',
+                text: 'A code such as KARIBU10 gives its customers a percentage or an amount off. You decide from when, until when and how often.',
+                action: (
+                  <Button onClick={() => open(newDiscount)} aria-haspopup="dialog">
+                    Create the first code
+                  </Button>
+                ),
+              }
+        }
+      >
+        {(row) => <Code key={row.id} row={row} />}
+      </CardList>
       <DiscountDialog codes={rows} />
     </div>
   );

@@ -9,7 +9,10 @@ export interface QuotableRating {
   id: string;
   stars: number;
   words: string;
+  /** Null: not chosen. */
   quoted_at: string | null;
+  /** False for chosen words, too, while others were chosen later. */
+  is_on_home_page: boolean;
   created_at: string;
   updated_at: string;
   order: {
@@ -27,7 +30,7 @@ export function useQuotableRatings() {
     const rows = tables
       .from('ratings')
       .select(
-        'id:order_id, stars, words, quoted_at, created_at, updated_at, order:orders!inner(order_number, customer_name, area_name, city)',
+        'id:order_id, stars, words, quoted_at, is_on_home_page, created_at, updated_at, order:orders!inner(order_number, customer_name, area_name, city)',
       )
       .eq('may_quote', true)
       .order('created_at', { ascending: false })

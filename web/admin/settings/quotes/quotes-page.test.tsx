@@ -48,3 +48,17 @@ test('words that the customer changed since are not shown', async () => {
   await screen.findByText(/The customer has changed this in the meantime/);
   expect(await isQuoted(id)).toBe(false);
 });
+
+test('words that the home page no longer shows say so', async () => {
+  const chosen = Array.from({ length: 7 }, (_, n) => newWords(`Number ${n}`));
+  for (const words of chosen) {
+    const order_id = await rated(words, true);
+    const [row] = await readRows<{ updated_at: string }>(`ratings?order_id=eq.${order_id}&select=updated_at`);
+    const seen = { order_id, is_quoted: true, seen_updated_at: row?.updated_at };
+    await asOwner(shop, '/rest/v1/rpc/quote_rating', 'POST', seen);
+  }
+  await openScreen('/admin/settings/quotes');
+  const [first = '', second = ''] = chosen;
+  (await lineOf(first)).getByText('Not among the last six');
+  (await lineOf(second)).getByText('On the home page');
+});

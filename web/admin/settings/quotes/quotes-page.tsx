@@ -4,9 +4,8 @@ import { Button } from '../../../ui/button.tsx';
 import { useSave } from '../../data/use-save.ts';
 import { describeStaffPage } from '../../layout/staff-page.ts';
 import { useMember } from '../../layout/use-member.tsx';
-import { ListEnd } from '../../list/row-list.tsx';
+import { CardList } from '../../list/card-list.tsx';
 import { Age } from '../../ui/age.tsx';
-import { RefreshFailed, ScreenLoadState } from '../../ui/load-states.tsx';
 import { PageHeading } from '../../ui/page-heading.tsx';
 import type { Route } from './+types/quotes-page.ts';
 import { type QuotableRating, quoteRating, useQuotableRatings } from './quote-queries.ts';
@@ -15,7 +14,6 @@ export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(match
 
 export default function QuotesPage() {
   const ratings = useQuotableRatings();
-  const { rows } = ratings;
   return (
     <div className="grid max-w-4xl grid-cols-[minmax(0,1fr)] gap-5">
       <PageHeading
@@ -25,38 +23,24 @@ export default function QuotesPage() {
         From ratings whose customers let you show their words. The home page has the six that you chose last,
         each with first name and area.
       </PageHeading>
-      {rows.length === 0 && (ratings.isLoading || ratings.error) ? (
-        <ScreenLoadState
-          noun="words of customers"
-          queries={[{ error: ratings.error, isFetching: ratings.isReading, refetch: ratings.retry }]}
-        />
-      ) : rows.length === 0 ? (
-        <div className="grid justify-items-start gap-3 rounded-lg border border-line bg-card p-6">
-          <p className="font-display text-xl font-bold">No words to show yet</p>
-          <p className="max-w-text text-ink-soft">
-            Customers rate a delivery on the page of their order. Words appear here once a customer ticks that
-            you may show them.
-          </p>
-        </div>
-      ) : (
-        <>
-          {ratings.error ? <RefreshFailed isReading={ratings.isReading} retry={ratings.retry} /> : null}
-          <ul aria-label="Words of customers" className="grid gap-3">
-            {rows.map((rating) => (
-              <Words key={rating.id} rating={rating} />
-            ))}
-          </ul>
-          <ListEnd {...ratings} label="Words of customers" />
-        </>
-      )}
+      <CardList
+        label="Words of customers"
+        list={ratings}
+        empty={{
+          title: 'No words to show yet',
+          text: 'Customers rate a delivery on the page of their order. Words appear here once a customer ticks that you may show them.',
+        }}
+      >
+        {(rating) => <Words key={rating.id} rating={rating} />}
+      </CardList>
     </div>
   );
 }
 
 function Words({ rating }: { rating: QuotableRating }) {
   const { tables } = useMember().staff;
-  const { stars, words, quoted_at, created_at, order } = rating;
-  const isShown = quoted_at !== null;
+  const { stars, words, quoted_at, is_on_home_page, created_at, order } = rating;
+  const isChosen = quoted_at !== null;
   const save = useSave({
     write: (isQuoted: boolean) => quoteRating(tables, rating, isQuoted),
     success: (_, isQuoted) =>
@@ -77,9 +61,9 @@ function Words({ rating }: { rating: QuotableRating }) {
           </span>
           <span>{stars} of 5</span>
           <Age at={created_at} />
-          {isShown ? (
-            <Badge tone="green" isSmall>
-              On the home page
+          {isChosen ? (
+            <Badge tone={is_on_home_page ? 'green' : 'grey'} isSmall>
+              {is_on_home_page ? 'On the home page' : 'Not among the last six'}
             </Badge>
           ) : null}
         </p>
@@ -87,10 +71,10 @@ function Words({ rating }: { rating: QuotableRating }) {
       <Button
         tone="quiet"
         isBusy={save.isPending}
-        onClick={() => save.mutate(!isShown)}
-        aria-label={`${isShown ? 'Take off' : 'Show'}: ${order.customer_name}, ${order.order_number}`}
+        onClick={() => save.mutate(!isChosen)}
+        aria-label={`${isChosen ? 'Take off' : 'Show'}: ${order.customer_name}, ${order.order_number}`}
       >
-        {isShown ? 'Take off' : 'Show'}
+        {isChosen ? 'Take off' : 'Show'}
       </Button>
     </li>
   );
