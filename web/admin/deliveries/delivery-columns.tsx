@@ -1,7 +1,7 @@
 // A delivery in the list (docs/product.md#deliveries-screen): as a table row, as a compact row, and in the export.
 import { Link } from 'react-router';
 import { dueAt } from '../../../domain/delivery-promise.ts';
-import { isWaiting, statusesOnceAssigned, workStep } from '../../../domain/delivery-status.ts';
+import { isWaiting, statusesOnceAssigned, takesRider, workStep } from '../../../domain/delivery-status.ts';
 import { shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -153,11 +153,12 @@ export function DeliveryRow({ delivery, status, steps }: RowControls & { deliver
 /** The next step, and everything else behind a menu. Without a rider the next step is to assign one, unless it is collected. */
 function Actions({ delivery, steps }: { delivery: ListedDelivery; steps: NextSteps }) {
   const { id, order, delivery_person } = delivery;
-  const isCancelled = order.status === 'cancelled';
   const step = workStep(order, delivery);
   const actions = (): RowAction[] => [
     { label: 'View the order', to: `/admin/orders/${order.id}` },
-    ...(delivery_person && !isCancelled ? [{ label: 'Edit assignment', run: () => steps.assign(id) }] : []),
+    ...(delivery_person && takesRider(order)
+      ? [{ label: 'Edit assignment', run: () => steps.assign(id) }]
+      : []),
     ...(step === 'prepare' && !delivery_person
       ? [{ label: 'Prepare', run: () => steps.set(delivery, 'preparing') }]
       : []),
@@ -174,7 +175,7 @@ function Actions({ delivery, steps }: { delivery: ListedDelivery; steps: NextSte
     <span className="flex min-w-0 items-center justify-end gap-0.5">
       {delivery_person || order.is_collected ? (
         <NextStepButton delivery={delivery} steps={steps} />
-      ) : isCancelled ? null : (
+      ) : takesRider(order) ? (
         <Button
           onClick={() => steps.assign(id)}
           aria-haspopup="dialog"
@@ -182,7 +183,7 @@ function Actions({ delivery, steps }: { delivery: ListedDelivery; steps: NextSte
         >
           Assign<span className="sr-only"> {order.order_number}</span>
         </Button>
-      )}
+      ) : null}
       <RowMenu name={order.order_number} actions={actions} />
     </span>
   );

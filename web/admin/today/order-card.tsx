@@ -2,7 +2,7 @@
 
 import { Link, useLocation } from 'react-router';
 import { dueAt, minutesLeft } from '../../../domain/delivery-promise.ts';
-import { hasCancelRequest, isCashDue, type WorkStep } from '../../../domain/delivery-status.ts';
+import { hasCancelRequest, isCashDue, takesRider, type WorkStep } from '../../../domain/delivery-status.ts';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
@@ -205,7 +205,7 @@ export function OrderActions({ delivery, step, rider, onHandOver }: OrderCardPro
           Give back{forOrder}
         </Button>
       ) : null}
-      {step === 'ready' && !isAsked && hasRider && !order.is_collected ? (
+      {step === 'ready' && !isAsked && hasRider && takesRider(order) ? (
         <Button tone="quiet" isBusy={isSaving} onClick={() => assign(delivery.id)} className={secondary}>
           Other rider{forOrder}
         </Button>

@@ -1,7 +1,7 @@
 // An order in the list (docs/product.md#orders-screen): as a table row and as a compact row.
 import { Link, useSearchParams } from 'react-router';
 import { dueAt } from '../../../../domain/delivery-promise.ts';
-import { isWaiting, workStep } from '../../../../domain/delivery-status.ts';
+import { isWaiting, takesRider, workStep } from '../../../../domain/delivery-status.ts';
 import { formatKes, shownAmount } from '../../../../domain/money.ts';
 import { formatPhone } from '../../../../domain/phone.ts';
 import { ordinal } from '../../customers/ordinal.ts';
@@ -151,7 +151,7 @@ function Actions({ order, steps }: { order: ListedOrder; steps: NextSteps }) {
       ...(isOpen && step === 'preparing'
         ? [{ label: 'Give back', run: () => steps.set(queued, 'prepare') }]
         : []),
-      ...(isOpen && step !== 'on_the_way' && !order.is_collected
+      ...(isOpen && step !== 'on_the_way' && takesRider(order)
         ? [
             {
               label: queued.delivery_person
