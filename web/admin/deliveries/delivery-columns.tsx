@@ -366,10 +366,14 @@ export const exportColumns: CsvColumn<ListedDelivery>[] = [
   },
 ];
 
-export const printColumns: CsvColumn<ListedDelivery>[] = [
+/** @param hasAllPhones whether phones of finished deliveries are printed, too: no rider needs them */
+export const printColumns = (hasAllPhones: boolean): CsvColumn<ListedDelivery>[] => [
   { title: 'Order #', value: ({ order }) => order.order_number },
   { title: 'Customer', value: ({ order }) => order.customer_name },
-  { title: 'Phone', value: ({ order }) => formatPhone(order.customer_phone) },
+  {
+    title: 'Phone',
+    value: ({ order }) => (hasAllPhones || isWaiting(order) ? formatPhone(order.customer_phone) : null),
+  },
   {
     title: 'Address',
     value: ({ order }) => [order.shipping_address, otherCity(order)].filter(Boolean).join(', '),

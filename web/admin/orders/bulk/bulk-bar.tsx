@@ -23,8 +23,8 @@ interface BulkBarProps<Row> {
   queuedOf(row: Row): Queued | null;
   orderIdOf(row: Row): string;
   steps: NextSteps;
-  /** Saves the rows as a file. */
-  onExport(rows: readonly Row[]): Promise<void>;
+  /** Saves the rows as a file. Undefined for a role that may not. */
+  onExport: ((rows: readonly Row[]) => Promise<void>) | undefined;
 }
 
 type Asked = { verb: 'Assign' | 'Hand over'; rows: Queued[] };
@@ -163,9 +163,11 @@ export function BulkBar<Row extends { id: string }>({
           >
             Print slips
           </Button>
-          <Button tone="quiet" isBusy={isBusy} onClick={() => void onExport(rows)} className={small}>
-            Export
-          </Button>
+          {onExport ? (
+            <Button tone="quiet" isBusy={isBusy} onClick={() => void onExport(rows)} className={small}>
+              Export
+            </Button>
+          ) : null}
         </>
       ) : null}
       <button
