@@ -1,7 +1,7 @@
 // What the panel shows to the roles of staff.
 import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { placePaidOrder } from '../../../e2e/placed-orders.ts';
+import { changeOrder, placeAssignedOrder, placePaidOrder } from '../../../e2e/placed-orders.ts';
 import { asOwner } from '../../../e2e/staff-member.ts';
 import { openScreen, shop } from '../../testing/staff-screens.tsx';
 
@@ -107,4 +107,19 @@ test.each([
   const bar = within(await screen.findByRole('region', { name: 'Chosen rows' }));
   bar.getByRole('button', { name: 'Print slips' });
   expect(bar.queryByRole('button', { name: 'Export' }) !== null).toBe(may);
+});
+
+test.each([
+  ['counter', false],
+  ['staff', true],
+] as const)('refund or cancellation of a failed delivery is offered to %s: %s', async (role, may) => {
+  const order = await placeAssignedOrder(shop, 'No one at home');
+  await changeOrder(shop, order.id, { status: 'out_for_delivery' });
+  await asOwner(shop, `/rest/v1/deliveries?order_id=eq.${order.id}`, 'PATCH', {
+    delivery_status: 'failed',
+  });
+  await openScreen('/admin/today', { role });
+  await screen.findByRole('button', { name: `Send again ${order.order_number}` });
+  const link = screen.queryByRole('link', { name: `Refund or cancel ${order.order_number}` });
+  expect(link !== null).toBe(may);
 });

@@ -173,6 +173,7 @@ function Who({ delivery, step }: Pick<OrderCardProps, 'delivery' | 'step'>) {
 /** Calls the customer, and moves the order on or back. */
 export function OrderActions({ delivery, step, rider, onHandOver }: OrderCardProps) {
   const { order } = delivery;
+  const may = useMay();
   const { search } = useLocation();
   // Its own, so that the next order can be moved while this one is being saved.
   const next = useNextStep(rider);
@@ -210,7 +211,7 @@ export function OrderActions({ delivery, step, rider, onHandOver }: OrderCardPro
           Other rider{forOrder}
         </Button>
       ) : null}
-      {step === 'failed' ? (
+      {step === 'failed' && may('refunds') ? (
         <Link
           to={{ pathname: `/admin/today/${order.id}`, search }}
           state={fromThisPage}
