@@ -123,3 +123,11 @@ test.each([
   const link = screen.queryByRole('link', { name: `Refund or cancel ${order.order_number}` });
   expect(link !== null).toBe(may);
 });
+
+test.each(['phone', 'desktop'] as const)('the menu counts the orders to prepare, on a %s', async (on) => {
+  await placePaidOrder(shop, 'Waits in the menu');
+  await openScreen('/admin/today', { on, role: 'counter' });
+  const links = await screen.findAllByRole('link', { name: /^Today ?\d+\+? to prepare$/ });
+  expect(links.some((link) => link.closest('[data-bottom-bar]'))).toBe(true);
+  expect(links.some((link) => link.closest('#sidebar'))).toBe(true);
+});
