@@ -7,6 +7,7 @@ import { formatPhone } from '../../../domain/phone.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
+import { NthOrder } from '../customers/nth-order.tsx';
 import type { CsvColumn } from '../list/csv.ts';
 import { phoneCell } from '../list/phone-cell.ts';
 import type { Column } from '../list/row-list.tsx';
@@ -56,8 +57,11 @@ export function deliveryColumns({ status, steps }: RowControls): Column<ListedDe
       sort: 'customer',
       show: ({ order }) => (
         <>
-          <span className="block truncate font-semibold" title={order.customer_name}>
-            {order.customer_name}
+          <span className="flex items-baseline gap-1.5">
+            <span className="truncate font-semibold" title={order.customer_name}>
+              {order.customer_name}
+            </span>
+            <NthOrder nth={order.nth_order} />
           </span>
           {order.anonymised_at ? null : (
             <span className="flex gap-1.5 text-xs leading-5 text-ink-soft">
@@ -115,9 +119,10 @@ export function DeliveryRow({ delivery, status, steps }: RowControls & { deliver
         {/* As many lines with a rider as without one: then the address shares that of the name on a phone. */}
         <p className={`min-w-0 gap-1.5 ${delivery_person ? 'flex md:contents' : 'contents'}`}>
           <span
-            className={`truncate font-semibold md:col-start-2 ${delivery_person ? 'max-md:max-w-3/5 max-md:shrink-0' : ''}`}
+            className={`flex min-w-0 items-baseline gap-1 md:col-start-2 ${delivery_person ? 'max-md:max-w-3/5 max-md:shrink-0' : ''}`}
           >
-            {order.customer_name}
+            <span className="truncate font-semibold">{order.customer_name}</span>
+            <NthOrder nth={order.nth_order} />
           </span>
           {order.anonymised_at ? null : (
             <span className="flex min-w-0 gap-1.5 md:col-start-1">

@@ -131,3 +131,17 @@ test.each(['phone', 'desktop'] as const)('the menu counts the orders to prepare,
   expect(links.some((link) => link.closest('[data-bottom-bar]'))).toBe(true);
   expect(links.some((link) => link.closest('#sidebar'))).toBe(true);
 });
+
+test.each([
+  ['counter', false],
+  ['staff', true],
+] as const)('which order of a customer a delivery is, for %s: %s', async (role, may) => {
+  const name = `Comes back ${crypto.randomUUID()}`;
+  const phone = role === 'staff' ? '0711030143' : '0711030144';
+  await placePaidOrder(shop, name, phone);
+  await placePaidOrder(shop, name, phone);
+  await openScreen(`/admin/deliveries?search=${encodeURIComponent(name)}`, { role });
+  const rows = await screen.findAllByRole('row', { name: new RegExp(name) });
+  expect(rows).toHaveLength(2);
+  expect(rows.filter((row) => within(row).queryByText('2nd'))).toHaveLength(may ? 1 : 0);
+});
