@@ -1,5 +1,11 @@
 import { expect, test } from 'vitest';
-import { deliveryStatuses, nextStep, statusesOnceAssigned, type WorkStep } from './delivery-status.ts';
+import {
+  deliveryStatuses,
+  nextStep,
+  statusesOnceAssigned,
+  takesRider,
+  type WorkStep,
+} from './delivery-status.ts';
 
 test('an assigned delivery cannot become pending again', () => {
   expect(statusesOnceAssigned).toEqual(['assigned', 'picked_up', 'in_transit', 'delivered', 'failed']);
@@ -15,4 +21,10 @@ test.each<[step: WorkStep, delivered: ReturnType<typeof nextStep>, collected: Re
 ])('after %s comes %s, for a collected order %s', (step, delivered, collected) => {
   expect(nextStep(step, { is_collected: false })).toBe(delivered);
   expect(nextStep(step, { is_collected: true })).toBe(collected);
+});
+
+test('a rider takes no order that is collected or cancelled', () => {
+  expect(takesRider({ status: 'processing', is_collected: false })).toBe(true);
+  expect(takesRider({ status: 'processing', is_collected: true })).toBe(false);
+  expect(takesRider({ status: 'cancelled', is_collected: false })).toBe(false);
 });

@@ -68,6 +68,13 @@ export const hasCancelRequest = (
   order.payment_status === 'paid' &&
   isOpenOrder(order.status);
 
+/** Whether a rider can be assigned: the customer collects some orders at the shop. `assign_delivery` in the database. */
+export const takesRider = ({
+  status,
+  is_collected,
+}: Pick<PayableOrder, 'status'> & { is_collected: boolean }): boolean =>
+  !is_collected && status !== 'cancelled';
+
 /** The step after each: a customer who collects the order takes it at the shop, so no rider does. `move_on` in the database. */
 export function nextStep(step: WorkStep, order: { is_collected: boolean }): WorkStep | 'delivered' {
   switch (step) {

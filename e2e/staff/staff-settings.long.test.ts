@@ -106,6 +106,27 @@ story.for(sizes)(
 );
 
 story.for(sizes)(
+  '%s: the pages of the settings have no accessibility findings',
+  async ([where, viewport], { newVisitor }) => {
+    const code = `SWEEP-${viewport.width}`;
+    await asOwner(shop, '/rest/v1/discount_codes', 'POST', { code, percent: 10 });
+    const { page } = await newVisitor({ viewport });
+    await enterAsStaff(shop, page);
+    for (const [path, content] of [
+      ['settings?section=backups', 'Move to another database'],
+      ['settings/areas', 'Westlands'],
+      ['settings/discounts', code],
+      ['settings/payments', 'MPESA_PASSKEY'],
+      ['products', 'Embu Fresh'],
+    ] as const) {
+      await page.goto(`${shop.url}/admin/${path}`);
+      await page.getByText(content).first().waitFor();
+      await expectAccessible(page, `${path} ${where}`);
+    }
+  },
+);
+
+story.for(sizes)(
   '%s: an error appears beside its field, and nothing is saved',
   async ([where, viewport], { newVisitor }) => {
     await reset();

@@ -113,6 +113,11 @@ begin
   if not private.is_stated('undoes') and old.delivery_phone is distinct from new.delivery_phone then
     new.rider_id := private.rider_of_phone(new.delivery_phone);
   end if;
+  if not private.is_stated('undoes') and ordered.is_collected and new.delivery_person is distinct from old.delivery_person
+    and new.delivery_person is not null
+  then
+    perform private.refuse(409, 'order_is_collected', 'The customer collects this order at the shop, so no rider takes it');
+  end if;
   if tg_op = 'INSERT' then
     new.proof_code := private.draw_proof_code();
   end if;

@@ -291,6 +291,24 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await deliveryOf(order)).toMatchObject({ delivery_status: 'pending' });
     });
 
+    test('is assigned to no rider', async () => {
+      const order = await enter(collected);
+      await confirm(order);
+      const { id } = await deliveryOf(order);
+      const rider = { delivery_person: 'Brian', delivery_phone: '0722000111', delivery_vehicle: 'Motorbike' };
+      await expectRefusal(
+        asStaff('assign_delivery', { order_id: order.id, ...rider }),
+        409,
+        'order_is_collected',
+      );
+      await expectRefusal(
+        readRow("update public.deliveries set delivery_person = 'Brian' where id = $1", [id]),
+        409,
+        'order_is_collected',
+      );
+      expect(await deliveryOf(order)).toMatchObject({ delivery_status: 'pending' });
+    });
+
     test('waits for no rider', async () => {
       const toAssign = async () => (await asStaff<{ to_assign: number }>('count_work')).to_assign;
       const before = await toAssign();

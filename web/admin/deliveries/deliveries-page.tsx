@@ -120,7 +120,7 @@ export default function DeliveriesPage() {
               <PrintList
                 heading="Deliveries"
                 read={readDeliveries(tables, query, order)}
-                columns={printColumns}
+                columns={printColumns(may('orders'))}
               />
             </MoreFilters>
           </>
@@ -133,7 +133,7 @@ export default function DeliveriesPage() {
               queuedOf={(delivery) => delivery}
               orderIdOf={({ order_id }) => order_id}
               steps={controls.steps}
-              onExport={(rows) => exportRows('deliveries', exportColumns, rows)}
+              onExport={may('orders') ? (rows) => exportRows('deliveries', exportColumns, rows) : undefined}
             />
           ) : (
             <QuickFilters

@@ -1,12 +1,13 @@
 // A delivery in the list (docs/product.md#deliveries-screen): as a table row, as a compact row, and in the export.
 import { Link } from 'react-router';
 import { dueAt } from '../../../domain/delivery-promise.ts';
-import { isWaiting, statusesOnceAssigned, workStep } from '../../../domain/delivery-status.ts';
+import { isWaiting, statusesOnceAssigned, takesRider, workStep } from '../../../domain/delivery-status.ts';
 import { shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
+import { NthOrder } from '../customers/nth-order.tsx';
 import type { CsvColumn } from '../list/csv.ts';
 import { phoneCell } from '../list/phone-cell.ts';
 import type { Column } from '../list/row-list.tsx';
@@ -56,8 +57,11 @@ export function deliveryColumns({ status, steps }: RowControls): Column<ListedDe
       sort: 'customer',
       show: ({ order }) => (
         <>
-          <span className="block truncate font-semibold" title={order.customer_name}>
-            {order.customer_name}
+          <span className="flex items-baseline gap-1.5">
+            <span className="truncate font-semibold" title={order.customer_name}>
+              {order.customer_name}
+            </span>
+            <NthOrder nth={order.nth_order} />
           </span>
           {order.anonymised_at ? null : (
             <span className="flex gap-1.5 text-xs leading-5 text-ink-soft">
@@ -115,9 +119,10 @@ export function DeliveryRow({ delivery, status, steps }: RowControls & { deliver
         {/* As many lines with a rider as without one: then the address shares that of the name on a phone. */}
         <p className={`min-w-0 gap-1.5 ${delivery_person ? 'flex md:contents' : 'contents'}`}>
           <span
-            className={`truncate font-semibold md:col-start-2 ${delivery_person ? 'max-md:max-w-3/5 max-md:shrink-0' : ''}`}
+            className={`flex min-w-0 items-baseline gap-1 md:col-start-2 ${delivery_person ? 'max-md:max-w-3/5 max-md:shrink-0' : ''}`}
           >
-            {order.customer_name}
+            <span className="truncate font-semibold">{order.customer_name}</span>
+            <NthOrder nth={order.nth_order} />
           </span>
           {order.anonymised_at ? null : (
             <span className="flex min-w-0 gap-1.5 md:col-start-1">
@@ -153,11 +158,12 @@ export function DeliveryRow({ delivery, status, steps }: RowControls & { deliver
 /** The next step, and everything else behind a menu. Without a rider the next step is to assign one, unless it is collected. */
 function Actions({ delivery, steps }: { delivery: ListedDelivery; steps: NextSteps }) {
   const { id, order, delivery_person } = delivery;
-  const isCancelled = order.status === 'cancelled';
   const step = workStep(order, delivery);
   const actions = (): RowAction[] => [
     { label: 'View the order', to: `/admin/orders/${order.id}` },
-    ...(delivery_person && !isCancelled ? [{ label: 'Edit assignment', run: () => steps.assign(id) }] : []),
+    ...(delivery_person && takesRider(order)
+      ? [{ label: 'Edit assignment', run: () => steps.assign(id) }]
+      : []),
     ...(step === 'prepare' && !delivery_person
       ? [{ label: 'Prepare', run: () => steps.set(delivery, 'preparing') }]
       : []),
@@ -174,7 +180,7 @@ function Actions({ delivery, steps }: { delivery: ListedDelivery; steps: NextSte
     <span className="flex min-w-0 items-center justify-end gap-0.5">
       {delivery_person || order.is_collected ? (
         <NextStepButton delivery={delivery} steps={steps} />
-      ) : isCancelled ? null : (
+      ) : takesRider(order) ? (
         <Button
           onClick={() => steps.assign(id)}
           aria-haspopup="dialog"
@@ -182,7 +188,7 @@ function Actions({ delivery, steps }: { delivery: ListedDelivery; steps: NextSte
         >
           Assign<span className="sr-only"> {order.order_number}</span>
         </Button>
-      )}
+      ) : null}
       <RowMenu name={order.order_number} actions={actions} />
     </span>
   );
@@ -365,10 +371,14 @@ export const exportColumns: CsvColumn<ListedDelivery>[] = [
   },
 ];
 
-export const printColumns: CsvColumn<ListedDelivery>[] = [
+/** @param hasAllPhones whether phones of finished deliveries are printed, too: no rider needs them */
+export const printColumns = (hasAllPhones: boolean): CsvColumn<ListedDelivery>[] => [
   { title: 'Order #', value: ({ order }) => order.order_number },
   { title: 'Customer', value: ({ order }) => order.customer_name },
-  { title: 'Phone', value: ({ order }) => formatPhone(order.customer_phone) },
+  {
+    title: 'Phone',
+    value: ({ order }) => (hasAllPhones || isWaiting(order) ? formatPhone(order.customer_phone) : null),
+  },
   {
     title: 'Address',
     value: ({ order }) => [order.shipping_address, otherCity(order)].filter(Boolean).join(', '),

@@ -13,7 +13,12 @@ export interface Entry {
 }
 
 export const screens: readonly Entry[] = [
-  { label: 'Today', to: '/admin/today', icon: 'today' },
+  {
+    label: 'Today',
+    to: '/admin/today',
+    icon: 'today',
+    waiting: [{ count: 'toPrepare', words: 'to prepare' }],
+  },
   { label: 'Dashboard', to: '/admin/dashboard', icon: 'dashboard' },
   { label: 'Products', to: '/admin/products', icon: 'bottle' },
   {

@@ -1,7 +1,8 @@
 // What the panel shows to the roles of staff.
 import { screen, waitFor, within } from '@testing-library/dom';
-import { expect, test } from 'vitest';
-import { placePaidOrder } from '../../../e2e/placed-orders.ts';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { changeOrder, placeAssignedOrder, placePaidOrder } from '../../../e2e/placed-orders.ts';
+import { asOwner } from '../../../e2e/staff-member.ts';
 import { openScreen, shop } from '../../testing/staff-screens.tsx';
 
 const menu = async () => {
@@ -76,4 +77,71 @@ test('staff have all screens but reconciliation and settings', async () => {
     'The day',
     'Reports',
   ]);
+});
+
+test.each([
+  ['counter', false],
+  ['staff', true],
+] as const)('exports of deliveries, and printed phones of finished ones, for %s: %s', async (role, may) => {
+  vi.stubGlobal('print', vi.fn());
+  onTestFinished(() => void vi.unstubAllGlobals());
+  const name = `Printed for ${role} ${crypto.randomUUID()}`;
+  await placePaidOrder(shop, name, '0711030141');
+  const done = await placePaidOrder(shop, name, '0711030142');
+  await asOwner(shop, `/rest/v1/deliveries?order_id=eq.${done.id}`, 'PATCH', {
+    delivery_status: 'delivered',
+  });
+  const opened = await openScreen(`/admin/deliveries?search=${encodeURIComponent(name)}`, { role });
+  await opened.press(await screen.findByRole('button', { name: /^Filters/ }));
+  await opened.press(await screen.findByRole('button', { name: 'Print' }));
+  const sheet = await waitFor(() => {
+    const found = document.querySelector<HTMLElement>('.print-sheet');
+    expect(found).toBeTruthy();
+    return within(found as HTMLElement);
+  });
+  sheet.getByText('0711 030 141');
+  expect(sheet.queryByText('0711 030 142') !== null).toBe(may);
+  expect(screen.queryByRole('button', { name: 'Export CSV' }) !== null).toBe(may);
+
+  await opened.user.click(screen.getByLabelText('Select all deliveries'));
+  const bar = within(await screen.findByRole('region', { name: 'Chosen rows' }));
+  bar.getByRole('button', { name: 'Print slips' });
+  expect(bar.queryByRole('button', { name: 'Export' }) !== null).toBe(may);
+});
+
+test.each([
+  ['counter', false],
+  ['staff', true],
+] as const)('refund or cancellation of a failed delivery is offered to %s: %s', async (role, may) => {
+  const order = await placeAssignedOrder(shop, 'No one at home');
+  await changeOrder(shop, order.id, { status: 'out_for_delivery' });
+  await asOwner(shop, `/rest/v1/deliveries?order_id=eq.${order.id}`, 'PATCH', {
+    delivery_status: 'failed',
+  });
+  await openScreen('/admin/today', { role });
+  await screen.findByRole('button', { name: `Send again ${order.order_number}` });
+  const link = screen.queryByRole('link', { name: `Refund or cancel ${order.order_number}` });
+  expect(link !== null).toBe(may);
+});
+
+test.each(['phone', 'desktop'] as const)('the menu counts the orders to prepare, on a %s', async (on) => {
+  await placePaidOrder(shop, 'Waits in the menu');
+  await openScreen('/admin/today', { on, role: 'counter' });
+  const links = await screen.findAllByRole('link', { name: /^Today ?\d+\+? to prepare$/ });
+  expect(links.some((link) => link.closest('[data-bottom-bar]'))).toBe(true);
+  expect(links.some((link) => link.closest('#sidebar'))).toBe(true);
+});
+
+test.each([
+  ['counter', false],
+  ['staff', true],
+] as const)('which order of a customer a delivery is, for %s: %s', async (role, may) => {
+  const name = `Comes back ${crypto.randomUUID()}`;
+  const phone = role === 'staff' ? '0711030143' : '0711030144';
+  await placePaidOrder(shop, name, phone);
+  await placePaidOrder(shop, name, phone);
+  await openScreen(`/admin/deliveries?search=${encodeURIComponent(name)}`, { role });
+  const rows = await screen.findAllByRole('row', { name: new RegExp(name) });
+  expect(rows).toHaveLength(2);
+  expect(rows.filter((row) => within(row).queryByText('2nd'))).toHaveLength(may ? 1 : 0);
 });

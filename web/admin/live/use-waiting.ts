@@ -1,14 +1,16 @@
-// Counts of what waits for staff: new payments since they last opened the orders, deliveries without a rider, unread
+// Counts of what waits for staff: orders to prepare, new payments since they last opened the orders, deliveries without a rider, unread
 // inquiries, failed messages to customers, unmatched payments, messages of M-PESA to check, and refunds to approve.
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { readStored, writeStored } from '../../lib/browser/browser-storage.ts';
 import { dataOf, TableProblem } from '../data/table-answer.ts';
+import { useWork } from '../deliveries/rider-queries.ts';
 import { useMay, useMember } from '../layout/use-member.tsx';
 import { usePaymentHealth } from '../payments-check/payment-health.ts';
 import { unsentMessageStatuses } from '../status/states.ts';
 
 export interface Waiting {
+  toPrepare: number;
   orders: number;
   deliveries: number;
   inquiries: number;
@@ -116,6 +118,8 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
       ),
   });
   const health = usePaymentHealth();
+  // Read by the notices of the device, which are loaded after the first screen.
+  const work = useWork(false);
   const newest = orders.data?.newest;
   // On the first visit from a device all payments so far count as seen.
   const isNewEvent = seen !== null && !isShowingOrders;
@@ -129,6 +133,7 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
     setSeen(latest);
   }, [newest, isNewEvent, seen]);
   return {
+    toPrepare: work?.to_prepare ?? 0,
     orders: isNewEvent ? (orders.data?.count ?? 0) : 0,
     deliveries: deliveries.data ?? 0,
     inquiries: inquiries.data ?? 0,

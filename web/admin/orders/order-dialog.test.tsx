@@ -75,6 +75,24 @@ test.each(['phone', 'desktop'] as const)('an order moves on from its own dialog,
   dialog.getByRole('button', { name: `Set the status of ${order.order_number}: Delivered` });
 });
 
+test('an order that is collected offers no rider', async () => {
+  const { id, total_amount } = await placePaidOrder(shop, 'Comes along');
+  await changeOrder(shop, id, { is_collected: true, delivery_fee: 0, total_amount: total_amount - 100 });
+  const order = await readOrder(shop, id);
+  const opened = await openScreen(`/admin/orders/${id}`);
+  const dialog = await dialogOf(order);
+  await opened.press(await dialog.findByRole('button', { name: `Prepare ${order.order_number}` }));
+  await dialog.findByRole('button', { name: `Ready ${order.order_number}` });
+  await opened.press(dialog.getByRole('button', { name: `More for ${order.order_number}` }));
+  await screen.findByRole('menuitem', { name: 'Give back' });
+  expect(screen.queryByRole('menuitem', { name: /rider/ })).toBeNull();
+  expect(dialog.queryByRole('button', { name: 'Assign a rider' })).toBeNull();
+  await opened.user.keyboard('{Escape}');
+  await opened.press(dialog.getByRole('button', { name: `Ready ${order.order_number}` }));
+  await dialog.findByRole('button', { name: `Handed over ${order.order_number}` });
+  expect(dialog.queryByRole('button', { name: `More for ${order.order_number}` })).toBeNull();
+});
+
 test.each(['phone', 'desktop'] as const)(
   'rider and failure of a delivery are changed in its order, on a %s',
   async (on) => {

@@ -3,7 +3,7 @@
 import type { ReactElement, ReactNode } from 'react';
 import { Link, Navigate, useLocation } from 'react-router';
 import { dueAt } from '../../../domain/delivery-promise.ts';
-import { hasCancelRequest, workStep } from '../../../domain/delivery-status.ts';
+import { hasCancelRequest, takesRider, workStep } from '../../../domain/delivery-status.ts';
 import { formatKes, shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import type { OrderStatus } from '../../../supabase/types.ts';
@@ -31,6 +31,7 @@ import { placeForRole } from '../layout/place-for-role.ts';
 import { StaffIcon } from '../layout/staff-icons.tsx';
 import { useMay, useMember } from '../layout/use-member.tsx';
 import { RowMenu } from '../list/row-menu.tsx';
+import type { RowAction } from '../list/row-menu-items.tsx';
 import { PrintOrder } from '../print/print-order.tsx';
 import { labelOfFailure, sourceInSentence } from '../status/staff-labels.ts';
 import { StatusBadge } from '../status/status-badge.tsx';
@@ -200,6 +201,28 @@ function NextStep({ order, saving }: NextStepProps) {
   const delivery = order.delivery && { ...order.delivery, order };
   const step = delivery && workStep(order, delivery);
   const may = useMay();
+  const actions: RowAction[] = delivery
+    ? [
+        ...(step === 'on_the_way' ? [{ label: 'Could not deliver', run: () => failure.ask(delivery) }] : []),
+        ...(step === 'preparing' ? [{ label: 'Give back', run: () => steps.set(delivery, 'prepare') }] : []),
+        ...(takesRider(order)
+          ? [
+              {
+                label: delivery.delivery_person ? 'Other rider' : 'Assign a rider',
+                run: () => steps.assign(delivery.id),
+              },
+            ]
+          : []),
+        ...(delivery.delivery_phone
+          ? [
+              {
+                label: `Call ${delivery.delivery_person ?? 'the rider'}`,
+                href: callTo(delivery.delivery_phone),
+              },
+            ]
+          : []),
+      ]
+    : [];
   // The counter moves orders on and sets no other status.
   if (!may('orders') && (!step || hasCancelRequest(order))) return null;
   return (
@@ -224,29 +247,7 @@ function NextStep({ order, saving }: NextStepProps) {
         {delivery && step && !hasCancelRequest(order) ? (
           <span className="flex min-w-0 grow items-center gap-1 md:ml-auto md:min-w-56 md:grow-0">
             <NextStepButton delivery={delivery} steps={steps} isLarge isBusy={failure.isSaving(delivery)} />
-            <RowMenu
-              name={order.order_number}
-              actions={() => [
-                ...(step === 'on_the_way'
-                  ? [{ label: 'Could not deliver', run: () => failure.ask(delivery) }]
-                  : []),
-                ...(step === 'preparing'
-                  ? [{ label: 'Give back', run: () => steps.set(delivery, 'prepare') }]
-                  : []),
-                {
-                  label: delivery.delivery_person ? 'Other rider' : 'Assign a rider',
-                  run: () => steps.assign(delivery.id),
-                },
-                ...(delivery.delivery_phone
-                  ? [
-                      {
-                        label: `Call ${delivery.delivery_person ?? 'the rider'}`,
-                        href: callTo(delivery.delivery_phone),
-                      },
-                    ]
-                  : []),
-              ]}
-            />
+            {actions.length > 0 ? <RowMenu name={order.order_number} actions={() => actions} /> : null}
           </span>
         ) : null}
       </div>
@@ -482,7 +483,7 @@ function Delivery({ order }: { order: WholeOrder }) {
             ) : null}
           </dl>
           <p className="mt-2 flex flex-wrap gap-4 text-sm">
-            {delivery.delivery_person || order.status === 'cancelled' || order.is_collected ? null : (
+            {delivery.delivery_person || !takesRider(order) ? null : (
               <button
                 type="button"
                 aria-haspopup="dialog"

@@ -38,9 +38,7 @@ export function PausableHeading({ children }: { children: ReactNode }) {
     <>
       <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2">
         {children}
-        <p role="status" className="sr-only">
-          {pause?.sentence}
-        </p>
+        <PauseStatus pause={pause} />
         {isPaused || !may('orders') ? null : (
           <Button
             ref={button}
@@ -55,7 +53,7 @@ export function PausableHeading({ children }: { children: ReactNode }) {
         )}
       </div>
       {pause ? (
-        <PauseBanner
+        <Banner
           pause={pause}
           banner={banner}
           onResume={() => {
@@ -75,13 +73,34 @@ export function PausableHeading({ children }: { children: ReactNode }) {
   );
 }
 
-interface PauseBannerProps {
+/**
+ * The banner during a pause, for a screen without the button.
+ * @param props.onResume called when the pressed button disappears with the banner
+ */
+export function PauseBanner({ onResume }: Pick<BannerProps, 'onResume'>) {
+  const pause = useOrderPause();
+  return (
+    <>
+      <PauseStatus pause={pause} />
+      {pause ? <Banner pause={pause} onResume={onResume} /> : null}
+    </>
+  );
+}
+
+/** Announces a pause. In the page before its first words, or screen readers do not announce them. */
+const PauseStatus = ({ pause }: { pause: ReturnType<typeof useOrderPause> }) => (
+  <p role="status" className="sr-only">
+    {pause?.sentence}
+  </p>
+);
+
+interface BannerProps {
   pause: NonNullable<ReturnType<typeof useOrderPause>>;
-  banner: RefObject<HTMLElement | null>;
+  banner?: RefObject<HTMLElement | null>;
   onResume(): void;
 }
 
-function PauseBanner({ pause, banner, onResume }: PauseBannerProps) {
+function Banner({ pause, banner, onResume }: BannerProps) {
   const { tables } = useMember().staff;
   const may = useMay();
   const now = useNow();

@@ -2,7 +2,7 @@
 
 import { Link, useLocation } from 'react-router';
 import { dueAt, minutesLeft } from '../../../domain/delivery-promise.ts';
-import { hasCancelRequest, isCashDue, type WorkStep } from '../../../domain/delivery-status.ts';
+import { hasCancelRequest, isCashDue, takesRider, type WorkStep } from '../../../domain/delivery-status.ts';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
@@ -172,6 +172,7 @@ function Who({ delivery, step }: Pick<OrderCardProps, 'delivery' | 'step'>) {
 /** Calls the customer, and moves the order on or back. */
 export function OrderActions({ delivery, step, rider, onHandOver }: OrderCardProps) {
   const { order } = delivery;
+  const may = useMay();
   const { search } = useLocation();
   // Its own, so that the next order can be moved while this one is being saved.
   const next = useNextStep(rider);
@@ -204,12 +205,12 @@ export function OrderActions({ delivery, step, rider, onHandOver }: OrderCardPro
           Give back{forOrder}
         </Button>
       ) : null}
-      {step === 'ready' && !isAsked && hasRider && !order.is_collected ? (
+      {step === 'ready' && !isAsked && hasRider && takesRider(order) ? (
         <Button tone="quiet" isBusy={isSaving} onClick={() => assign(delivery.id)} className={secondary}>
           Other rider{forOrder}
         </Button>
       ) : null}
-      {step === 'failed' ? (
+      {step === 'failed' && may('refunds') ? (
         <Link
           to={{ pathname: `/admin/today/${order.id}`, search }}
           state={fromThisPage}

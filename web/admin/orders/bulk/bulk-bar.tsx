@@ -1,6 +1,6 @@
 // What can be done with the chosen rows of a list, in place of its quick filters: move them on, assign them, print and export them.
 import { useRef, useState } from 'react';
-import { type WorkStep, workStep } from '../../../../domain/delivery-status.ts';
+import { takesRider, type WorkStep, workStep } from '../../../../domain/delivery-status.ts';
 import { Button } from '../../../ui/button.tsx';
 import { Icon } from '../../../ui/icons.tsx';
 import { showToast } from '../../../ui/toasts/toasts.tsx';
@@ -23,8 +23,8 @@ interface BulkBarProps<Row> {
   queuedOf(row: Row): Queued | null;
   orderIdOf(row: Row): string;
   steps: NextSteps;
-  /** Saves the rows as a file. */
-  onExport(rows: readonly Row[]): Promise<void>;
+  /** Saves the rows as a file. Undefined for a role that may not. */
+  onExport: ((rows: readonly Row[]) => Promise<void>) | undefined;
 }
 
 type Asked = { verb: 'Assign' | 'Hand over'; rows: Queued[] };
@@ -49,7 +49,7 @@ export function BulkBar<Row extends { id: string }>({
   const queued = rows.flatMap((row) => queuedOf(row) ?? []);
   const at = (...wanted: readonly (WorkStep | null)[]) =>
     queued.filter((delivery) => wanted.includes(workStep(delivery.order, delivery)));
-  const forRiders = at(...inShop).filter(({ order }) => !order.is_collected);
+  const forRiders = at(...inShop).filter(({ order }) => takesRider(order));
   const unassigned = forRiders.filter(({ delivery_person }) => delivery_person === null);
 
   /** @param what was done, for the message: 'assigned' */
@@ -163,9 +163,11 @@ export function BulkBar<Row extends { id: string }>({
           >
             Print slips
           </Button>
-          <Button tone="quiet" isBusy={isBusy} onClick={() => void onExport(rows)} className={small}>
-            Export
-          </Button>
+          {onExport ? (
+            <Button tone="quiet" isBusy={isBusy} onClick={() => void onExport(rows)} className={small}>
+              Export
+            </Button>
+          ) : null}
         </>
       ) : null}
       <button

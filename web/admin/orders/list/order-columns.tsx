@@ -1,10 +1,10 @@
 // An order in the list (docs/product.md#orders-screen): as a table row and as a compact row.
 import { Link, useSearchParams } from 'react-router';
 import { dueAt } from '../../../../domain/delivery-promise.ts';
-import { isWaiting, workStep } from '../../../../domain/delivery-status.ts';
+import { isWaiting, takesRider, workStep } from '../../../../domain/delivery-status.ts';
 import { formatKes, shownAmount } from '../../../../domain/money.ts';
 import { formatPhone } from '../../../../domain/phone.ts';
-import { ordinal } from '../../customers/ordinal.ts';
+import { NthOrder } from '../../customers/nth-order.tsx';
 import type { Column } from '../../list/row-list.tsx';
 import { RowMenu } from '../../list/row-menu.tsx';
 import type { RowAction } from '../../list/row-menu-items.tsx';
@@ -56,7 +56,7 @@ export function orderColumns({ status, steps }: RowControls): Column<ListedOrder
             <span className="truncate font-semibold" title={order.customer_name}>
               {order.customer_name}
             </span>
-            <NthOrder order={order} />
+            <NthOrder nth={order.nth_order} rating={order.rating} />
           </span>
           <span className="flex gap-1.5 text-xs leading-5 text-ink-soft">
             <PhoneLink order={order} className="underline" />
@@ -99,16 +99,6 @@ export function orderColumns({ status, steps }: RowControls): Column<ListedOrder
   ];
 }
 
-/** Of a repeat customer, and the rating of a delivery. */
-const NthOrder = ({ order: { nth_order, rating } }: { order: ListedOrder }) =>
-  nth_order > 1 || rating ? (
-    <b className="shrink-0 text-xs text-ink-soft">
-      {ordinal(nth_order)}
-      <span className="sr-only"> order</span>
-      {rating ? ` ★${rating.stars}` : ''}
-    </b>
-  ) : null;
-
 /** On phones: four short lines next to the controls; the rest of the row opens the order. */
 export function OrderRow({ order, status, steps }: RowControls & { order: ListedOrder }) {
   return (
@@ -120,7 +110,7 @@ export function OrderRow({ order, status, steps }: RowControls & { order: Listed
         </p>
         <p className="flex items-baseline gap-1">
           <bdi className="max-w-3/5 shrink-0 truncate font-semibold">{order.customer_name}</bdi>
-          <NthOrder order={order} />
+          <NthOrder nth={order.nth_order} rating={order.rating} />
           <span className="truncate text-ink-soft">· {areaOf(order)}</span>
         </p>
         <div className="min-w-0">
@@ -151,7 +141,7 @@ function Actions({ order, steps }: { order: ListedOrder; steps: NextSteps }) {
       ...(isOpen && step === 'preparing'
         ? [{ label: 'Give back', run: () => steps.set(queued, 'prepare') }]
         : []),
-      ...(isOpen && step !== 'on_the_way' && !order.is_collected
+      ...(isOpen && step !== 'on_the_way' && takesRider(order)
         ? [
             {
               label: queued.delivery_person

@@ -240,7 +240,7 @@ test('a draft outlives its screen, and is discarded after a question', async () 
   await type(opened, /^Name/, 'Half Typed');
   await opened.user.click(screen.getByLabelText('WhatsApp'));
   await opened.user.click(
-    within(screen.getByRole('navigation', { name: 'Admin' })).getByRole('link', { name: 'Today' }),
+    within(screen.getByRole('navigation', { name: 'Admin' })).getByRole('link', { name: /^Today/ }),
   );
   await screen.findByRole('heading', { level: 1, name: 'Today' });
   await opened.user.keyboard('n');

@@ -1,6 +1,8 @@
 // The queue in counter mode: three columns that scroll by themselves, and above them what needs attention.
+import { useRef } from 'react';
 import type { Rider } from '../../deliveries/rider-queries.ts';
 import { drinkAndBrand } from '../../orders/place.ts';
+import { PauseBanner } from '../../pause/pause-orders.tsx';
 import { labelOfFailure } from '../../status/staff-labels.ts';
 import { isThere, type Matter, Matters } from '../attention.tsx';
 import { OrderActions } from '../order-card.tsx';
@@ -30,6 +32,7 @@ const firstDrink = ({ delivery: { order } }: QueueEntry): string => {
 
 export function CounterQueue({ shown, matters, rider, onHandOver }: CounterQueueProps) {
   const { queue, isLoaded, error } = shown;
+  const heading = useRef<HTMLHeadingElement>(null);
   const { fresh, hidden } = useArrivals(
     isLoaded
       ? queue.map(({ delivery, step }) => ({ id: delivery.id, isUntouched: step === 'prepare' }))
@@ -41,7 +44,10 @@ export function CounterQueue({ shown, matters, rider, onHandOver }: CounterQueue
     <div data-counter className="flex min-h-full flex-col lg:h-full">
       <CounterLine />
       <div className="flex min-h-0 flex-1 flex-col gap-3 px-3 pt-3">
-        <h1 className="sr-only">Today at the counter</h1>
+        <h1 ref={heading} tabIndex={-1} className="sr-only">
+          Today at the counter
+        </h1>
+        <PauseBanner onResume={() => heading.current?.focus()} />
         <QueueProblem queue={shown} />
         {failed.length > 0 || matters.some(isThere) ? (
           <section aria-label="Needs attention" className="grid shrink-0 grid-cols-[minmax(0,1fr)] gap-2">

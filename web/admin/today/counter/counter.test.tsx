@@ -2,11 +2,15 @@
 import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, onTestFinished, test } from 'vitest';
 import { type Order, placeAssignedOrder, placePaidOrder } from '../../../../e2e/placed-orders.ts';
+import type { StaffRole } from '../../../../e2e/staff-member.ts';
 import { handOver, type OpenScreen, openScreen, readRows, shop } from '../../../testing/staff-screens.tsx';
 
 /** Opens Today and then counter mode, as a member does. */
-async function openCounter(on: 'phone' | 'desktop' = 'desktop'): Promise<OpenScreen> {
-  const opened = await openScreen('/admin/today', { on });
+async function openCounter(
+  on: 'phone' | 'desktop' = 'desktop',
+  role: StaffRole = 'owner',
+): Promise<OpenScreen> {
+  const opened = await openScreen('/admin/today', { on, role });
   await opened.press(await screen.findByRole('button', { name: 'Counter' }));
   await screen.findByRole('heading', { name: 'Today at the counter' });
   return opened;
@@ -153,4 +157,45 @@ test('says where the screen cannot be kept on', async () => {
   provide(navigator, 'wakeLock', { request: () => Promise.reject(new Error('The battery is low')) });
   await openCounter();
   await screen.findByText("This device may turn its screen off: the browser can't keep it on.");
+});
+
+// Only the answers are replaced: the shop of these tests is shared.
+test.each([
+  ['owner', true],
+  ['counter', false],
+] as const)('a pause of orders is shown, and resumed there by the role %s: %s', async (role, may) => {
+  let isPaused = true;
+  const { fetch } = globalThis;
+  globalThis.fetch = async (input, init) => {
+    const url = String(input instanceof Request ? input.url : input);
+    if (url.includes('/order_pauses'))
+      return Response.json(
+        isPaused
+          ? [
+              {
+                id: 1,
+                reason: 'heavy rain',
+                paused_until: null,
+                changed_by_email: 'amina@mail.example',
+                changed_at: new Date().toISOString(),
+              },
+            ]
+          : [],
+      );
+    if (!url.includes('rpc/resume_orders')) return fetch(input, init);
+    isPaused = false;
+    return new Response(null, { status: 204 });
+  };
+  onTestFinished(() => {
+    globalThis.fetch = fetch;
+  });
+  const opened = await openCounter('desktop', role);
+  const banner = within(await screen.findByRole('region', { name: 'Orders are paused' }));
+  banner.getByText('Orders are paused for now: heavy rain.');
+  const resume = banner.queryByRole('button', { name: 'Resume now' });
+  expect(resume !== null).toBe(may);
+  if (!resume) return;
+  await opened.press(resume);
+  await waitFor(() => expect(screen.queryByRole('region', { name: 'Orders are paused' })).toBeNull());
+  expect(document.activeElement).toBe(screen.getByRole('heading', { name: 'Today at the counter' }));
 });
