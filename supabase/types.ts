@@ -157,9 +157,9 @@ export type Database = {
         ];
       };
       day_closes: {
-        Row: { closed_at: string; closed_by: string; closed_by_email: string | null; day: string; note: string | null; totals: Json; };
-        Insert: { closed_at?: string; closed_by: string; closed_by_email?: string | null; day: string; note?: string | null; totals: Json; };
-        Update: { closed_at?: string; closed_by?: string; closed_by_email?: string | null; day?: string; note?: string | null; totals?: Json; };
+        Row: { cash_due: Json | null; closed_at: string; closed_by: string; closed_by_email: string | null; day: string; note: string | null; totals: Json; };
+        Insert: { cash_due?: Json | null; closed_at?: string; closed_by: string; closed_by_email?: string | null; day: string; note?: string | null; totals: Json; };
+        Update: { cash_due?: Json | null; closed_at?: string; closed_by?: string; closed_by_email?: string | null; day?: string; note?: string | null; totals?: Json; };
         Relationships: [
         ];
       };
@@ -442,6 +442,7 @@ export type Database = {
       begin_till_registration: { Args: Record<PropertyKey, never>; Returns: undefined };
       block_phone: { Args: { phone: string; reason: string; }; Returns: undefined };
       cancel_own_order: { Args: { tracking_number: string; access_key: string; expected_payment_status: string; }; Returns: Json };
+      cash_due_of_day: { Args: { day: string; }; Returns: Database['public']['CompositeTypes']['cash_due'][] };
       cash_of_day: { Args: { day: string; }; Returns: { member: string; email: string; taken_cents: number; given_back_cents: number; expected_cents: number; handed_over: Database['public']['CompositeTypes']['handed_over'][]; }[] };
       change_member: { Args: { member_id: string; role?: string | null; name?: string | null; is_active?: boolean | null; }; Returns: undefined };
       change_order_items: { Args: { order_id: string; access_key: string; items: Json; expected_total: number; }; Returns: Json };
@@ -631,6 +632,7 @@ export type Database = {
     CompositeTypes: {
       active_pause: { code: string; description: string; since: string; until: string; is_refused: boolean; };
       audit_row: { id: string; created_at: string; area: string; kind: string; actor_id: string; actor_email: string; subject: string; before: Json; after: Json; };
+      cash_due: { person: string; orders: number; cents: number; open_orders: number; };
       customer_quote: { words: string; first_name: string; area: string; };
       daraja_token_lease: { state: string; token: string; fresh_for_ms: number; lease: string; };
       delivery_failures: { reason: string; failures: number; };

@@ -275,10 +275,13 @@ create table public.day_closes (
   note text,
   closed_by uuid not null,
   closed_by_email text,
-  closed_at timestamptz not null default now()
+  closed_at timestamptz not null default now(),
+  cash_due jsonb
 );
 comment on table public.day_closes is
   'Days that staff closed, by close_day. totals: day_totals at that time; later changes of the day leave it as it is. Append-only.';
+comment on column public.day_closes.cash_due is
+  'cash_due_of_day at that time. Null: closed by a version that did not store it.';
 comment on column public.day_closes.closed_by_email is 'The email address at that time.';
 alter table public.day_closes enable row level security;
 revoke all on public.day_closes from anon, authenticated, service_role;
@@ -366,8 +369,9 @@ begin
 
   -- One statement: totals and cash are of one moment.
   with closed as (
-    insert into public.day_closes (day, totals, note, closed_by, closed_by_email)
-    select close_day.day, to_jsonb(t), remark, closing_member, private.email_of(closing_member)
+    insert into public.day_closes (day, totals, note, closed_by, closed_by_email, cash_due)
+    select close_day.day, to_jsonb(t), remark, closing_member, private.email_of(closing_member),
+      (select coalesce(jsonb_agg(c), '[]') from public.cash_due_of_day(close_day.day) as c)
     from public.day_totals(close_day.day) as t
     on conflict (day) do nothing
     returning *
@@ -391,7 +395,7 @@ begin
 end
 $$;
 comment on function public.close_day is
-  'For staff: closes a day in Nairobi that has begun, once, with the cash that each member counted (private.read_cash_counts): one count for each member of cash_of_day, with the expected amount as seen. Another amount than expected needs a reason. Stores the totals of that moment.';
+  'For staff: closes a day in Nairobi that has begun, once, with the cash that each member counted (private.read_cash_counts): one count for each member of cash_of_day, with the expected amount as seen. Another amount than expected needs a reason. Stores the totals of that moment, and the cash that was not received yet.';
 
 -- Execution rights
 grant execute on function public.money_entries, public.day_totals, public.cash_of_day, public.close_day to authenticated, service_role;
