@@ -64,12 +64,11 @@ describe.each([
     await expectAccessible(page, 'an open day');
     expect(await isTooWide(page)).toBe(false);
 
-    const stillOut = page.getByText(/^Still with Evening Brian: KES /);
-    await stillOut.waitFor();
+    const stillOut = await page.getByText(/^Still with Evening Brian: KES /).textContent();
     await page.getByRole('button', { name: 'Print' }).click();
     await page
       .locator('.print-sheet')
-      .getByText((await stillOut.textContent()) ?? '')
+      .getByText(stillOut ?? '')
       .waitFor({ state: 'attached' });
 
     // A step of the sum leads to its rows.
@@ -78,6 +77,7 @@ describe.each([
     await page.getByRole('link', { name: till.order_number }).waitFor();
 
     const file = await fileFrom(page, /^CSV for the accountant/);
+    expect(file).toContain(',Delivery fee included (KES),Discount (KES),Drinks,');
     expect(file).toContain(',0711 030 190,');
     expect(file).toContain(`,${receipt},${charge / 100},`);
 

@@ -381,13 +381,20 @@ describe.each(testDatabases())('on %s', (kind) => {
     for (const pageSize of [1, 2, 3]) expect(await readEntries(shop, day, day, pageSize)).toEqual(whole);
   });
 
-  test('the file for the accountant has the fee of an order once, whatever it was paid with', async () => {
-    const order = await place(product);
+  test('the file for the accountant has the fee and the discount of an order once, whatever it was paid with', async () => {
+    await database.query(
+      `insert into public.discount_codes (code, amount_cents) values ('ONCE-ONLY', 10000)`,
+    );
+    const order = await place(product, { discount_code: 'ONCE-ONLY', expected_total: charge - 10_000 });
     await pay(order);
     await shop.receive(order, newReceipt());
     const day = await moveMoney();
     const entries = await readEntries(shop, day);
     expect(entries.map(({ kind: of }) => of).sort()).toEqual(['prompt', 'till']);
-    expect(entries.filter(({ delivery_fee }) => delivery_fee !== null)).toHaveLength(1);
+    expect(
+      entries.flatMap(({ delivery_fee, discount_cents }) =>
+        delivery_fee === null && discount_cents === null ? [] : [[delivery_fee, discount_cents]],
+      ),
+    ).toEqual([[order.delivery_fee, 10_000]]);
   });
 });
