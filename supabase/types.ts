@@ -157,9 +157,9 @@ export type Database = {
         ];
       };
       day_closes: {
-        Row: { closed_at: string; closed_by: string; closed_by_email: string | null; day: string; note: string | null; totals: Json; };
-        Insert: { closed_at?: string; closed_by: string; closed_by_email?: string | null; day: string; note?: string | null; totals: Json; };
-        Update: { closed_at?: string; closed_by?: string; closed_by_email?: string | null; day?: string; note?: string | null; totals?: Json; };
+        Row: { cash_due: Json | null; closed_at: string; closed_by: string; closed_by_email: string | null; day: string; note: string | null; totals: Json; };
+        Insert: { cash_due?: Json | null; closed_at?: string; closed_by: string; closed_by_email?: string | null; day: string; note?: string | null; totals: Json; };
+        Update: { cash_due?: Json | null; closed_at?: string; closed_by?: string; closed_by_email?: string | null; day?: string; note?: string | null; totals?: Json; };
         Relationships: [
         ];
       };
@@ -442,6 +442,7 @@ export type Database = {
       begin_till_registration: { Args: Record<PropertyKey, never>; Returns: undefined };
       block_phone: { Args: { phone: string; reason: string; }; Returns: undefined };
       cancel_own_order: { Args: { tracking_number: string; access_key: string; expected_payment_status: string; }; Returns: Json };
+      cash_due_of_day: { Args: { day: string; }; Returns: Database['public']['CompositeTypes']['cash_due'][] };
       cash_of_day: { Args: { day: string; }; Returns: { member: string; email: string; taken_cents: number; given_back_cents: number; expected_cents: number; handed_over: Database['public']['CompositeTypes']['handed_over'][]; }[] };
       change_member: { Args: { member_id: string; role?: string | null; name?: string | null; is_active?: boolean | null; }; Returns: undefined };
       change_order_items: { Args: { order_id: string; access_key: string; items: Json; expected_total: number; }; Returns: Json };
@@ -631,6 +632,7 @@ export type Database = {
     CompositeTypes: {
       active_pause: { code: string; description: string; since: string; until: string; is_refused: boolean; };
       audit_row: { id: string; created_at: string; area: string; kind: string; actor_id: string; actor_email: string; subject: string; before: Json; after: Json; };
+      cash_due: { person: string; orders: number; cents: number; open_orders: number; };
       customer_quote: { words: string; first_name: string; area: string; };
       daraja_token_lease: { state: string; token: string; fresh_for_ms: number; lease: string; };
       delivery_failures: { reason: string; failures: number; };
@@ -644,7 +646,7 @@ export type Database = {
       known_customer: { phone: string; name: string; email: string; orders: number; received_cents: number; addresses: Database['public']['CompositeTypes']['known_address'][]; last_orders: Database['public']['CompositeTypes']['past_order'][]; };
       leased_message: { id: string; lease: string; kind: OutboxMessageKind; channel: OutboxMessageChannel; recipient: string; subject: string; body: string; facts: Json; is_verbatim: boolean; };
       listed_customer: { id: string; created_at: string; phone: string; name: string; orders: number; spent_cents: number; credit_cents: number; is_blocked: boolean; };
-      money_entry: { id: string; happened_at: string; kind: string; order_id: string; order_number: string; tracking_number: string; customer_name: string; customer_phone: string; receipt: string; received_cents: number; refunded_cents: number; kept_cents: number; delivery_fee: number; items: string; member_email: string; received_from: string; note: string; };
+      money_entry: { id: string; happened_at: string; kind: string; order_id: string; order_number: string; tracking_number: string; customer_name: string; customer_phone: string; receipt: string; received_cents: number; refunded_cents: number; kept_cents: number; delivery_fee: number; items: string; member_email: string; received_from: string; note: string; discount_cents: number; };
       owed_credit: { payment_id: string; order_id: string; order_number: string; owed_cents: number; noted_at: string; unconfirmed_receipt: string; };
       past_item: { product_id: string; product_name: string; quantity: number; unit_price: number; };
       past_order: { id: string; order_number: string; created_at: string; status: string; payment_status: string; total_amount: number; items: Database['public']['CompositeTypes']['past_item'][]; };
@@ -656,9 +658,10 @@ export type Database = {
       reconciliation_day: { day: string; rows: Database['public']['CompositeTypes']['reconciliation_row'][]; is_covered: boolean; missed: Database['public']['CompositeTypes']['period'][]; };
       reconciliation_row: { id: string; happened_at: string; kind: string; is_open: boolean; receipt: string; our_cents: number; their_cents: number; payment_id: string; payment_status: PaymentStatus; method: PaymentMethod; needs_refund: boolean; refunded_at: string; refund_status: RefundStatus; order_id: string; order_number: string; tracking_number: string; customer_name: string; charge_cents: number; order_payment_status: OrderPaymentStatus; reference: string; payer_name: string; payer_phone: string; reported_by_confirmation_at: string; reported_by_statement_at: string; resolution: ReconciliationEventKind; order_status: OrderStatus; order_booked_cents: number; order_waiting_cents: number; owed_cents: number; returned_cents: number; confirmed_by: string; };
       refund_limit_raise: { raised_by_email: string; raised_at: string; raised_from: number; raised_to: number; applies_from: string; current_limit: number; };
-      report: { days: Database['public']['CompositeTypes']['report_day'][]; drinks: Database['public']['CompositeTypes']['report_drink'][]; hours: Database['public']['CompositeTypes']['report_hour'][]; areas: Database['public']['CompositeTypes']['report_area'][]; riders: Database['public']['CompositeTypes']['report_rider'][]; refunds: Database['public']['CompositeTypes']['report_refund'][]; prompts: Database['public']['CompositeTypes']['report_prompt'][]; };
+      report: { days: Database['public']['CompositeTypes']['report_day'][]; drinks: Database['public']['CompositeTypes']['report_drink'][]; hours: Database['public']['CompositeTypes']['report_hour'][]; areas: Database['public']['CompositeTypes']['report_area'][]; riders: Database['public']['CompositeTypes']['report_rider'][]; refunds: Database['public']['CompositeTypes']['report_refund'][]; prompts: Database['public']['CompositeTypes']['report_prompt'][]; discounts: Database['public']['CompositeTypes']['report_discount'][]; };
       report_area: { area: string; orders: number; cents: number; };
       report_day: { day: string; orders: number; sold: number; sold_cents: number; received_cents: number; refunded_cents: number; net_cents: number; };
+      report_discount: { code: string; orders: number; cents: number; };
       report_drink: { name: string; brand: string; orders: number; units: number; cents: number; };
       report_hour: { hour: number; orders: number; cents: number; };
       report_prompt: { status: string; result_code: string; prompts: number; };

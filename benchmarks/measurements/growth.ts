@@ -113,6 +113,7 @@ const points: Point[] = [
   // Money
   staffCall('totals of a day', 'day_totals', { day: day(5) }),
   staffCall('cash of a day', 'cash_of_day', { day: day(5) }),
+  staffCall('cash due of a day', 'cash_due_of_day', { day: day(5) }),
   staffCall('entries of a month', 'money_entries', { since: day(29), until: day(0) }),
   staffCall('report on a month', 'report', { since: day(29), until: day(0) }),
   staffCall('a day of the reconciliation', 'reconciliation_day', { day: day(5) }),

@@ -49,6 +49,12 @@ describe.each([
       received_cents: charge,
       reference: till.tracking_number,
     });
+    const due = await placeOrder(shop, 'Evening Rider', '0711030193');
+    await callAs(shop, account, 'agree_cash', { order_id: due.id });
+    await asOwner(shop, `/rest/v1/deliveries?order_id=eq.${due.id}`, 'PATCH', {
+      delivery_person: 'Evening Brian',
+      delivery_status: 'delivered',
+    });
     // Nairobi has no summer time.
     const day = new Date(Date.parse(paid.completed_at) + 3 * 3_600_000).toISOString().slice(0, 10);
 
@@ -58,12 +64,20 @@ describe.each([
     await expectAccessible(page, 'an open day');
     expect(await isTooWide(page)).toBe(false);
 
+    const stillOut = await page.getByText(/^Still with Evening Brian: KES /).textContent();
+    await page.getByRole('button', { name: 'Print' }).click();
+    await page
+      .locator('.print-sheet')
+      .getByText(stillOut ?? '')
+      .waitFor({ state: 'attached' });
+
     // A step of the sum leads to its rows.
     await page.getByRole('link', { name: 'Paid to the till' }).click();
     await page.getByRole('link', { name: cash.order_number }).waitFor({ state: 'detached' });
     await page.getByRole('link', { name: till.order_number }).waitFor();
 
     const file = await fileFrom(page, /^CSV for the accountant/);
+    expect(file).toContain(',Delivery fee included (KES),Discount (KES),Drinks,');
     expect(file).toContain(',0711 030 190,');
     expect(file).toContain(`,${receipt},${charge / 100},`);
 
@@ -84,6 +98,7 @@ describe.each([
     await page.getByRole('button', { name: 'Close the day' }).click();
     const question = page.getByRole('dialog');
     await question.getByText('KES 1 missing. One shilling is lost').waitFor();
+    await question.getByText(/^Still with Evening Brian: KES /).waitFor();
     await expectAccessible(page, 'the question before a day is closed');
     await question.getByRole('button', { name: 'Cancel' }).click();
     await question.waitFor({ state: 'detached' });

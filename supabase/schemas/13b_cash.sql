@@ -241,7 +241,52 @@ $$;
 comment on function public.give_back_cash is
   'For staff: the cash of a cancelled order was given back to its customer; also what it was paid from credit, if the rest of the money that the credit came from was refunded since.';
 
+-- Cash that was not received yet
+
+create function private.cash_due(until timestamptz) returns table (order_id uuid, person text, cents integer, is_open boolean)
+language plpgsql stable rows 20 set search_path = '' as $$
+begin
+  return query
+  select o.id, d.delivery_person, coalesce(d.collected_cents, o.charge_cents), o.payment_status = 'unpaid'
+  from (
+    select due.id from public.orders as due
+    where due.status = 'delivered' and due.payment_status = 'unpaid' and due.payment_method = 'cash'
+    union
+    select p.order_id from public.payments as p
+    where p.completed_at >= cash_due.until and p.method = 'cash' and p.status = 'completed'
+  ) as own
+  cross join lateral (select * from public.orders as o where o.id = own.id offset 0) as o
+  left join public.deliveries as d on d.order_id = o.id
+  where o.status = 'delivered' and o.payment_method = 'cash'
+    -- Without a time it was delivered before.
+    and (d.delivery_time < cash_due.until) is not false
+    and (o.payment_status = 'unpaid' or not exists (
+      select from public.payments as p where p.order_id = o.id and p.status = 'completed' and p.completed_at < cash_due.until
+    ));
+end
+$$;
+comment on function private.cash_due is
+  'Orders in cash that were delivered before a moment, and whose cash was not noted as received by then. person: who delivered it. cents: what the rider got, as the rider said, or the charge. is_open: it is not received yet. infinity: all that are to be received now.';
+
+create type public.cash_due as (person text, orders bigint, cents bigint, open_orders bigint);
+comment on type public.cash_due is
+  'Cash of delivered orders that was not received by the end of a day. person: the rider who has it; null: delivered without one. open_orders: those of orders whose cash is not received yet.';
+
+create function public.cash_due_of_day(day date) returns setof public.cash_due
+language plpgsql stable security definer rows 10 set search_path = '' as $$
+begin
+  perform private.expect_staff('figures');
+  return query
+  select mode() within group (order by c.person), count(*), sum(c.cents), count(*) filter (where c.is_open)
+  from private.cash_due((cash_due_of_day.day + 1)::timestamp at time zone 'Africa/Nairobi') as c
+  group by lower(c.person)
+  order by lower(c.person) nulls last;
+end
+$$;
+comment on function public.cash_due_of_day is
+  'For staff: cash that was not received by the end of a day in Nairobi, of orders that were delivered by then, by the rider who has it (private.cash_due).';
+
 -- Execution rights
 grant execute on function public.choose_cash to anon, authenticated, service_role;
-grant execute on function public.agree_cash, public.receive_cash, public.take_back_cash, public.give_back_cash
+grant execute on function public.agree_cash, public.receive_cash, public.take_back_cash, public.give_back_cash, public.cash_due_of_day
   to authenticated, service_role;

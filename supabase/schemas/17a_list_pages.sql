@@ -380,7 +380,7 @@ begin
     private.count_in_list(('orders', null, null, 'refund_due', null, null, null, null)),
     private.count_in_list(('deliveries', null, 'pending', null, null, null, null, null)),
     private.count_in_list(('deliveries', null, null, null, null, null, null, 'late')),
-    private.count_in_list(('orders', null, 'delivered', 'cash', null, null, null, null)),
+    (select count(*) from private.cash_due('infinity'))::integer,
     (
       select count(*) from public.orders as o
       where o.cancel_requested_at is not null and o.status <> 'cancelled' and private.has_cancel_request(o)

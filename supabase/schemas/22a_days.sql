@@ -82,7 +82,7 @@ comment on function private.money_rows is
 create type public.money_entry as (
   id uuid, happened_at timestamptz, kind text, order_id uuid, order_number text, tracking_number text, customer_name text,
   customer_phone text, receipt text, received_cents integer, refunded_cents integer, kept_cents bigint, delivery_fee integer,
-  items text, member_email text, received_from text, note text
+  items text, member_email text, received_from text, note text, discount_cents integer
 );
 
 create function public.money_entries(
@@ -95,14 +95,9 @@ begin
   return query
   select m.id, m.happened_at, m.kind, m.order_id, o.order_number, o.tracking_number, o.customer_name, o.customer_phone, m.receipt,
     m.received_cents, m.refunded_cents, m.kept_cents,
-    -- With the first payment that counts: the fees of a file add up.
-    case when m.id = (
-      select p.id from public.payments as p
-      where p.order_id = o.id and p.status = 'completed' and not p.needs_refund
-      order by p.completed_at, p.id limit 1
-    ) then o.delivery_fee end,
+    case when first.is_own then o.delivery_fee end,
     (select string_agg(i.quantity || ' × ' || i.product_name, ', ' order by i.position) from public.order_items as i where i.order_id = o.id),
-    private.email_of(m.member), m.received_from, m.note
+    private.email_of(m.member), m.received_from, m.note, case when first.is_own then o.discount_cents end
   from (
     select page.*
     from private.money_rows(
@@ -114,11 +109,19 @@ begin
     limit least(greatest(coalesce(money_entries.page_size, 1000), 1), 1000)
   ) as m
   cross join lateral (select * from public.orders as own where own.id = m.order_id offset 0) as o
+  -- With the first payment that counts: fees and discounts of a file add up.
+  cross join lateral (
+    select m.id = (
+      select p.id from public.payments as p
+      where p.order_id = o.id and p.status = 'completed' and not p.needs_refund
+      order by p.completed_at, p.id limit 1
+    ) as is_own
+  ) as first
   order by m.happened_at, m.id;
 end
 $$;
 comment on function public.money_entries is
-  'For staff: what moved money of orders on the days of a span in Nairobi, the earliest first, at most 1,000 after a row. Amounts in cents; kinds as in private.money_rows. delivery_fee: with the first payment that counts for its order.';
+  'For staff: what moved money of orders on the days of a span in Nairobi, the earliest first, at most 1,000 after a row. Amounts in cents; kinds as in private.money_rows. delivery_fee, discount_cents: with the first payment that counts for its order.';
 
 -- Totals
 
@@ -275,10 +278,13 @@ create table public.day_closes (
   note text,
   closed_by uuid not null,
   closed_by_email text,
-  closed_at timestamptz not null default now()
+  closed_at timestamptz not null default now(),
+  cash_due jsonb
 );
 comment on table public.day_closes is
   'Days that staff closed, by close_day. totals: day_totals at that time; later changes of the day leave it as it is. Append-only.';
+comment on column public.day_closes.cash_due is
+  'cash_due_of_day at that time. Null: closed by a version that did not store it.';
 comment on column public.day_closes.closed_by_email is 'The email address at that time.';
 alter table public.day_closes enable row level security;
 revoke all on public.day_closes from anon, authenticated, service_role;
@@ -366,8 +372,9 @@ begin
 
   -- One statement: totals and cash are of one moment.
   with closed as (
-    insert into public.day_closes (day, totals, note, closed_by, closed_by_email)
-    select close_day.day, to_jsonb(t), remark, closing_member, private.email_of(closing_member)
+    insert into public.day_closes (day, totals, note, closed_by, closed_by_email, cash_due)
+    select close_day.day, to_jsonb(t), remark, closing_member, private.email_of(closing_member),
+      (select coalesce(jsonb_agg(c), '[]') from public.cash_due_of_day(close_day.day) as c)
     from public.day_totals(close_day.day) as t
     on conflict (day) do nothing
     returning *
@@ -391,7 +398,7 @@ begin
 end
 $$;
 comment on function public.close_day is
-  'For staff: closes a day in Nairobi that has begun, once, with the cash that each member counted (private.read_cash_counts): one count for each member of cash_of_day, with the expected amount as seen. Another amount than expected needs a reason. Stores the totals of that moment.';
+  'For staff: closes a day in Nairobi that has begun, once, with the cash that each member counted (private.read_cash_counts): one count for each member of cash_of_day, with the expected amount as seen. Another amount than expected needs a reason. Stores the totals of that moment, and the cash that was not received yet.';
 
 -- Execution rights
 grant execute on function public.money_entries, public.day_totals, public.cash_of_day, public.close_day to authenticated, service_role;

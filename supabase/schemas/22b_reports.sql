@@ -9,12 +9,14 @@ create type public.report_area as (area text, orders bigint, cents bigint);
 create type public.report_rider as (rider text, orders bigint, delivered bigint, failures bigint, cash_cents bigint);
 create type public.report_refund as (kind text, reason text, refunds bigint, cents bigint);
 create type public.report_prompt as (status text, result_code text, prompts bigint);
+create type public.report_discount as (code text, orders bigint, cents bigint);
 create type public.report as (
   days public.report_day[], drinks public.report_drink[], hours public.report_hour[], areas public.report_area[],
-  riders public.report_rider[], refunds public.report_refund[], prompts public.report_prompt[]
+  riders public.report_rider[], refunds public.report_refund[], prompts public.report_prompt[],
+  discounts public.report_discount[]
 );
 comment on type public.report is
-  'What was sold and received in a span of days in Nairobi, in cents. Orders, drinks, hours, areas, riders and prompts count by the day on which the order was placed. Sold orders are those that are paid. Received and refunded money counts by the day on which it moved, as in day_totals.';
+  'What was sold and received in a span of days in Nairobi, in cents. Orders, drinks, hours, areas, riders, prompts and discounts count by the day on which the order was placed. Sold orders are those that are paid. Received and refunded money counts by the day on which it moved, as in day_totals.';
 
 create function private.area_of(shipping_address text, city text) returns text
 language sql immutable
@@ -40,6 +42,7 @@ begin
   perform private.expect_span(report.since, report.until);
   with placed as materialized (
     select o.id, o.created_at, o.payment_status = 'paid' as is_sold, o.charge_cents, o.charge_cents - o.delivery_fee as drinks_cents, o.is_collected,
+      o.discount_code, o.discount_cents,
       case when o.payment_status = 'paid' then coalesce(o.area_name, private.area_of(o.shipping_address, o.city)) end as area
     from public.orders as o
     where o.created_at >= span_start and o.created_at < span_end
@@ -128,6 +131,10 @@ begin
     cross join lateral (select * from public.payments as tried where tried.order_id = p.id offset 0) as tried
     where tried.method = 'prompt' and tried.purpose = 'order'
     group by tried.status, case when tried.status = 'failed' then tried.result_code end
+  ), by_code as (
+    select (p.discount_code, count(*), sum(p.discount_cents))::public.report_discount as line
+    from placed as p where p.is_sold and p.discount_cents > 0
+    group by p.discount_code
   )
   select
     array(select d.line from by_day as d order by d.day),
@@ -136,7 +143,8 @@ begin
     array(select a.line from by_area as a order by (a.line).area = 'All others', (a.line).orders desc, (a.line).cents desc, (a.line).area),
     array(select r.line from by_rider as r order by (r.line).orders desc, (r.line).rider),
     array(select r.line from by_refund as r order by (r.line).cents desc, (r.line).kind, (r.line).reason),
-    array(select t.line from by_prompt as t order by (t.line).prompts desc, (t.line).status, (t.line).result_code)
+    array(select t.line from by_prompt as t order by (t.line).prompts desc, (t.line).status, (t.line).result_code),
+    array(select c.line from by_code as c order by (c.line).cents desc, (c.line).code)
   into answer;
   return answer;
 end

@@ -929,6 +929,7 @@ const procedures: Record<string, Person[]> = {
   day_totals: signedIn,
   money_entries: signedIn,
   cash_of_day: signedIn,
+  cash_due_of_day: signedIn,
   close_day: signedIn,
   report: signedIn,
   typical_price: signedIn,

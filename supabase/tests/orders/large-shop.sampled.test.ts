@@ -34,6 +34,7 @@ const calls: [person: Person, call: string][] = [
   ['staff', `public.drinks_to_order('drink')`],
   ['staff', `public.day_totals(${today} - 5)`],
   ['staff', `public.cash_of_day(${today} - 5)`],
+  ['staff', `public.cash_due_of_day(${today} - 5)`],
   ['staff', `public.money_entries(${today} - 5, ${today} - 5)`],
   ['staff', `public.report(${today} - 29, ${today})`],
   ['staff', `public.delivery_report(${today} - 29, ${today})`],

@@ -14,8 +14,15 @@ interface CashOfMember {
   expected_cents: number;
   handed_over: { person: string | null; payments: number; cents: number }[];
 }
+interface CashDue {
+  person: string | null;
+  orders: number;
+  cents: number;
+  open_orders: number;
+}
 interface Close {
   day: string;
+  cash_due: CashDue[];
   totals: Record<string, number>;
   note: string | null;
   closed_by_email: string;
@@ -110,6 +117,130 @@ describe.each(testDatabases())('on %s', (kind) => {
     );
     expect(Number(totals.rows[0]?.cash)).toBe(4 * charge);
     expect(cash.reduce((sum, { expected_cents }) => sum + expected_cents, 0)).toBe(4 * charge);
+  });
+
+  describe('cash that was not received by the end of a day', () => {
+    const days = ['2026-02-10', '2026-02-11', '2026-02-12', '2026-02-13'] as const;
+    const dueOf = async (day: string) =>
+      (
+        await queryAs<{ due: CashDue }>(
+          'staff',
+          'select to_jsonb(c) as due from public.cash_due_of_day($1) as c',
+          [day],
+        )
+      ).rows.map(({ due }) => due);
+    const atTheDoor = async () => {
+      const order = await place(product, { customer_phone: newPhone() });
+      await callAs('staff', 'agree_cash', { order_id: order.id });
+      return order;
+    };
+    /** @param at in Nairobi */
+    const deliver = async (
+      { id }: { id: string },
+      at: string,
+      person: string | null,
+      collected: number | null = null,
+    ) => {
+      await database.execute(`
+        do $$ begin
+          perform private.state_moment('${at}+03:00');
+          update public.deliveries
+          set delivery_status = 'delivered', delivery_person = ${person === null ? 'null' : `'${person}'`},
+            collected_cents = ${collected}
+          where order_id = '${id}';
+        end $$`);
+    };
+    const receive = async ({ id }: { id: string }, at: string) => {
+      await callAs('staff', 'receive_cash', { order_id: id, received_cents: charge, received_from: 'Brian' });
+      await database.query('update public.payments set completed_at = $2 where order_id = $1', [
+        id,
+        `${at}+03:00`,
+      ]);
+    };
+
+    beforeAll(async () => {
+      const [received, sameDay, paid, other, another, without, open] = await Promise.all(
+        Array.from({ length: 7 }, atTheDoor),
+      );
+      if (!received || !sameDay || !paid || !other || !another || !without || !open)
+        throw new Error('no order');
+      await deliver(received, '2026-02-10 23:59:59', 'Brian');
+      await receive(received, '2026-02-12 00:00:00');
+      await deliver(sameDay, '2026-02-10 12:00:00', 'Brian');
+      await receive(sameDay, '2026-02-10 23:59:59');
+      // The customer paid by M-PESA after all: the rider has no cash.
+      await deliver(paid, '2026-02-10 12:00:00', 'Brian');
+      await pay(paid);
+      await database.query(
+        `update public.payments set completed_at = '2026-02-14 12:00:00+03:00' where order_id = $1`,
+        [paid.id],
+      );
+      await deliver(other, '2026-02-11 00:00:00', 'brian', 90_000);
+      await deliver(another, '2026-02-12 12:00:00', 'Brian');
+      await deliver(without, '2026-02-12 12:00:00', null);
+      await database.query(
+        `update public.deliveries set delivery_status = 'in_transit', delivery_person = 'Brian' where order_id = $1`,
+        [open.id],
+      );
+    });
+
+    test('is named by the rider, from the day of the delivery until it is received', async () => {
+      const brian = { person: expect.stringMatching(/^brian$/i) };
+      expect(await Promise.all(days.map(dueOf))).toEqual([
+        [{ ...brian, orders: 1, cents: charge, open_orders: 0 }],
+        [{ ...brian, orders: 2, cents: charge + 90_000, open_orders: 1 }],
+        [
+          { ...brian, orders: 2, cents: charge + 90_000, open_orders: 2 },
+          { person: null, orders: 1, cents: charge, open_orders: 1 },
+        ],
+        [
+          { ...brian, orders: 2, cents: charge + 90_000, open_orders: 2 },
+          { person: null, orders: 1, cents: charge, open_orders: 1 },
+        ],
+      ]);
+    });
+
+    test('is the plain sum of the orders, and what Today counts and its list shows', async () => {
+      for (const day of [...days, nairobiDay()]) {
+        const [plain] = await readRows<{ orders: number; cents: number }>(
+          `select count(*)::integer as orders, coalesce(sum(coalesce(d.collected_cents, o.charge_cents)), 0)::integer as cents
+           from public.orders as o join public.deliveries as d on d.order_id = o.id
+           where o.payment_method = 'cash' and o.status = 'delivered' and (d.delivery_time at time zone 'Africa/Nairobi')::date <= $1
+             and not exists (
+               select from public.payments as p where p.order_id = o.id and p.status = 'completed'
+                 and (p.completed_at at time zone 'Africa/Nairobi')::date <= $1
+             )`,
+          [day],
+        );
+        const due = await dueOf(day);
+        const sum = (of: 'orders' | 'cents') => due.reduce((total, row) => total + row[of], 0);
+        expect({ orders: sum('orders'), cents: sum('cents') }, day).toEqual(plain);
+      }
+      const [counted] = (
+        await queryAs(
+          'staff',
+          `select cash_not_received as today, public.count_orders(status => 'delivered', payment => 'cash') as listed from public.count_work()`,
+        )
+      ).rows;
+      expect(counted).toEqual({ today: 3, listed: 3 });
+    });
+
+    test('does not keep a day from being closed, which stores it as it was', async () => {
+      const [day] = [days[2]];
+      const due = await dueOf(day);
+      expect((await close(day, await counted(day))).cash_due).toEqual(due);
+      const [order] = await readRows<{ id: string }>(
+        `select o.id from public.orders as o join public.deliveries as d on d.order_id = o.id
+         where o.payment_status = 'unpaid' and d.delivery_status = 'delivered' and d.delivery_person is null`,
+      );
+      if (!order) throw new Error('no order');
+      await receive(order, '2026-02-13 09:00:00');
+      expect(await dueOf(day)).not.toEqual(due);
+      expect(await readRows('select cash_due from public.day_closes where day = $1', [day])).toEqual([
+        { cash_due: due },
+      ]);
+      expect((await close('2026-02-05', [])).cash_due).toEqual([]);
+    });
   });
 
   test('stores what was counted and the totals of that moment, which later changes leave as they are', async () => {
@@ -229,9 +360,14 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expect(close('2026-02-04', [], null, by), by).rejects.toMatchObject({
         code: expect.stringMatching(/^(42501|PT403)$/),
       });
-      await expect(callAs(by, 'cash_of_day', { day: '2026-02-03' }), by).rejects.toMatchObject({
-        code: expect.stringMatching(/^(42501|PT403)$/),
-      });
+      for (const procedure of ['cash_of_day', 'cash_due_of_day']) {
+        await expect(
+          callAs(by, procedure, { day: '2026-02-03' }),
+          `${procedure} ${by}`,
+        ).rejects.toMatchObject({
+          code: expect.stringMatching(/^(42501|PT403)$/),
+        });
+      }
     }
     await close('2026-02-04', []);
   });
@@ -245,13 +381,20 @@ describe.each(testDatabases())('on %s', (kind) => {
     for (const pageSize of [1, 2, 3]) expect(await readEntries(shop, day, day, pageSize)).toEqual(whole);
   });
 
-  test('the file for the accountant has the fee of an order once, whatever it was paid with', async () => {
-    const order = await place(product);
+  test('the file for the accountant has the fee and the discount of an order once, whatever it was paid with', async () => {
+    await database.query(
+      `insert into public.discount_codes (code, amount_cents) values ('ONCE-ONLY', 10000)`,
+    );
+    const order = await place(product, { discount_code: 'ONCE-ONLY', expected_total: charge - 10_000 });
     await pay(order);
     await shop.receive(order, newReceipt());
     const day = await moveMoney();
     const entries = await readEntries(shop, day);
     expect(entries.map(({ kind: of }) => of).sort()).toEqual(['prompt', 'till']);
-    expect(entries.filter(({ delivery_fee }) => delivery_fee !== null)).toHaveLength(1);
+    expect(
+      entries.flatMap(({ delivery_fee, discount_cents }) =>
+        delivery_fee === null && discount_cents === null ? [] : [[delivery_fee, discount_cents]],
+      ),
+    ).toEqual([[order.delivery_fee, 10_000]]);
   });
 });

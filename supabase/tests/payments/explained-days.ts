@@ -15,6 +15,7 @@ export interface Entry {
   refunded_cents: number;
   kept_cents: number;
   delivery_fee: number | null;
+  discount_cents: number | null;
 }
 
 /** The rows of the file for the accountant. */
@@ -30,7 +31,7 @@ export async function readEntries(
     const page = await queryAs<Entry>(
       'staff',
       `select to_char(happened_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as happened_at, id, kind, received_cents,
-         refunded_cents, kept_cents::integer as kept_cents, delivery_fee
+         refunded_cents, kept_cents::integer as kept_cents, delivery_fee, discount_cents
        from public.money_entries($1, $2, $3, $4, $5)`,
       [since, until, last?.happened_at ?? null, last?.id ?? null, page_size],
     );

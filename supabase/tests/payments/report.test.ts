@@ -13,6 +13,7 @@ interface Report {
   riders: { rider: string; orders: number; delivered: number; failures: number; cash_cents: number }[];
   refunds: { kind: string; reason: string; refunds: number; cents: number }[];
   prompts: { status: string; result_code: string | null; prompts: number }[];
+  discounts: { code: string; orders: number; cents: number }[];
 }
 
 /** First and last day of a span, in which the orders of the test are. */
@@ -151,6 +152,7 @@ describe.each(testDatabases())('on %s', (kind) => {
          group by 1, 2 order by prompts desc, status, result_code`,
       ),
     );
+    expect(answer.discounts).toEqual([]);
     const soldOrders = await plain(since, until, 'select shipping_address, city, charge_cents from sold');
     const areas = new Map<string, number>();
     for (const order of soldOrders as { shipping_address: string; city: string; charge_cents: number }[]) {
@@ -174,7 +176,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     expect(answer.refunds.reduce((sum, { cents }) => sum + cents, 0)).toBe(refunded);
   });
 
-  test('shares a discount over the lines, and drinks and fees are what the orders owed, to the cent', async () => {
+  test('shares a discount over the lines, lists it by code, and drinks and fees are what the orders owed, to the cent', async () => {
     const drinks = [
       await makeProduct(database, 100, 33_300, 'Shared 1'),
       await makeProduct(database, 100, 9_900, 'Shared 2'),
@@ -184,7 +186,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       `insert into public.discount_codes (code, amount_cents) values ('SEVEN', 700), ('NEARLY-ALL', 100000000)`,
     );
     const day = '2026-03-03';
-    for (const [index, code] of [null, 'SEVEN', 'NEARLY-ALL', 'SEVEN'].entries()) {
+    // The last order is not paid.
+    for (const [index, code] of [null, 'SEVEN', 'NEARLY-ALL', 'SEVEN', 'SEVEN'].entries()) {
       const items = drinks.map((product_id, place) => ({ product_id, quantity: 1 + ((index + place) % 3) }));
       const list = items.reduce(
         (sum, { quantity }, place) => sum + quantity * ([33_300, 9_900, 100][place] as number),
@@ -195,7 +198,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         customer_phone: newPhone(),
         ...(code === null ? {} : { discount_code: code }),
       });
-      await pay(order);
+      if (index < 4) await pay(order);
       await database.query(
         `update public.orders set created_at = '2026-03-03T10:00:00+03:00' where id = $1`,
         [order.id],
@@ -208,6 +211,26 @@ describe.each(testDatabases())('on %s', (kind) => {
       `select sum(charge_cents) as charges, sum(delivery_fee) as fees, sum(discount_cents) as discounts from sold`,
     );
     expect(Number(owed?.discounts)).toBeGreaterThan(1_400);
+    expect(answer.discounts.map(({ code, orders }) => [code, orders])).toEqual([
+      ['NEARLY-ALL', 1],
+      ['SEVEN', 2],
+    ]);
+    expect(answer.discounts).toEqual(
+      await plain(
+        day,
+        day,
+        `select discount_code as code, count(*) as orders, sum(discount_cents) as cents from sold
+         where discount_code is not null group by 1 order by cents desc`,
+      ),
+    );
+    const given = answer.discounts.reduce((cents, discount) => cents + discount.cents, 0);
+    expect(given).toBe(Number(owed?.discounts));
+    const totals = await shop.queryAs<{ discounts: string }>(
+      'staff',
+      'select discounts::text from public.day_totals($1)',
+      [day],
+    );
+    expect(given).toBe(Number(totals.rows[0]?.discounts));
     const sum = answer.drinks.reduce((cents, drink) => cents + drink.cents, 0);
     expect(sum + Number(owed?.fees)).toBe(Number(owed?.charges));
     expect(answer.drinks.every(({ cents }) => cents >= 0)).toBe(true);

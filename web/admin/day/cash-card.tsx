@@ -11,18 +11,20 @@ import { nameDay } from '../reconciliation/days/nairobi-day.ts';
 import { formatDateTime } from '../ui/dates.ts';
 import { useShortNameOf } from '../ui/staff-name.tsx';
 import { describeStep } from './bridge-table.tsx';
+import { CashDueList, describeCashDue } from './cash-due.tsx';
 import { type CountProblem, notCounted, readCounted, readCounts, type TypedCount } from './count-cash.ts';
 import { changesSince, type DayTotals } from './day-bridge.ts';
-import { type CashOfMember, type Close, type CountedCash, useCloseDay } from './day-queries.ts';
+import { type CashDue, type CashOfMember, type Close, type CountedCash, useCloseDay } from './day-queries.ts';
 
 interface CashCardProps {
   day: string;
   today: string;
   cash: readonly CashOfMember[];
+  cashDue: readonly CashDue[];
   close: Close | null;
 }
 
-export function CashCard({ day, today, cash, close }: CashCardProps) {
+export function CashCard({ day, today, cash, cashDue, close }: CashCardProps) {
   return (
     <Card
       title="Cash by person"
@@ -37,7 +39,7 @@ export function CashCard({ day, today, cash, close }: CashCardProps) {
       ) : day > today ? (
         <p className="text-ink-soft">This day has not begun yet.</p>
       ) : (
-        <CloseForm key={day} day={day} isToday={day === today} cash={cash} />
+        <CloseForm key={day} day={day} isToday={day === today} cash={cash} cashDue={cashDue} />
       )}
     </Card>
   );
@@ -51,7 +53,12 @@ const describeHandedOver = ({ handed_over }: CashOfMember): string =>
 
 const label = 'text-xs font-semibold text-ink-soft';
 
-function CloseForm({ day, isToday, cash }: Pick<CashCardProps, 'day' | 'cash'> & { isToday: boolean }) {
+function CloseForm({
+  day,
+  isToday,
+  cash,
+  cashDue,
+}: Pick<CashCardProps, 'day' | 'cash' | 'cashDue'> & { isToday: boolean }) {
   const [typed, setTyped] = useState<Record<string, TypedCount>>({});
   const [note, setNote] = useState('');
   const [problem, setProblem] = useState<CountProblem | null>(null);
@@ -64,6 +71,7 @@ function CloseForm({ day, isToday, cash }: Pick<CashCardProps, 'day' | 'cash'> &
   });
   const isTyped = note.trim() !== '' || Object.values(typed).some(({ counted, reason }) => counted || reason);
   const unsaved = useUnsaved(isTyped, (from, to) => from.pathname !== to.pathname);
+  const stillDue = cashDue.filter(({ open_orders }) => open_orders > 0);
   const expected = cash.reduce((sum, { expected_cents }) => sum + expected_cents, 0);
 
   function submit(event: FormEvent) {
@@ -106,6 +114,7 @@ function CloseForm({ day, isToday, cash }: Pick<CashCardProps, 'day' | 'cash'> &
           Expected in all <span className="tabular-nums">{formatKes(expected)}</span>
         </p>
       ) : null}
+      <CashDueList cashDue={cashDue} />
       <TextField
         label="Note (optional)"
         value={note}
@@ -144,6 +153,18 @@ function CloseForm({ day, isToday, cash }: Pick<CashCardProps, 'day' | 'cash'> &
               ),
             )}
           </ul>
+        ) : null}
+        {stillDue.length > 0 ? (
+          <div className="grid gap-1 not-first:mt-3">
+            <p>Cash that is not received yet counts on the day on which it is received:</p>
+            <ul>
+              {stillDue.map((due) => (
+                <li key={due.person} className="font-semibold">
+                  {describeCashDue(due)}
+                </li>
+              ))}
+            </ul>
+          </div>
         ) : null}
       </ConfirmDialog>
       <ConfirmDialog
@@ -227,7 +248,7 @@ function CountOfMember({ cash, typed, problem, onType }: CountOfMemberProps) {
   );
 }
 
-function ClosedCash({ close: { counts, note } }: { close: Close }) {
+function ClosedCash({ close: { counts, cash_due, note } }: { close: Close }) {
   const nameOf = useShortNameOf();
   return (
     <div className="grid gap-3">
@@ -258,6 +279,7 @@ function ClosedCash({ close: { counts, note } }: { close: Close }) {
           </li>
         ))}
       </ul>
+      <CashDueList cashDue={cash_due} />
       {note ? <p className="border-t border-line pt-3 text-sm">{note}</p> : null}
     </div>
   );

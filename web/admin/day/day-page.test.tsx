@@ -3,8 +3,8 @@ import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
 import { formatKes } from '../../../domain/money.ts';
 import { placeOrder } from '../../../e2e/placed-orders.ts';
-import { callAs, makeAccount } from '../../../e2e/staff-member.ts';
-import { openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
+import { asOwner, callAs, makeAccount } from '../../../e2e/staff-member.ts';
+import { interceptNext, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 import { dayOf } from '../reconciliation/days/nairobi-day.ts';
 import { shorten } from '../ui/known-names.ts';
 
@@ -72,6 +72,59 @@ test('closes a day after a question, and shows who closed it ever after', async 
   expect(await readRows(`day_closes?day=eq.${day}&select=closed_by_email,note`)).toEqual([
     { closed_by_email: opened.account.email, note: 'Shop was closed' },
   ]);
+});
+
+test('shows which rider still has the cash of a delivered order, with a link to it', async () => {
+  const rider = `Brian ${crypto.randomUUID().slice(0, 8)}`;
+  const [order, account] = await Promise.all([
+    placeOrder(shop, 'Cash Still Out', '0711030178'),
+    makeAccount(shop, 'staff', crypto.randomUUID()),
+  ]);
+  await callAs(shop, account, 'agree_cash', { order_id: order.id });
+  await asOwner(shop, `/rest/v1/deliveries?order_id=eq.${order.id}`, 'PATCH', {
+    delivery_person: rider,
+    delivery_status: 'delivered',
+  });
+  await openScreen('/admin/day', { on: 'phone' });
+  const charge = formatKes(Math.ceil(order.total_amount / 100) * 100);
+  const link = await screen.findByRole('link', { name: `Still with ${rider}: ${charge}, 1 order` });
+  expect(link.getAttribute('href')).toBe(
+    `/admin/orders?payment=cash&status=delivered&rider=${encodeURIComponent(rider)}`,
+  );
+});
+
+test('the question before a day is closed names the cash that is still out, and so does the closed day', async () => {
+  const day = '2025-03-06';
+  const due = [
+    { person: 'Brian', orders: 2, cents: 190_200, open_orders: 1 },
+    { person: null, orders: 1, cents: 95_100, open_orders: 1 },
+    { person: 'Kevin', orders: 1, cents: 71_100, open_orders: 0 },
+  ];
+  interceptNext('cash_due_of_day', async () => Response.json(due));
+  const opened = await openScreen(`/admin/day/${day}`);
+  const texts = [
+    'With Brian at the end of the day: KES 1,902, 2 orders, 1 of them received since',
+    'Delivered without a rider: KES 951, 1 order',
+  ];
+  const received = 'With Kevin at the end of the day: KES 711, 1 order, received since';
+  for (const text of texts) await screen.findByRole('link', { name: text });
+  screen.getByText(received);
+  expect(screen.queryByRole('link', { name: received })).toBeNull();
+  await opened.press(screen.getByRole('button', { name: 'Close the day' }));
+  const question = within(await screen.findByRole('dialog'));
+  question.getByText('Cash that is not received yet counts on the day on which it is received:');
+  for (const text of texts) question.getByText(text);
+  expect(question.queryByText(received)).toBeNull();
+
+  interceptNext('/day_closes', async (send) => {
+    const closed = await (await send()).text();
+    return new Response(closed.replace('"cash_due":[]', `"cash_due":${JSON.stringify(due)}`), {
+      headers: { 'content-type': 'application/json' },
+    });
+  });
+  await opened.press(question.getByRole('button', { name: 'Close the day' }));
+  await screen.findByText(/^Closed by /);
+  for (const text of texts) screen.getByRole('link', { name: text });
 });
 
 test('a day that has not begun has nothing to close', async () => {

@@ -20,7 +20,15 @@ import type { Route } from './+types/day-page.ts';
 import { BridgeTable } from './bridge-table.tsx';
 import { CashCard, ClosedNotice } from './cash-card.tsx';
 import { booksBridge, type DayTotals, moneyBridge, ordersBridge, type Shown } from './day-bridge.ts';
-import { mostEntries, useCash, useClose, useDayTotals, useEntries, useReadEntries } from './day-queries.ts';
+import {
+  mostEntries,
+  useCash,
+  useCashDue,
+  useClose,
+  useDayTotals,
+  useEntries,
+  useReadEntries,
+} from './day-queries.ts';
 import { EntryRow, entryColumns, entryFileColumns, isShown, shownLabels } from './entry-columns.tsx';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'The day');
@@ -33,10 +41,11 @@ export default function DayPage({ params }: Route.ComponentProps) {
   const navigate = useNavigate();
   const totals = useDayTotals(day);
   const cash = useCash(day);
+  const cashDue = useCashDue(day);
   const close = useClose(day);
   const [isPrinting, setPrinting] = useState(false);
   const sheet = usePart(loadSheet, isPrinting, () => setPrinting(false));
-  const isLoaded = totals.data && cash.data && close.data !== undefined;
+  const isLoaded = totals.data && cash.data && cashDue.data && close.data !== undefined;
 
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
@@ -60,13 +69,13 @@ export default function DayPage({ params }: Route.ComponentProps) {
           </Link>
         </div>
       </header>
-      {totals.data && cash.data && close.data !== undefined ? (
+      {totals.data && cash.data && cashDue.data && close.data !== undefined ? (
         <>
           {close.data ? <ClosedNotice close={close.data} totals={totals.data} /> : null}
           {/* Beside each other each card begins where the one above it ends, whatever their heights. */}
           <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-4 lg:grid-cols-2 lg:*:nth-1:row-span-2 lg:*:nth-3:col-start-2 lg:*:nth-3:row-span-2 lg:*:nth-4:col-start-1 lg:*:nth-4:row-start-3">
             <MoneyCard totals={totals.data} day={day} />
-            <CashCard day={day} today={today} cash={cash.data} close={close.data} />
+            <CashCard day={day} today={today} cash={cash.data} cashDue={cashDue.data} close={close.data} />
             <Card
               title="In M-PESA's books"
               description="The same money, as the shop and M-PESA have booked it."
@@ -92,13 +101,14 @@ export default function DayPage({ params }: Route.ComponentProps) {
               day={day}
               totals={totals.data}
               cash={cash.data}
+              cashDue={cashDue.data}
               close={close.data}
               onPrinted={() => setPrinting(false)}
             />
           ) : null}
         </>
       ) : (
-        <ScreenLoadState noun="totals of the day" queries={[totals, cash, close]} />
+        <ScreenLoadState noun="totals of the day" queries={[totals, cash, cashDue, close]} />
       )}
       <Entries day={day} />
     </div>

@@ -26,10 +26,26 @@ export function useCash(day: string) {
 }
 export type CashOfMember = Database['public']['Functions']['cash_of_day']['Returns'][number];
 
+/** Cash that was not received by the end of the day, by the rider who has it. */
+export function useCashDue(day: string) {
+  const { tables } = useMember().staff;
+  return useQuery({
+    queryKey: ['reconciliation', 'cash due', day],
+    queryFn: async ({ signal }) =>
+      dataOf(await tables.rpc('cash_due_of_day', { day }).abortSignal(signal)) as CashDue[],
+  });
+}
+/** person: null for orders that were delivered without a rider. */
+export type CashDue = Omit<Database['public']['CompositeTypes']['cash_due'], 'person'> & {
+  person: string | null;
+};
+
 type CloseRow = Database['public']['Tables']['day_closes']['Row'];
 export type Count = Database['public']['Tables']['cash_counts']['Row'];
-export interface Close extends Omit<CloseRow, 'totals'> {
+export interface Close extends Omit<CloseRow, 'totals' | 'cash_due'> {
   totals: Partial<DayTotals>;
+  /** Empty, too, where an earlier version closed the day. */
+  cash_due: CashDue[];
   counts: Count[];
 }
 
@@ -47,7 +63,13 @@ export function useClose(day: string) {
           .abortSignal(signal)
           .maybeSingle(),
       );
-      return row && { ...row, totals: row.totals as Partial<DayTotals> };
+      return (
+        row && {
+          ...row,
+          totals: row.totals as Partial<DayTotals>,
+          cash_due: (row.cash_due ?? []) as unknown as CashDue[],
+        }
+      );
     },
   });
 }

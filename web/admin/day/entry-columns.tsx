@@ -53,7 +53,7 @@ export function isShown(show: Shown, { kind, refunded_cents, kept_cents }: Entry
 }
 
 const kindOf = ({ kind }: Entry): string => labelOf(kindLabels, kind);
-const inKes = (cents: number): number | null => (cents === 0 ? null : cents / 100);
+const inKes = (cents: number | null): number | null => (cents ? cents / 100 : null);
 
 /** Who had it in hand: the rider and the member. */
 const handsOf = ({ received_from, member_email }: Entry, nameOf: NameOf): string =>
@@ -139,6 +139,7 @@ export const entryFileColumns: CsvColumn<Entry>[] = [
     title: 'Delivery fee included (KES)',
     value: ({ delivery_fee }) => (delivery_fee === null ? null : delivery_fee / 100),
   },
+  { title: 'Discount (KES)', value: ({ discount_cents }) => inKes(discount_cents) },
   { title: 'Drinks', value: ({ items }) => items },
   { title: 'Handed over by', value: ({ received_from }) => received_from },
   { title: 'Staff member', value: ({ member_email }) => member_email && knownNameOf(member_email) },

@@ -5,18 +5,20 @@ import { nameDay } from '../reconciliation/days/nairobi-day.ts';
 import { formatDateTime } from '../ui/dates.ts';
 import { useShortNameOf } from '../ui/staff-name.tsx';
 import { describeStep } from './bridge-table.tsx';
+import { describeCashDue } from './cash-due.tsx';
 import { bridgesOf, changesSince, type DayTotals } from './day-bridge.ts';
-import type { CashOfMember, Close } from './day-queries.ts';
+import type { CashDue, CashOfMember, Close } from './day-queries.ts';
 
 interface PrintedDayProps {
   day: string;
   totals: DayTotals;
   cash: readonly CashOfMember[];
+  cashDue: readonly CashDue[];
   close: Close | null;
   onPrinted(): void;
 }
 
-export function PrintedDay({ day, totals, cash, close, onPrinted }: PrintedDayProps) {
+export function PrintedDay({ day, totals, cash, cashDue, close, onPrinted }: PrintedDayProps) {
   const nameOf = useShortNameOf();
   const shown = { ...totals, ...close?.totals };
   const changes = close ? changesSince(close.totals, totals) : [];
@@ -80,6 +82,11 @@ export function PrintedDay({ day, totals, cash, close, onPrinted }: PrintedDayPr
         </tbody>
       </table>
       {counted.length === 0 ? <p className="text-xs">No cash on this day.</p> : null}
+      {(close?.cash_due ?? cashDue).map((due) => (
+        <p key={due.person} className="text-xs">
+          {describeCashDue(due)}
+        </p>
+      ))}
       {close?.note ? <p className="mt-2">{close.note}</p> : null}
       {changes.length > 0 ? (
         <p className="mt-2 text-xs">

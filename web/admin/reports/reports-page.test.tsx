@@ -1,8 +1,9 @@
 // Reports: the span in the URL, empty spans, and the same money as the day's page.
 import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
-import { placePaidOrder } from '../../../e2e/placed-orders.ts';
-import { openScreen, shop } from '../../testing/staff-screens.tsx';
+import { changeOrder, placeOrder, placePaidOrder } from '../../../e2e/placed-orders.ts';
+import { asOwner } from '../../../e2e/staff-member.ts';
+import { interceptNext, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 import { dayAfter, dayOf } from '../reconciliation/days/nairobi-day.ts';
 
 test('shows the span of the URL, and says in a sentence that it is empty', async () => {
@@ -30,6 +31,9 @@ test('refuses a span of more than a year in words', async () => {
 
 test('has a table beneath each chart, and a file of each table', async () => {
   await placePaidOrder(shop, 'Reported Order');
+  interceptNext('/rpc/report', async (send) =>
+    Response.json({ ...((await (await send()).json()) as object), discounts: [] }),
+  );
   const today = dayOf(new Date());
   const opened = await openScreen(`/admin/reports?span=range&from=${dayAfter(today, -1)}&until=${today}`, {
     // The document of the tests has no layout.
@@ -44,6 +48,7 @@ test('has a table beneath each chart, and a file of each table', async () => {
   for (const title of ['Paid orders by hour', 'Drinks', 'Areas', 'Riders', 'Refunds', 'Why prompts failed']) {
     screen.getByRole('region', { name: title });
   }
+  expect(screen.queryByRole('region', { name: 'Discount codes' })).toBeNull();
   for (const title of [
     'Deliveries by area',
     'Deliveries by hour',
@@ -52,4 +57,24 @@ test('has a table beneath each chart, and a file of each table', async () => {
   ]) {
     await screen.findByRole('region', { name: title });
   }
+});
+
+test('lists what discount codes took off paid orders, with its total and file', async () => {
+  await asOwner(shop, '/rest/v1/discount_codes', 'POST', { code: 'REPORTED', amount_cents: 12_300 });
+  const [drink] = await readRows<{ price: number }>('products?slug=eq.mango-bottle');
+  const order = await placeOrder(shop, 'Discounted Order', '0711030179', {
+    discount_code: 'REPORTED',
+    expected_total: (drink?.price ?? 0) + 100 - 12_300,
+  });
+  await changeOrder(shop, order.id, { payment_status: 'paid', status: 'processing', reserved_until: null });
+  await openScreen('/admin/reports?span=today', {
+    expected: /^The width\(0\) and height\(0\) of chart/,
+  });
+  const codes = within(await screen.findByRole('region', { name: 'Discount codes' }));
+  const row = within(
+    (await codes.findByRole('rowheader', { name: 'REPORTED' })).closest('tr') as HTMLElement,
+  );
+  expect(row.getAllByRole('cell').map((cell) => cell.textContent)).toEqual(['1', '123']);
+  codes.getByText(/^Of paid orders: KES [\d,]+ off their drinks\.$/);
+  codes.getByRole('button', { name: 'CSV of discount codes' });
 });

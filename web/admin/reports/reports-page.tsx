@@ -1,4 +1,4 @@
-// Reports on any span of days: money, orders, drinks, hours, areas, riders, refunds and prompts.
+// Reports on any span of days: money, orders, drinks, hours, areas, riders, discounts, refunds and prompts.
 import type { ReactNode } from 'react';
 import { formatKes } from '../../../domain/money.ts';
 import { adviseOnResult } from '../../../domain/result-advice.ts';
@@ -155,7 +155,7 @@ function Figure({ term, children, beneath }: { term: string; children: string; b
 
 function Shown({ report, span }: { report: Report; span: Span }) {
   const totals = totalsOf(report);
-  const { days, drinks, hours, areas, riders, refunds, prompts } = report;
+  const { days, drinks, hours, areas, riders, refunds, prompts, discounts } = report;
   const isEmpty = totals.orders === 0 && totals.receivedCents === 0 && totals.refundedCents === 0;
   if (isEmpty) {
     return (
@@ -287,6 +287,21 @@ function Shown({ report, span }: { report: Report; span: Span }) {
             { title: 'Cash (KES)', cents: ({ cash_cents }) => cash_cents },
           ]}
         />
+        {discounts.length > 0 ? (
+          <ReportTable
+            title="Discount codes"
+            description={`Of paid orders: ${formatKes(discounts.reduce((sum, { cents }) => sum + cents, 0))} off their drinks.`}
+            name="discount-codes"
+            span={span}
+            rows={discounts}
+            empty=""
+            columns={[
+              { title: 'Code', text: ({ code }) => code },
+              { title: 'Orders', count: ({ orders }) => orders },
+              { title: 'Discount (KES)', cents: ({ cents }) => cents },
+            ]}
+          />
+        ) : null}
         <DeliveryTables span={span} />
         <ReportTable
           title="Refunds"
