@@ -147,6 +147,38 @@ describe.each(
   });
 });
 
+story('two taps in two tabs place one order and send one prompt', async ({ newVisitor }) => {
+  const customer = { ...amina, phone: '0716009501', location: 'Mpaka Road' };
+  const { page, context } = await newVisitor({ viewport: phone });
+  const first = await orderAndPay(page, customer);
+  await changeOrder(first, { status: 'delivered' });
+  const other = await context.newPage();
+  const againIn = (tab: Page) => cardOf(tab).getByRole('button', { name: 'Same again' });
+  for (const tab of [page, other]) {
+    await tab.goto(shop.url);
+    await againIn(tab).waitFor();
+  }
+  await againIn(page).click();
+  await page.waitForTimeout(2500);
+  await againIn(other).click();
+  await dialogOf(page).getByRole('heading', { name: 'Payment received' }).waitFor();
+  const number = await trackingNumberIn(page);
+  await dialogOf(other).getByText(`You have just ordered this: ${number}`).waitFor();
+  await expectAccessible(other, 'the same again, ordered in another tab');
+  await dialogOf(other).getByRole('link', { name: 'Track your order' }).click();
+  await other.waitForURL(`${shop.url}/track-order/${number}`);
+  expect((await ordersOf(customer.phone)).map(({ tracking_number }) => tracking_number)).toEqual([
+    first,
+    number,
+  ]);
+  const prompts = await asOwner(
+    shop,
+    `/rest/v1/payments?select=id,orders!inner(tracking_number)&orders.tracking_number=eq.${number}`,
+    'GET',
+  );
+  expect(await prompts.json()).toHaveLength(1);
+});
+
 story(
   'the order just paid is read without a network, and its page comes back by itself',
   async ({ newVisitor }) => {

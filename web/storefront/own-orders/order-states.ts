@@ -55,6 +55,9 @@ interface Known extends OwnOrder {
 }
 const isKnown = (own: OwnOrder): own is Known => own.meaning !== null;
 
+/** Neither delivered nor cancelled nor refunded, as the server has answered. */
+export const isUnderWay = ({ meaning }: OwnOrder): boolean => meaning !== null && !isOver(meaning);
+
 /** The meaning of an order's state; null if unknown. */
 export function useOwnMeaning(trackingNumber: string): OrderMeaning | null {
   const { orders } = useOwnOrders();
