@@ -179,6 +179,26 @@ story('two taps in two tabs place one order and send one prompt', async ({ newVi
   expect(await prompts.json()).toHaveLength(1);
 });
 
+story('an order that ended is shown again once it is under way again', async ({ newVisitor }) => {
+  const customer = { ...amina, phone: '0716009701' };
+  const { page } = await newVisitor({ viewport: phone });
+  const first = await orderAndPay(page, customer);
+  await changeOrder(first, { status: 'delivered' });
+  await page.goto(shop.url);
+  await cardOf(page).getByRole('button', { name: 'Same again' }).waitFor();
+  const second = await orderAndPay(page, customer);
+  await page.goto(shop.url);
+  const rows = cardOf(page).getByRole('listitem');
+  await expect.poll(() => rows.count()).toBe(1);
+  await changeOrder(first, { status: 'processing' });
+  await page.reload();
+  await expect.poll(() => rows.count()).toBe(2);
+  for (const [index, number] of [second, first].entries()) {
+    const link = rows.nth(index).getByRole('link', { name: 'Track' });
+    expect(await link.getAttribute('href')).toBe(`/track-order/${number}`);
+  }
+});
+
 story(
   'the order just paid is read without a network, and its page comes back by itself',
   async ({ newVisitor }) => {

@@ -10,6 +10,7 @@ import {
   ordersToLoad,
   type RememberedOrder,
   rememberedOrders,
+  reopenOrder,
 } from '../../lib/orders/remembered-orders.ts';
 import { readOrderFacts } from '../tracking/tracked-order.ts';
 
@@ -126,6 +127,7 @@ async function load(address: StoreAddress): Promise<void> {
   show('answered');
   for (const { order, meaning } of current.orders) {
     if (meaning && isOver(meaning) && !order.isOver) endOrder(order.orderId);
+    else if (meaning && !isOver(meaning) && order.isOver) reopenOrder(order.orderId);
     else if (order.isPaymentOpen && meaning && isEnded(meaning)) closePayment(order.orderId);
   }
 }
