@@ -179,6 +179,40 @@ story('two taps in two tabs place one order and send one prompt', async ({ newVi
   expect(await prompts.json()).toHaveLength(1);
 });
 
+story(
+  'a new order is filled in from the last one of the device, until its details are forgotten',
+  async ({ newVisitor }) => {
+    const customer = { ...amina, phone: '0716009601', location: 'Mpaka Road' };
+    const { page, context } = await newVisitor({ viewport: phone });
+    const first = await orderAndPay(page, customer);
+    // Another tab has not typed it.
+    const other = await context.newPage();
+    const field = (label: RegExp) => dialogOf(other).getByLabel(label);
+    await openOrderDialog(other, shop.url, 'hibiscus-can');
+    for (const [label, value] of [
+      [/^Name/, customer.name],
+      [/^Email/, customer.email],
+      [/^Phone/, customer.phone],
+      [/^Delivery location/, customer.location],
+    ] as const) {
+      await expect.poll(() => field(label).inputValue()).toBe(value);
+    }
+    await expectAccessible(other, 'a form that the last order filled in');
+    await dialogOf(other).getByRole('button', { name: 'Forget my details' }).click();
+    await expect.poll(() => field(/^Name/).inputValue()).toBe('');
+    await openOrderDialog(other, shop.url, 'hibiscus-can');
+    await other.waitForTimeout(1000);
+    expect(await field(/^Name/).inputValue()).toBe('');
+    expect(await dialogOf(other).getByRole('button', { name: 'Forget my details' }).count()).toBe(0);
+    // The order stays on the device.
+    await other.goto(shop.url);
+    await cardOf(other).getByText("Paid. We're preparing your drinks.").waitFor();
+    expect(await cardOf(other).getByRole('link', { name: 'Track' }).getAttribute('href')).toBe(
+      `/track-order/${first}`,
+    );
+  },
+);
+
 story('an order that ended is shown again once it is under way again', async ({ newVisitor }) => {
   const customer = { ...amina, phone: '0716009701' };
   const { page } = await newVisitor({ viewport: phone });

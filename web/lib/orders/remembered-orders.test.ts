@@ -4,10 +4,12 @@ import {
   closePayment,
   describeOrdered,
   endOrder,
+  forgetDetailsOfOrders,
   forgetOrders,
   interruptedOrderOf,
   orderedDrinks,
   ordersToLoad,
+  ordersWithDetails,
   type RememberedOrder,
   rememberDrinks,
   rememberedOrder,
@@ -142,6 +144,15 @@ test('deleting leaves no data', () => {
   rememberOrder(order(1), storage);
   forgetOrders(storage);
   expect(stored.size).toBe(0);
+});
+
+test('orders whose details are forgotten are tracked, and fill in no other order', () => {
+  rememberOrder(order(1), storage);
+  forgetDetailsOfOrders(storage);
+  rememberOrder(order(2), storage);
+  endOrder('order-1', storage);
+  expect(ordersWithDetails(storage).map(({ orderId }) => orderId)).toEqual(['order-2']);
+  expect(rememberedOrder('JJ-20261121-1001', storage)?.accessKey).toBe('key-1');
 });
 
 test('works without storage', () => {

@@ -37,6 +37,8 @@ export interface RememberedOrder {
   isOver?: boolean;
   /** ISO date-time at which the device learned that it is over. Orders stored by older versions have none. */
   overSince?: string;
+  /** True once the customer had their details forgotten: it is tracked, but fills no form. */
+  areDetailsForgotten?: boolean;
   /** True once the customer closed the payment dialog on purpose: it is then offered, but does not open by itself. */
   isSetAside: boolean;
   /** The first drink, and the others if there are several. Orders stored by older versions have none. */
@@ -168,6 +170,18 @@ export function interruptedOrderOf(productId: string, storage = deviceStorage())
   );
 }
 
+/** The orders whose details fill in another one, newest first. */
+export const ordersWithDetails = (storage = deviceStorage()): RememberedOrder[] =>
+  rememberedOrders(storage).filter(({ areDetailsForgotten }) => !areDetailsForgotten);
+
+/** The details of the stored orders are not used for another one any more. The orders can still be tracked. */
+export function forgetDetailsOfOrders(storage = deviceStorage()): void {
+  writeOrders(
+    rememberedOrders(storage).map((order) => ({ ...order, areDetailsForgotten: true })),
+    storage,
+  );
+}
+
 /** Deletes all stored orders. Customers can still track them by number. */
 export function forgetOrders(storage = deviceStorage()): void {
   try {
@@ -219,6 +233,7 @@ function isRememberedOrder(value: unknown): value is RememberedOrder {
     typeof order.isSetAside === 'boolean' &&
     (order.wasPrompted === undefined || typeof order.wasPrompted === 'boolean') &&
     (order.isOver === undefined || typeof order.isOver === 'boolean') &&
+    (order.areDetailsForgotten === undefined || typeof order.areDetailsForgotten === 'boolean') &&
     (order.overSince === undefined || typeof order.overSince === 'string') &&
     (order.ordered === undefined || isOrdered(order.ordered))
   );
