@@ -147,6 +147,92 @@ describe.each(
   });
 });
 
+story('two taps in two tabs place one order and send one prompt', async ({ newVisitor }) => {
+  const customer = { ...amina, phone: '0716009501', location: 'Mpaka Road' };
+  const { page, context } = await newVisitor({ viewport: phone });
+  const first = await orderAndPay(page, customer);
+  await changeOrder(first, { status: 'delivered' });
+  const other = await context.newPage();
+  const againIn = (tab: Page) => cardOf(tab).getByRole('button', { name: 'Same again' });
+  for (const tab of [page, other]) {
+    await tab.goto(shop.url);
+    await againIn(tab).waitFor();
+  }
+  await againIn(page).click();
+  await page.waitForTimeout(2500);
+  await againIn(other).click();
+  await dialogOf(page).getByRole('heading', { name: 'Payment received' }).waitFor();
+  const number = await trackingNumberIn(page);
+  await dialogOf(other).getByText(`You have just ordered this: ${number}`).waitFor();
+  await expectAccessible(other, 'the same again, ordered in another tab');
+  await dialogOf(other).getByRole('link', { name: 'Track your order' }).click();
+  await other.waitForURL(`${shop.url}/track-order/${number}`);
+  expect((await ordersOf(customer.phone)).map(({ tracking_number }) => tracking_number)).toEqual([
+    first,
+    number,
+  ]);
+  const prompts = await asOwner(
+    shop,
+    `/rest/v1/payments?select=id,orders!inner(tracking_number)&orders.tracking_number=eq.${number}`,
+    'GET',
+  );
+  expect(await prompts.json()).toHaveLength(1);
+});
+
+story(
+  'a new order is filled in from the last one of the device, until its details are forgotten',
+  async ({ newVisitor }) => {
+    const customer = { ...amina, phone: '0716009601', location: 'Mpaka Road' };
+    const { page, context } = await newVisitor({ viewport: phone });
+    const first = await orderAndPay(page, customer);
+    // Another tab has not typed it.
+    const other = await context.newPage();
+    const field = (label: RegExp) => dialogOf(other).getByLabel(label);
+    await openOrderDialog(other, shop.url, 'hibiscus-can');
+    for (const [label, value] of [
+      [/^Name/, customer.name],
+      [/^Email/, customer.email],
+      [/^Phone/, customer.phone],
+      [/^Delivery location/, customer.location],
+    ] as const) {
+      await expect.poll(() => field(label).inputValue()).toBe(value);
+    }
+    await expectAccessible(other, 'a form that the last order filled in');
+    await dialogOf(other).getByRole('button', { name: 'Forget my details' }).click();
+    await expect.poll(() => field(/^Name/).inputValue()).toBe('');
+    await openOrderDialog(other, shop.url, 'hibiscus-can');
+    await other.waitForTimeout(1000);
+    expect(await field(/^Name/).inputValue()).toBe('');
+    expect(await dialogOf(other).getByRole('button', { name: 'Forget my details' }).count()).toBe(0);
+    // The order stays on the device.
+    await other.goto(shop.url);
+    await cardOf(other).getByText("Paid. We're preparing your drinks.").waitFor();
+    expect(await cardOf(other).getByRole('link', { name: 'Track' }).getAttribute('href')).toBe(
+      `/track-order/${first}`,
+    );
+  },
+);
+
+story('an order that ended is shown again once it is under way again', async ({ newVisitor }) => {
+  const customer = { ...amina, phone: '0716009701' };
+  const { page } = await newVisitor({ viewport: phone });
+  const first = await orderAndPay(page, customer);
+  await changeOrder(first, { status: 'delivered' });
+  await page.goto(shop.url);
+  await cardOf(page).getByRole('button', { name: 'Same again' }).waitFor();
+  const second = await orderAndPay(page, customer);
+  await page.goto(shop.url);
+  const rows = cardOf(page).getByRole('listitem');
+  await expect.poll(() => rows.count()).toBe(1);
+  await changeOrder(first, { status: 'processing' });
+  await page.reload();
+  await expect.poll(() => rows.count()).toBe(2);
+  for (const [index, number] of [second, first].entries()) {
+    const link = rows.nth(index).getByRole('link', { name: 'Track' });
+    expect(await link.getAttribute('href')).toBe(`/track-order/${number}`);
+  }
+});
+
 story(
   'the order just paid is read without a network, and its page comes back by itself',
   async ({ newVisitor }) => {

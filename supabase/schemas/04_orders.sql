@@ -189,12 +189,15 @@ create table private.order_keys (
   -- Checked at the commit: the key is inserted before its order.
   order_id uuid references public.orders (id) on delete cascade deferrable initially deferred,
   access_key text not null default replace(gen_random_uuid()::text, '-', ''),
-  created_at timestamptz not null default now()
+  created_at timestamptz not null default now(),
+  repeats_id uuid references public.orders (id) on delete set null
 );
+comment on column private.order_keys.repeats_id is 'The order that order_again repeated. Null for other orders.';
 comment on table private.order_keys is 'Idempotency key of each order, and the access key that shows its personal data.';
 alter table private.order_keys enable row level security;
 create unique index order_keys_by_order on private.order_keys (order_id);
 create index order_keys_by_access_key on private.order_keys (access_key);
+create index order_keys_by_repeated_order on private.order_keys (repeats_id) where repeats_id is not null;
 
 create function private.draw_tracking_number() returns text
 language plpgsql volatile set search_path = '' as $$

@@ -26,7 +26,7 @@ begin
 end
 $$;
 comment on function public.track_order is
-  'An order by a text with its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents, part_paid_cents, and whether the customer pays without a prompt (are_prompts_paused). live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time, by_shop or by_customer. cancel_requested: the customer asked to cancel the paid order, and staff have not answered. awaits_agreement: fee and day are to be agreed on. By its order number (ORD-...), which can be guessed, without proof: only status, order_number and needs_digits. proof_code: what the customer says to the rider, with the access key only; once a rider was assigned, digits of the phone do not show the access key. promised_at, promised_again_at, arrives_at: when it arrives, while it is open. steps: when it was paid, picked up and delivered. With proof also rider (who is on the way with it), rating and may_rate. Null: no such order, or several.';
+  'An order by a text with its tracking number: status, items and total, and after 30 days only the status. Proof (the access key, the last four digits of the phone, or the whole number) adds id, access key and personal data, reserved_until, expires_at, paid_cents, part_paid_cents, and whether the customer pays without a prompt (are_prompts_paused). live_handle: name of the live channel. payment_check of an unpaid order: review (staff check a payment), goes_back (its money is being refunded), prompted (a prompt is open), unresolved (M-PESA gave no result). is_refunding: a refund of the paid order is in progress. cancelled_because: not_paid_in_time, by_shop or by_customer. cancel_requested: the customer asked to cancel the paid order, and staff have not answered. awaits_agreement: fee and day are to be agreed on. By its order number (ORD-...), which can be guessed, without proof: only status, order_number and needs_digits. customer_email, and proof_code, which the customer says to the rider: with the access key only; once a rider was assigned, digits of the phone do not show the access key. promised_at, promised_again_at, arrives_at: when it arrives, while it is open. steps: when it was paid, picked up and delivered. With proof also rider (who is on the way with it), rating and may_rate. Null: no such order, or several.';
 
 create function public.order_receipt(tracking_number text, access_key text default null, phone_last_four text default null)
 returns jsonb
@@ -50,7 +50,7 @@ begin
     return jsonb_build_object('tracking_number', receipt_of.tracking_number, 'is_masked', true);
   end if;
   return private.with_proof(private.describe_order(receipt_of, true), receipt_of, order_receipt.access_key)
-    - array['delivery_notes', 'proof_code', 'rider', 'rating', 'may_rate'] || jsonb_build_object(
+    - array['customer_email', 'delivery_notes', 'proof_code', 'rider', 'rating', 'may_rate'] || jsonb_build_object(
     'order_number', receipt_of.order_number,
     'order_items', coalesce((
       select jsonb_agg(

@@ -95,6 +95,8 @@ language plpgsql volatile security definer set search_path = '' as $$
 declare
   earlier public.orders := private.order_to_repeat(array[order_again.access_key]);
   address text[] := private.address_parts(earlier.shipping_address);
+  running_number text;
+  answer jsonb;
 begin
   if earlier.id is null then
     if not private.count_call('order_lookups') then
@@ -102,7 +104,17 @@ begin
     end if;
     return private.refusal_answer('PT404', 'This order cannot be placed again', 'order_not_repeatable', '');
   end if;
-  return public.place_order(
+  -- Requests of several tabs have different idempotency keys. They wait for each other, so that each sees the order of the one before.
+  perform pg_advisory_xact_lock(hashtext('order_again ' || earlier.id));
+  select o.tracking_number into running_number
+  from private.order_keys as k
+  join public.orders as o on o.id = k.order_id
+  where k.repeats_id = earlier.id and k.idempotency_key <> order_again.idempotency_key and private.is_open_order(o.status)
+  limit 1;
+  if found then
+    perform private.refuse(409, 'order_repeated', format('You have just ordered this: %s', running_number), running_number);
+  end if;
+  answer := public.place_order(
     idempotency_key => order_again.idempotency_key,
     items => private.lines_to_repeat(earlier.id),
     customer_name => earlier.customer_name,
@@ -117,10 +129,13 @@ begin
     area_id => earlier.area_id,
     map_point => earlier.map_point
   );
+  -- A refusal has no id.
+  update private.order_keys as k set repeats_id = earlier.id where k.order_id = (answer ->> 'id')::uuid;
+  return answer;
 end
 $$;
 comment on function public.order_again is
-  'Places a delivered order again by the rules of place_order, with today''s prices and without its discount code. Proof: its access key. Answers as place_order.';
+  'Places a delivered order again by the rules of place_order, with today''s prices and without its discount code. Proof: its access key. Refuses (order_repeated) while an order that repeats it is under way. Answers as place_order.';
 
 -- Execution rights
 grant execute on function public.same_again, public.order_again to anon, authenticated, service_role;

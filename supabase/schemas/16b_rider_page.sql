@@ -19,21 +19,23 @@ declare
   delivery public.deliveries;
 begin
   select * into delivery from public.deliveries as d where d.order_id = described.id;
-  if delivery.delivery_person is null then
-    return answer;
-  elsif exists (
+  if exists (
     select from private.order_keys as k where k.order_id = described.id and k.access_key = left(with_proof.access_key, 64)
   ) then
-    return answer || case
-      when private.asks_for_code(delivery) then jsonb_build_object('proof_code', delivery.proof_code) else '{}'
+    return answer || jsonb_build_object('customer_email', described.customer_email) || case
+      when delivery.delivery_person is not null and private.asks_for_code(delivery)
+        then jsonb_build_object('proof_code', delivery.proof_code)
+      else '{}'
     end;
+  elsif delivery.delivery_person is null then
+    return answer;
   end if;
   -- The rider knows the customer's phone, and finds the numbers on the slip: with the key a rider could read the code, and rate the own work.
   return answer - array['access_key', 'may_rate'];
 end
 $$;
 comment on function private.with_proof is
-  'The order as its customer sees it, with the code for the rider. Only for callers with the access key: once a rider was assigned, those who gave digits of the phone get neither the code nor the key, and cannot rate, because the rider knows the phone.';
+  'The order as its customer sees it. With the access key also customer_email, which fills the form of another order, and the code for the rider. Once a rider was assigned, callers who gave digits of the phone do not get the key, and cannot rate, because the rider knows the phone.';
 
 create function private.describe_job(delivery public.deliveries) returns jsonb
 language plpgsql stable set search_path = '' as $$

@@ -91,6 +91,23 @@ describe.each(testDatabases())('on %s', (kind) => {
     ).toBe(true);
   });
 
+  test('refuses another repeat while the first is under way, and names it', async () => {
+    const first = await delivered();
+    const { total } = (await offerOf(first)) as Offer;
+    const [one, other] = await Promise.allSettled([repeat(first, total), repeat(first, total)]);
+    const placed = [one, other].flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []));
+    expect(placed).toHaveLength(1);
+    const second = placed[0] as PlacedOrder;
+    expect(await expectRefusal(repeat(first, total), 409, 'order_repeated')).toMatchObject({
+      message: `You have just ordered this: ${second.tracking_number}`,
+      hint: second.tracking_number,
+    });
+    await setStatus(second, 'cancelled');
+    const third = await repeat(first, total);
+    await deliver(third);
+    expect((await repeat(first, total)).id).not.toBe(third.id);
+  });
+
   test('keeps a comma in the place, and an address without building and unit', async () => {
     const order = await delivered({
       delivery_location: 'Mpaka Road, near Total',

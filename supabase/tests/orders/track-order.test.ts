@@ -79,6 +79,19 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
+  test('shows the email address with the access key alone, and never on a receipt', async () => {
+    const order = await placeOrder({ customer_email: 'amina@example.com' });
+    const withKey = { access_key: order.access_key };
+    expect(await track(order, withKey)).toHaveProperty('customer_email', 'amina@example.com');
+    for (const shown of [
+      await track(order),
+      await track(order, { phone_last_four: '5678' }),
+      await asVisitor('order_receipt', { tracking_number: order.tracking_number, ...withKey }),
+    ]) {
+      expect(JSON.stringify(shown)).not.toContain('example.com');
+    }
+  });
+
   test('is masked with a wrong proof', async () => {
     const order = await placeOrder();
     const other = await placeOrder();

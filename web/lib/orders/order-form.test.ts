@@ -95,8 +95,22 @@ test.each([
   [null, { location: '', building: '', unit: '' }],
 ])('fills in a form from the address %j of an earlier order', (address, parts) =>
   expect(
-    orderFormOf({ customerName: 'Amina', customerPhone: '+254712345678', address, deliveryNotes: null }),
-  ).toEqual({ name: 'Amina', email: '', phone: '0712345678', notes: '', areaId: '', mapPoint: '', ...parts }),
+    orderFormOf({
+      customerName: 'Amina',
+      customerEmail: 'amina@example.com',
+      customerPhone: '+254712345678',
+      address,
+      deliveryNotes: null,
+    }),
+  ).toEqual({
+    name: 'Amina',
+    email: 'amina@example.com',
+    phone: '0712345678',
+    notes: '',
+    areaId: '',
+    mapPoint: '',
+    ...parts,
+  }),
 );
 
 test('staff may leave out the email address, and the location of a collected order; what they type is checked', () => {

@@ -76,11 +76,12 @@ export const countCharacters = (text: string): number => [...text.replace(/\r\n?
 const withoutFormatCharacters = (text: string): string => text.replace(/\p{Cf}/gu, '').trim();
 
 /**
- * The form of an earlier order, from what its tracking page shows. Its email address is not shown.
+ * The form of an earlier order.
  * @param order address as `place_order` writes it: location, then optionally building and unit
  */
 export function orderFormOf(order: {
   customerName: string;
+  customerEmail: string | null;
   customerPhone: string;
   address: string | null;
   deliveryNotes: string | null;
@@ -89,7 +90,7 @@ export function orderFormOf(order: {
     /^(.*?)(?:, Building: (.*?))?(?:, Unit: (.*?))?$/s.exec(order.address ?? '') ?? [];
   return {
     name: order.customerName,
-    email: '',
+    email: order.customerEmail ?? '',
     phone: formatPhone(order.customerPhone).replaceAll(' ', ''),
     location,
     building,

@@ -4,16 +4,19 @@ import {
   closePayment,
   describeOrdered,
   endOrder,
+  forgetDetailsOfOrders,
   forgetOrders,
   interruptedOrderOf,
   orderedDrinks,
   ordersToLoad,
+  ordersWithDetails,
   type RememberedOrder,
   rememberDrinks,
   rememberedOrder,
   rememberedOrders,
   rememberOrder,
   rememberPrompt,
+  reopenOrder,
   setPaymentAside,
   toOrdered,
   unitsOrdered,
@@ -100,9 +103,22 @@ test('a payment that the customer closed does not resume by itself, but its stat
 test('loads every order under way and the newest one, paid or not', () => {
   for (const number of [1, 2, 3, 4]) rememberOrder(order(number), storage);
   closePayment('order-2', storage);
-  endOrder('order-3', storage);
-  endOrder('order-4', storage);
-  expect(ordersToLoad(storage).map(({ orderId }) => orderId)).toEqual(['order-4', 'order-2', 'order-1']);
+  const endedAt = Date.parse(placedAt);
+  endOrder('order-3', storage, endedAt);
+  endOrder('order-4', storage, endedAt);
+  const idsAt = (now: number) => ordersToLoad(storage, now).map(({ orderId }) => orderId);
+  const twoDays = 2 * 86_400_000;
+  expect(idsAt(endedAt + twoDays)).toEqual(['order-4', 'order-2', 'order-1']);
+  // Late money may pay it, and staff may take back how it ended.
+  expect(idsAt(endedAt + twoDays - 1)).toEqual(['order-4', 'order-3', 'order-2', 'order-1']);
+  reopenOrder('order-3', storage);
+  expect(idsAt(endedAt + twoDays)).toEqual(['order-4', 'order-3', 'order-2', 'order-1']);
+});
+
+test('does not load an order that an earlier version stored as ended', () => {
+  rememberOrder(order(1, { isOver: true }), storage);
+  rememberOrder(order(2), storage);
+  expect(ordersToLoad(storage).map(({ orderId }) => orderId)).toEqual(['order-2']);
 });
 
 test('reads the format of earlier versions', () => {
@@ -128,6 +144,15 @@ test('deleting leaves no data', () => {
   rememberOrder(order(1), storage);
   forgetOrders(storage);
   expect(stored.size).toBe(0);
+});
+
+test('orders whose details are forgotten are tracked, and fill in no other order', () => {
+  rememberOrder(order(1), storage);
+  forgetDetailsOfOrders(storage);
+  rememberOrder(order(2), storage);
+  endOrder('order-1', storage);
+  expect(ordersWithDetails(storage).map(({ orderId }) => orderId)).toEqual(['order-2']);
+  expect(rememberedOrder('JJ-20261121-1001', storage)?.accessKey).toBe('key-1');
 });
 
 test('works without storage', () => {

@@ -33,8 +33,12 @@ export interface RememberedOrder {
   placedAt: string;
   /** False once the server reported that there is nothing left to pay. While true, only the server knows. */
   isPaymentOpen: boolean;
-  /** True once the server reported that it was delivered, cancelled or refunded: its state is not loaded any more. */
+  /** True while it is delivered, cancelled or refunded, as the server reported last. */
   isOver?: boolean;
+  /** ISO date-time at which the device learned that it is over. Orders stored by older versions have none. */
+  overSince?: string;
+  /** True once the customer had their details forgotten: it is tracked, but fills no form. */
+  areDetailsForgotten?: boolean;
   /** True once the customer closed the payment dialog on purpose: it is then offered, but does not open by itself. */
   isSetAside: boolean;
   /** The first drink, and the others if there are several. Orders stored by older versions have none. */
@@ -123,8 +127,14 @@ export function closePayment(orderId: string, storage = deviceStorage()): void {
 }
 
 /** Marks an order as delivered, cancelled or refunded. */
-export function endOrder(orderId: string, storage = deviceStorage()): void {
-  change(orderId, { isPaymentOpen: false, paymentReference: null, isOver: true }, storage);
+export function endOrder(orderId: string, storage = deviceStorage(), now = Date.now()): void {
+  const overSince = new Date(now).toISOString();
+  change(orderId, { isPaymentOpen: false, paymentReference: null, isOver: true, overSince }, storage);
+}
+
+/** Marks an order as under way again: late money paid it, or staff took back how it ended. */
+export function reopenOrder(orderId: string, storage = deviceStorage()): void {
+  change(orderId, { isOver: false }, storage);
 }
 
 /** The stored order with a tracking number, or null. */
@@ -137,9 +147,15 @@ export function setPaymentAside(orderId: string, storage = deviceStorage()): voi
   change(orderId, { isSetAside: true }, storage);
 }
 
-/** The orders whose state is loaded: the newest one, and those that are under way. At most 20. */
-export function ordersToLoad(storage = deviceStorage()): RememberedOrder[] {
-  return rememberedOrders(storage).filter((order, index) => index === 0 || !order.isOver);
+/** For how long the state of an order is still loaded after it ended, in ms: M-PESA reports payments up to two days late. */
+const mayReopenMs = 2 * 24 * 3_600_000;
+
+/** The orders whose state is loaded: the newest one, those that are under way, and those that may be again. At most 20. */
+export function ordersToLoad(storage = deviceStorage(), now = Date.now()): RememberedOrder[] {
+  return rememberedOrders(storage).filter(
+    ({ isOver, overSince = '' }, index) =>
+      index === 0 || !isOver || now - Date.parse(overSince) < mayReopenMs,
+  );
 }
 
 /**
@@ -151,6 +167,18 @@ export function interruptedOrderOf(productId: string, storage = deviceStorage())
     rememberedOrders(storage).find(
       (order) => order.productId === productId && order.isPaymentOpen && !order.isSetAside,
     ) ?? null
+  );
+}
+
+/** The orders whose details fill in another one, newest first. */
+export const ordersWithDetails = (storage = deviceStorage()): RememberedOrder[] =>
+  rememberedOrders(storage).filter(({ areDetailsForgotten }) => !areDetailsForgotten);
+
+/** The details of the stored orders are not used for another one any more. The orders can still be tracked. */
+export function forgetDetailsOfOrders(storage = deviceStorage()): void {
+  writeOrders(
+    rememberedOrders(storage).map((order) => ({ ...order, areDetailsForgotten: true })),
+    storage,
   );
 }
 
@@ -205,6 +233,8 @@ function isRememberedOrder(value: unknown): value is RememberedOrder {
     typeof order.isSetAside === 'boolean' &&
     (order.wasPrompted === undefined || typeof order.wasPrompted === 'boolean') &&
     (order.isOver === undefined || typeof order.isOver === 'boolean') &&
+    (order.areDetailsForgotten === undefined || typeof order.areDetailsForgotten === 'boolean') &&
+    (order.overSince === undefined || typeof order.overSince === 'string') &&
     (order.ordered === undefined || isOrdered(order.ordered))
   );
 }

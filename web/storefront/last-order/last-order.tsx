@@ -3,12 +3,11 @@
 import { useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { formatOrderDate } from '../../lib/orders/order-date.ts';
-import { isOver } from '../../lib/orders/order-meaning.ts';
 import { describeOrdered, forgetOrders, orderedDrinks } from '../../lib/orders/remembered-orders.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { TextWithAmounts } from '../../ui/price.tsx';
 import { OrderAgainLink } from '../order/order-again-link.tsx';
-import { type OwnOrder, type OwnOrders, useOwnOrders } from '../own-orders/order-states.ts';
+import { isUnderWay, type OwnOrder, type OwnOrders, useOwnOrders } from '../own-orders/order-states.ts';
 import { PayNow } from '../payment/pay-now.tsx';
 import { ForgetButton, SameAgain } from '../same-again/same-again.tsx';
 import { useSameAgain } from '../same-again/use-same-again.tsx';
@@ -112,8 +111,6 @@ export default function LastOrder() {
 }
 
 const isDue = ({ meaning }: OwnOrder): boolean => meaning?.canPay === true;
-
-const isUnderWay = ({ meaning }: OwnOrder): boolean => meaning !== null && !isOver(meaning);
 
 /** More are behind "2 more orders". */
 const maxRows = 3;

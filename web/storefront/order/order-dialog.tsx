@@ -7,8 +7,10 @@ import { deviceStorage, tabStorage } from '../../lib/browser/browser-storage.ts'
 import { emptyForm } from '../../lib/orders/order-contents.ts';
 import { type OrderForm, orderFormOf } from '../../lib/orders/order-form.ts';
 import {
+  forgetDetailsOfOrders,
   type OrderedDrink,
   orderedDrinks,
+  ordersWithDetails,
   type RememberedOrder,
   rememberedOrder,
   setPaymentAside,
@@ -72,7 +74,9 @@ export default function OrderDialog({
   const [isOwnRemoved, setOwnRemoved] = useState(false);
   const { config } = useShop();
   const refresh = useRefresh();
-  const fill = useFillFromOrder(setForm);
+  /** Whether the form has details that the device can get from its orders. */
+  const [isFilled, setFilled] = useState(false);
+  const fill = useFillFromOrder(setForm, setFilled);
   /** Whether the page shows another availability than the form. */
   const isPageOutdated = useRef(false);
 
@@ -121,7 +125,7 @@ export default function OrderDialog({
   }, [open]);
 
   useEffect(() => {
-    if (open && like) fill(like);
+    if (open) fill(like);
   }, [open, like, fill]);
 
   // Includes text that was not submitted: a form restored by the Back button.
@@ -183,6 +187,11 @@ export default function OrderDialog({
           missing={others.missing}
           form={form}
           onFormChange={type}
+          isFilled={isFilled}
+          onForget={() => {
+            forgetDetailsOfOrders();
+            setFilled(false);
+          }}
           similar={similar}
           onAvailabilityChange={(isOutdated) => {
             isPageOutdated.current = isOutdated;
@@ -200,21 +209,32 @@ export default function OrderDialog({
 }
 
 /**
- * Fills in an empty form with an earlier order of this device, read with its stored access key: another tab has typed it, or a browser
- * that was closed since.
+ * Fills in an empty form with the given order of this device, else with the newest, read with its stored access key: another tab has
+ * typed it, or a browser that was closed since.
  */
-function useFillFromOrder(setForm: (change: (before: OrderForm) => OrderForm) => void) {
+function useFillFromOrder(
+  setForm: (change: (before: OrderForm) => OrderForm) => void,
+  setFilled: (isFilled: boolean) => void,
+) {
   const { config } = useShop();
   return useCallback(
-    (trackingNumber: string) => {
-      const accessKey = rememberedOrder(trackingNumber)?.accessKey;
-      if (!accessKey || startingForm(tabStorage(), deviceStorage()) !== emptyForm) return;
+    (like: string | undefined) => {
+      const orders = ordersWithDetails();
+      const order = orders.find(({ trackingNumber }) => trackingNumber === like) ?? orders[0];
+      if (!order) return;
+      const isEmpty = () => startingForm(tabStorage(), deviceStorage()) === emptyForm;
+      if (!isEmpty()) {
+        setFilled(true);
+        return;
+      }
+      const { trackingNumber, accessKey } = order;
       void lookUpOrder(createStore(config).tables, trackingNumber, { accessKey }).then((lookup) => {
         const details = lookup.kind === 'found' && !lookup.order.isMasked ? lookup.order.details : null;
-        if (!details) return;
+        if (!details || !isEmpty()) return;
         setForm((before) => (Object.values(before).some(Boolean) ? before : orderFormOf(details)));
+        setFilled(true);
       });
     },
-    [config, setForm],
+    [config, setForm, setFilled],
   );
 }

@@ -7,7 +7,6 @@ import { deviceStorage, tabStorage } from '../../lib/browser/browser-storage.ts'
 import { emptyForm, orderTotal } from '../../lib/orders/order-contents.ts';
 import { checkOrderForm, type OrderForm, type OrderFormProblem } from '../../lib/orders/order-form.ts';
 import {
-  forgetOrders,
   type RememberedOrder,
   rememberOrder,
   toOrdered,
@@ -72,6 +71,10 @@ interface OrderPanelProps {
   missing: readonly string[];
   form: OrderForm;
   onFormChange(form: OrderForm): void;
+  /** Whether an earlier order filled in the form. */
+  isFilled: boolean;
+  /** Called when the customer has their details forgotten. */
+  onForget(): void;
   /** Alternatives if this product cannot be ordered. */
   similar: readonly SimilarDrink[];
   /** Called with whether the page shows another availability than the one known here. */
@@ -88,6 +91,8 @@ export function OrderPanel({
   missing,
   form,
   onFormChange,
+  isFilled,
+  onForget,
   similar,
   onAvailabilityChange,
   onPay,
@@ -297,7 +302,7 @@ export function OrderPanel({
 
   function forget() {
     forgetCustomer(tabStorage(), deviceStorage());
-    forgetOrders();
+    onForget();
     onFormChange(emptyForm);
     setKnown(false);
     setToRemember(false);
@@ -372,7 +377,7 @@ export function OrderPanel({
               />
             ) : null}
           </div>
-          {isKnown ? (
+          {isKnown || isFilled ? (
             <p className="-my-3 flex flex-wrap items-center justify-between gap-x-3 text-sm text-ink-soft">
               We filled in your details from last time.
               <button

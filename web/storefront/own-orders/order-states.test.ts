@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { forgetOrders, rememberOrder } from '../../lib/orders/remembered-orders.ts';
-import { findInterruptedOrder } from './order-states.ts';
+import { forgetOrders, rememberedOrders, rememberOrder } from '../../lib/orders/remembered-orders.ts';
+import { findInterruptedOrder, loadOrderStates } from './order-states.ts';
 
 const shop = { url: 'https://jani.example', key: 'publishable' };
 const order = {
@@ -16,6 +16,7 @@ const order = {
   isSetAside: false,
 };
 let answer: () => Response;
+let asked: string[] = [];
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['Date'], now: Date.parse('2026-11-21T09:01:00Z') });
@@ -29,7 +30,10 @@ beforeEach(() => {
     dispatchEvent: () => true,
   });
   vi.stubGlobal('navigator', { onLine: true });
-  vi.stubGlobal('fetch', async () => answer());
+  vi.stubGlobal('fetch', async (_: unknown, init?: RequestInit) => {
+    asked = JSON.parse(String(init?.body)).access_keys;
+    return answer();
+  });
   rememberOrder(order);
 });
 afterEach(() => {
@@ -54,4 +58,20 @@ test('the state of an order stays known for two minutes while the shop does not 
 test('an order that was cancelled in the meantime is not paid further', async () => {
   answer = () => Response.json([{ ...unpaid, status: 'cancelled' }]);
   expect(await find()).toBeUndefined();
+});
+
+test('an order that ended comes back when it is under way again', async () => {
+  const later = { ...order, orderId: 'order-2', trackingNumber: 'JJ-20261121-1002', accessKey: 'key-2' };
+  rememberOrder(later);
+  const paid = { ...unpaid, status: 'processing', payment_status: 'paid' };
+  const second = { ...paid, tracking_number: later.trackingNumber };
+  const ended = () => rememberedOrders().flatMap(({ orderId, isOver }) => (isOver ? [orderId] : []));
+  answer = () => Response.json([second, { ...unpaid, status: 'cancelled' }]);
+  await loadOrderStates(shop);
+  expect(ended()).toEqual(['order-1']);
+  answer = () => Response.json([second, paid]);
+  vi.setSystemTime('2026-11-22T09:00:00Z');
+  await loadOrderStates(shop);
+  expect(asked).toEqual(['key-2', 'key-1']);
+  expect(ended()).toEqual([]);
 });

@@ -10,6 +10,7 @@ import {
   ordersToLoad,
   type RememberedOrder,
   rememberedOrders,
+  reopenOrder,
 } from '../../lib/orders/remembered-orders.ts';
 import { readOrderFacts } from '../tracking/tracked-order.ts';
 
@@ -54,6 +55,9 @@ interface Known extends OwnOrder {
   meaning: OrderMeaning;
 }
 const isKnown = (own: OwnOrder): own is Known => own.meaning !== null;
+
+/** Neither delivered nor cancelled nor refunded, as the server has answered. */
+export const isUnderWay = ({ meaning }: OwnOrder): boolean => meaning !== null && !isOver(meaning);
 
 /** The meaning of an order's state; null if unknown. */
 export function useOwnMeaning(trackingNumber: string): OrderMeaning | null {
@@ -133,6 +137,7 @@ async function load(address: StoreAddress): Promise<void> {
   show('answered');
   for (const { order, meaning } of current.orders) {
     if (meaning && isOver(meaning) && !order.isOver) endOrder(order.orderId);
+    else if (meaning && !isOver(meaning) && order.isOver) reopenOrder(order.orderId);
     else if (order.isPaymentOpen && meaning && isEnded(meaning)) closePayment(order.orderId);
   }
 }

@@ -1,5 +1,6 @@
 // "Same again": a few seconds in which it can be undone, then the order and its prompt without another tap.
 import { useEffect, useEffectEvent, useState } from 'react';
+import { Link } from 'react-router';
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
 import { createStore } from '../../../supabase/store.ts';
@@ -7,10 +8,12 @@ import { deviceStorage } from '../../lib/browser/browser-storage.ts';
 import {
   orderedDrinks,
   type RememberedOrder,
+  rememberedOrder,
+  rememberedOrders,
   rememberOrder,
   setPaymentAside,
 } from '../../lib/orders/remembered-orders.ts';
-import { Button } from '../../ui/button.tsx';
+import { Button, buttonStyle } from '../../ui/button.tsx';
 import {
   DialogBody,
   DialogFooter,
@@ -28,6 +31,7 @@ import { Amounts } from '../order/order-summary.tsx';
 import { type OrderFailure, otherFailure, placeSameOrder } from '../order/place/place-order.ts';
 import { useArrival } from '../order/promise.ts';
 import { TermsLine } from '../order/terms-line.tsx';
+import { isUnderWay, useOwnOrders } from '../own-orders/order-states.ts';
 import { useOrderAgain } from '../payment/payment-dialog.tsx';
 import { PaymentPanel } from '../payment/payment-panel.tsx';
 import { orderedOf, type SameAgainOffer } from './same-again-offer.ts';
@@ -83,9 +87,13 @@ function BeforeOrdering({ offer: given, isOpen, onPlaced, onClose }: BeforeOrder
   const { config } = useShop();
   const [offer, setOffer] = useState(given);
   const [failure, setFailure] = useState<OrderFailure | null>(null);
+  const [refusedFor, setRefusedFor] = useState<string | null>(null);
   const { isRunning, run } = useAction();
+  const newer = useNewerOrder();
+  const runningNumber = isRunning ? null : (refusedFor ?? newer);
   const arrival = useArrival(offer.areaId);
-  const secondsLeft = useCountdown(isOpen && !isRunning && failure === null, () => void place());
+  const isWaiting = !isRunning && failure === null && runningNumber === null;
+  const secondsLeft = useCountdown(isOpen && isWaiting, () => void place());
   useKeepOpen(isRunning);
   const { earlier, drinks, deliveryFee } = offer;
   const charge = formatKsh(chargeCents(offer.total));
@@ -108,6 +116,10 @@ function BeforeOrdering({ offer: given, isOpen, onPlaced, onClose }: BeforeOrder
     const content = JSON.stringify([earlier.accessKey, drinks, offer.total]);
     const key = orderKey(deviceStorage(), content);
     const outcome = await placeSameOrder(createStore(config).tables, earlier.accessKey, offer, key);
+    if ('runningNumber' in outcome) {
+      setRefusedFor(outcome.runningNumber);
+      return;
+    }
     if (!outcome.isPlaced) {
       const { failure: refused } = outcome;
       if (refused.kind === 'key_reused') forgetOrderKey(deviceStorage(), content);
@@ -115,9 +127,15 @@ function BeforeOrdering({ offer: given, isOpen, onPlaced, onClose }: BeforeOrder
       setFailure(refused);
       return;
     }
+    forgetOrderKey(deviceStorage(), content);
+    const { trackingNumber } = outcome.order;
+    // Another tab has it, and asks for its payment.
+    if (rememberedOrder(trackingNumber)) {
+      setRefusedFor(trackingNumber);
+      return;
+    }
     const order = { ...outcome.order, phone: earlier.phone, ...(ordered ? { ordered } : {}) };
     rememberOrder(order);
-    forgetOrderKey(deviceStorage(), content);
     onPlaced(order);
   }
 
@@ -147,7 +165,11 @@ function BeforeOrdering({ offer: given, isOpen, onPlaced, onClose }: BeforeOrder
               {formatPhone(normalisePhone(earlier.phone) ?? earlier.phone)}
             </dd>
           </dl>
-          {failure ? (
+          {runningNumber ? (
+            <Callout title={`You have just ordered this: ${runningNumber}`}>
+              Nothing more was ordered.
+            </Callout>
+          ) : failure ? (
             <Failure failure={failure} />
           ) : (
             <p role="status" className="rounded-lg bg-dusk-100 px-5 py-3.5 font-semibold text-dusk-900">
@@ -160,7 +182,14 @@ function BeforeOrdering({ offer: given, isOpen, onPlaced, onClose }: BeforeOrder
         <div className="grid gap-3">
           <TermsLine isTickRequired={false} />
           <div className="grid gap-2 md:grid-cols-[1fr_auto] low:grid-cols-[auto_1fr] md:low:grid-cols-[1fr_auto]">
-            {failure && !canRetry ? (
+            {runningNumber ? (
+              <Link
+                to={`/track-order/${runningNumber}`}
+                className={`${buttonStyle('leaf', 'large')} md:order-2 low:order-2`}
+              >
+                Track your order
+              </Link>
+            ) : failure && !canRetry ? (
               <OrderAgainLink
                 drinks={orderedDrinks(ordered)}
                 orderId={earlier.orderId}
@@ -184,13 +213,21 @@ function BeforeOrdering({ offer: given, isOpen, onPlaced, onClose }: BeforeOrder
               </Button>
             )}
             <Button tone="quiet" size="large" disabled={isRunning} onClick={onClose} className="md:mr-auto">
-              {failure ? 'Close' : 'Undo'}
+              {failure || runningNumber ? 'Close' : 'Undo'}
             </Button>
           </div>
         </div>
       </DialogFooter>
     </>
   );
+}
+
+/** The tracking number of an order of this device that came under way after the dialog had opened, also in another tab. */
+function useNewerOrder(): string | null {
+  const { orders } = useOwnOrders();
+  const [earlierIds] = useState(() => rememberedOrders().map(({ orderId }) => orderId));
+  const newer = orders.find((own) => isUnderWay(own) || !earlierIds.includes(own.order.orderId));
+  return newer?.order.trackingNumber ?? null;
 }
 
 /** Why it was not ordered. */

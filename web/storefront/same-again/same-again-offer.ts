@@ -3,8 +3,8 @@ import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import { createStore, type Store, type StoreAddress } from '../../../supabase/store.ts';
 import {
   describeOrdered,
+  ordersWithDetails,
   type RememberedOrder,
-  rememberedOrders,
   toOrdered,
 } from '../../lib/orders/remembered-orders.ts';
 import type { RequestedDrink } from '../order/place/place-order.ts';
@@ -25,7 +25,7 @@ const timeoutMs = 8000;
 
 /** @returns null if one tap cannot place an order of this device again, or without an answer; does not throw */
 export async function loadSameAgain(address: StoreAddress): Promise<SameAgainOffer | null> {
-  const orders = rememberedOrders();
+  const orders = ordersWithDetails();
   if (orders.length === 0) return null;
   const { tables }: Pick<Store, 'tables'> = createStore(address);
   const { data } = await tables

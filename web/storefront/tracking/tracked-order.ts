@@ -88,6 +88,8 @@ export interface OrderDetails {
   discount: DiscountTerms | null;
   total: number;
   customerName: string;
+  /** Null without the access key. */
+  customerEmail: string | null;
   customerPhone: string;
   address: string | null;
   deliveryNotes: string | null;
@@ -234,6 +236,7 @@ function readDetails(answer: Record<string, unknown>): OrderDetails | null {
     discountCents: cents(answer.discount_cents) ?? 0,
     discount: readTerms(answer.discount),
     customerName: text(answer.customer_name) ?? '',
+    customerEmail: text(answer.customer_email),
     customerPhone: text(answer.customer_phone) ?? '',
     address: text(answer.shipping_address),
     deliveryNotes: text(answer.delivery_notes),

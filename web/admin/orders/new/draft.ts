@@ -138,6 +138,7 @@ function fill(draft: Draft, values: Partial<OrderForm>): Draft {
 const addressFields = ({ address, notes }: Address): Partial<OrderForm> => {
   const { location, building, unit } = orderFormOf({
     customerName: '',
+    customerEmail: null,
     customerPhone: '',
     address,
     deliveryNotes: null,

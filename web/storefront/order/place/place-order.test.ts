@@ -1,6 +1,13 @@
 import { expect, test, vi } from 'vitest';
 import { createStore } from '../../../../supabase/store.ts';
-import { changeDrinks, type OrderRequest, orderContent, placeOrder, problemsOf } from './place-order.ts';
+import {
+  changeDrinks,
+  type OrderRequest,
+  orderContent,
+  placeOrder,
+  placeSameOrder,
+  problemsOf,
+} from './place-order.ts';
 
 const mango = {
   productId: 'a0000000-0000-4000-8000-000000000001',
@@ -308,6 +315,18 @@ test('times out without an answer, and rejects an invalid one', async () => {
   expect(await placeOrder(tables, request, 'the-key')).toMatchObject({ isPlaced: false, failure: { text } });
   expect(longest).toHaveBeenCalledWith(30_000);
   longest.mockRestore();
+});
+
+test('reports the order under way that repeats the same one already', async () => {
+  const hint = 'JJ-20261121-1234';
+  const refusal = {
+    code: 'PT409',
+    message: `You have just ordered this: ${hint}`,
+    details: 'order_repeated',
+    hint,
+  };
+  const { tables } = storeAnswering(refusing(409, refusal));
+  expect(await placeSameOrder(tables, 'secret', request, 'the-key')).toEqual({ runningNumber: hint });
 });
 
 test('every change of the order changes its content', () => {

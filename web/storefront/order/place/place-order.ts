@@ -144,14 +144,14 @@ export async function placeOrder(
 
 /**
  * Places a delivered order again, with the details that the database has. Repeating a request with the same key is safe.
- * @returns the order, or why it was not placed; does not throw
+ * @returns the order, why it was not placed, or the order under way that repeats it already; does not throw
  */
 export async function placeSameOrder(
   tables: Store['tables'],
   accessKey: string,
   { drinks, deliveryFee }: Pick<OrderRequest, 'drinks' | 'deliveryFee'>,
   idempotencyKey: string,
-): Promise<OrderOutcome> {
+): Promise<OrderOutcome | { runningNumber: string }> {
   const call = tables.rpc('order_again', {
     access_key: accessKey,
     idempotency_key: idempotencyKey,
@@ -159,7 +159,9 @@ export async function placeSameOrder(
     accepts_terms: true,
   });
   const answer = await call.abortSignal(AbortSignal.timeout(requestTimeoutMs));
-  return readOutcome(answer, { drinks, deliveryFee });
+  return answer.error?.details === 'order_repeated'
+    ? { runningNumber: answer.error.hint }
+    : readOutcome(answer, { drinks, deliveryFee });
 }
 
 /**
