@@ -279,7 +279,7 @@ Orders of that time may be unpaid, or paid by hand. The last messages of M-PESA:
 insert into public.message_templates (kind, channel, body, default_body, is_on)
 select 'job_for_rider', 'text', body, body, false
 from (values (
-  '{order} for {name}, {customer_phone}: {address}[. Note: {notes}]. {items}. {pay}. {shop}'
+  '{order} for {name}, {customer_phone}: {address}[. By {arrival}][. Note: {notes}]. {items}. {pay}. {shop}'
 )) as template (body);
 
 insert into public.message_templates (kind, channel, body, default_body)
