@@ -1,6 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { type DeliveryArea, describePromise, feeIn, findAreas, guessArea } from './delivery-area.ts';
+import {
+  type DeliveryArea,
+  describePromise,
+  feeIn,
+  feeRange,
+  findAreas,
+  guessArea,
+} from './delivery-area.ts';
 
 /** The areas that a new shop begins with. */
 const rows = readFileSync(new URL('../supabase/schemas/27_rows.sql', import.meta.url), 'utf8');
@@ -136,6 +143,25 @@ test('takes the fee of the area, else that of the shop, and none until it is agr
   expect(feeIn({ ...area, fee_cents: 0 }, 20_000)).toBe(0);
   expect(feeIn({ ...area, fee_cents: 35_000 }, 20_000)).toBe(35_000);
   expect(feeIn({ ...area, fee_cents: 35_000, needs_agreement: true }, 20_000)).toBe(0);
+});
+
+test('gives the range of fees, without areas in which the fee is agreed', () => {
+  const withFee = (fee: number, at: number) =>
+    areas.map((area, index) => (index === at ? { ...area, fee_cents: fee } : area));
+  expect(feeRange([], 20_000)).toEqual({ lowest: 20_000, highest: 20_000, differs: false });
+  expect(feeRange(areas, 100)).toEqual({ lowest: 100, highest: 100, differs: false });
+  expect(feeRange(withFee(35_000, 5), 100)).toEqual({ lowest: 100, highest: 35_000, differs: true });
+  expect(feeRange(withFee(35_000, 16), 100).differs).toBe(false);
+  expect(
+    feeRange(
+      areas.map((area) => ({ ...area, fee_cents: 5_000 })),
+      100,
+    ),
+  ).toEqual({
+    lowest: 5_000,
+    highest: 5_000,
+    differs: false,
+  });
 });
 
 test.each([

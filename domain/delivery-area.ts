@@ -151,6 +151,16 @@ export const areaWithId = <Area extends DeliveryArea>(id: string, areas: readonl
 export const feeIn = (area: DeliveryArea | null, shopFee: number): number =>
   area?.needs_agreement ? 0 : (area?.fee_cents ?? shopFee);
 
+/** Lowest and highest fee in cents. Without the areas in which it is agreed. */
+export function feeRange(
+  areas: readonly DeliveryArea[],
+  shopFee: number,
+): { lowest: number; highest: number; differs: boolean } {
+  const fees = areas.filter((area) => !area.needs_agreement).map((area) => feeIn(area, shopFee));
+  const [lowest, highest] = fees.length > 0 ? [Math.min(...fees), Math.max(...fees)] : [shopFee, shopFee];
+  return { lowest, highest, differs: lowest !== highest };
+}
+
 const unitOf = (minutes: number): [number, string] =>
   minutes >= day ? [day, 'day'] : minutes > 120 && minutes % 60 === 0 ? [60, 'hour'] : [1, 'minute'];
 
