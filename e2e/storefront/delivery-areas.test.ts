@@ -191,6 +191,7 @@ story('pages name the opening hours and the fees of the settings as soon as they
     await setHours([1, 2, 3, 4, 5, 6].map((day) => ({ day, from: '09:00', to: '17:00' })));
     await reads('/shop', /Delivery from KES 1, depending on the area/, /all orders/);
     await reads('/contact', /Mo-Sa 09:00-17:00/, /person, 24\/7|Always open|around the clock|00:00-23:59/);
+    await reads('/contact', /from KSh 1\.00/, /Nairobi: KSh/);
     await reads('/', /Mon-Sat 9:00-17:00/, /24\/7|every day of the week|00:00-23:59/);
     await reads(
       '/delivery',

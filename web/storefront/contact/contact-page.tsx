@@ -1,11 +1,13 @@
 // Contact methods, the message form, opening hours and locations.
 import { data } from 'react-router';
+import { feeRange } from '../../../domain/delivery-area.ts';
 import { isEmail } from '../../../domain/email.ts';
 import type { Opening } from '../../../domain/opening-hours.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { fillShopText, shopTextSlugs } from '../../../domain/shop-text.ts';
 import { withTimeout } from '../../../domain/timeout.ts';
 import { visibleLength } from '../../../domain/visible-text.ts';
+import { readAreas } from '../../lib/delivery-areas.ts';
 import { renderMarkdown } from '../../lib/render-markdown.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { readOpening } from '../../lib/shop-settings.ts';
@@ -51,9 +53,10 @@ const wordsOf = (opening: Opening | null) =>
       };
 
 export async function loader({ context }: Route.LoaderArgs) {
-  const { store, cacheUntil } = context.get(shopContext);
+  const shop = context.get(shopContext);
+  const { store, cacheUntil } = shop;
   const { tables } = store;
-  const [texts, settings] = await Promise.all([
+  const [texts, settings, areas] = await Promise.all([
     tables.from('shop_texts').select('slug, title, body, updated_at'),
     tables
       .from('store_settings')
@@ -61,6 +64,7 @@ export async function loader({ context }: Route.LoaderArgs) {
         `store_name, support_phone, support_email, delivery_fee, order_details_months, inquiries_months, payment_messages_months, opening_hours, days_off, ${sellerColumns}`,
       )
       .single(),
+    readAreas(shop),
   ]);
   // Phone, chat and form work without the texts.
   if (!Array.isArray(texts.data) || typeof settings.data?.store_name !== 'string') {
@@ -68,6 +72,8 @@ export async function loader({ context }: Route.LoaderArgs) {
   }
   const [found, { opening_hours, days_off, ...facts }] = [texts.data, settings.data];
   const opening = readOpening({ opening_hours, days_off }, cacheUntil);
+  const { lowest, differs } = feeRange(areas, facts.delivery_fee);
+  const quoted = { ...facts, delivery_fee: lowest, has_other_fees: differs };
   return {
     opening,
     words: wordsOf(opening),
@@ -78,7 +84,7 @@ export async function loader({ context }: Route.LoaderArgs) {
         .map(({ title, body, updated_at }) => ({
           slug,
           title,
-          html: renderMarkdown(fillShopText(body, facts)),
+          html: renderMarkdown(fillShopText(body, quoted)),
           updated_at,
         })),
     ),
