@@ -2,7 +2,7 @@
 // until one of its dependencies changes. A page that reads tables without declaring dependencies is valid until any
 // row changes.
 
-/** The shop's settings: name, contacts, delivery fee. */
+/** The shop's settings: name, contacts, delivery fee, opening hours. */
 export const settingsTag = 'store_settings';
 /** The editable texts of the contact page. */
 export const shopTextsTag = 'shop_texts';

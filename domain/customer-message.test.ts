@@ -33,6 +33,14 @@ test('a part in brackets is left out where one of its placeholders is empty', ()
   expect(write(body, { payment: null })).toBe('Paid by Amina Kamau.');
 });
 
+test('a job names the promised time, if there is one', () => {
+  const job = { order_number: 'ORD-1042', phone: '+254712345678', address: 'Westlands', notes: '' };
+  const textOf = (arrival: string | null) =>
+    write('{order}[ by {arrival}]', { job: { ...job, cash_cents: null }, arrival });
+  expect(textOf('2030-01-01T14:20:00+03:00')).toBe('ORD-1042 by 14:20 on Tue 1 Jan');
+  expect(textOf(null)).toBe('ORD-1042');
+});
+
 test('the discount is a line of its own where there is one', () => {
   const body = '[Discount: {discount}\n]Total: {total}';
   expect(write(body, { discount_cents: 9500 })).toBe('Discount: -KSh 95.00\nTotal: KSh 1,901.00');

@@ -162,6 +162,7 @@ const jobPlaceholders = {
   name: 'the name of the customer',
   customer_phone: 'the phone of the customer',
   address: 'the address',
+  arrival: 'the promised time, if there is one',
   notes: 'the notes of the customer and for the delivery, where there are any',
   items: 'what was ordered',
   pay: 'PAID, or the cash to collect',
@@ -271,6 +272,7 @@ export function exampleOf(kind: OutboxMessageKind, shop: MessageFacts['shop']): 
       incident: { code: '404.001.03', description, is_refused: true, began_at, has_till: true },
     };
   }
+  const arrival = new Date(Date.now() + 45 * 60_000).toISOString();
   if (readerOf(kind) === 'rider') {
     const job = {
       order_number: 'ORD-1042',
@@ -278,9 +280,9 @@ export function exampleOf(kind: OutboxMessageKind, shop: MessageFacts['shop']): 
       address: 'Westlands, Building: Delta',
       notes: '',
     };
-    return { ...exampleFacts, shop, job: { ...job, cash_cents: 190_100 } };
+    return { ...exampleFacts, shop, arrival, job: { ...job, cash_cents: 190_100 } };
   }
-  return { ...exampleFacts, shop, arrival: new Date(Date.now() + 45 * 60_000).toISOString() };
+  return { ...exampleFacts, shop, arrival };
 }
 
 /**
@@ -396,7 +398,7 @@ const mailTime = new Intl.DateTimeFormat('en-KE', {
 });
 
 function jobValues(
-  { shop, customer_name, items }: MessageFacts,
+  { shop, customer_name, items, arrival }: MessageFacts,
   job: NonNullable<MessageFacts['job']>,
 ): Record<keyof typeof jobPlaceholders, string> {
   return {
@@ -405,11 +407,15 @@ function jobValues(
     name: harmless(customer_name),
     customer_phone: formatPhone(job.phone),
     address: harmless(job.address),
+    arrival: arrivalText(arrival),
     notes: harmless(job.notes),
     items: items.map(({ name, quantity }) => `${quantity} x ${name}`).join(', '),
     pay: job.cash_cents === null ? 'PAID' : `Collect ${formatKsh(job.cash_cents)} in cash`,
   };
 }
+
+const arrivalText = (arrival: MessageFacts['arrival']): string =>
+  arrival ? formatArrival(arrival, Date.now()) : '';
 
 function orderValues(
   facts: MessageFacts,
@@ -442,7 +448,7 @@ function orderValues(
     refund_receipt: payment?.refund_receipt ?? '',
     failure: failure ? (deliveryFailures[failure]?.words ?? '') : '',
     cash: facts.pays_cash ? 'cash at the door' : '',
-    arrival: facts.arrival ? formatArrival(facts.arrival, Date.now()) : '',
+    arrival: arrivalText(facts.arrival),
     code: facts.code ?? '',
     link: linkTo(publicUrl, tracking_number, access_key),
     receipt_link: linkTo(publicUrl, tracking_number, access_key, 'receipt'),

@@ -1,13 +1,18 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { type DeliveryArea, describePromise, feeIn, findAreas, guessArea } from './delivery-area.ts';
+import {
+  type DeliveryArea,
+  describePromise,
+  feeIn,
+  feeRange,
+  findAreas,
+  guessArea,
+} from './delivery-area.ts';
 
-/** The areas that a new shop begins with, read from its migration. */
-const folder = new URL('../supabase/migrations/', import.meta.url);
-const file = readdirSync(folder).find((name) => name.endsWith('_last_mile.sql')) ?? '';
-const migration = readFileSync(new URL(file, folder), 'utf8');
+/** The areas that a new shop begins with. */
+const rows = readFileSync(new URL('../supabase/schemas/27_rows.sql', import.meta.url), 'utf8');
 const areas: DeliveryArea[] = [
-  ...migration.matchAll(/^ {2}\('((?:[^']|'')+)', array\[(.*)\], (\d+), (\d+), (true|false), \d+\)[,;]$/gm),
+  ...rows.matchAll(/^ {2}\('((?:[^']|'')+)', array\[(.*)\], (\d+), (\d+), (true|false), \d+\)[,;]$/gm),
 ].map(([, name = '', list = '', from, to, needs]) => ({
   id: name,
   name,
@@ -47,6 +52,22 @@ test.each([
   ['Limuru Rd', 'Parklands'],
   ['Limuru', 'Elsewhere in Nairobi'],
   ['Karen, Langata Road', 'Karen'],
+  ['Nakuru lane, Westlands', 'Westlands'],
+  ['Nakuru, Westlands', 'Westlands'],
+  ['Westlands, Meru Sacco offices', 'Westlands'],
+  ['Moi Avenue, Nairobi', 'Nairobi CBD'],
+  ['Moi Avenue, Eldoret Express', 'Nairobi CBD'],
+  ['Nairobi airport', 'Mombasa Road'],
+  ['Mombasa Road, Nairobi', 'Mombasa Road'],
+  ['Nairobi, Mombasa Road', 'Mombasa Road'],
+  ['Thika Superhighway, Roysambu', 'Thika Road'],
+  ['Karen, Mombasa, Nairobi', 'Karen'],
+  ['Mombasa Raha, Nairobi', 'Elsewhere in Nairobi'],
+  ['Kitengela, Kajiado', 'Elsewhere in Nairobi'],
+  ['Kitengela town, Kajiado County', 'Elsewhere in Nairobi'],
+  ['Syokimau, Machakos', 'Mombasa Road'],
+  ['Ruiru, Kiambu', 'Elsewhere in Nairobi'],
+  ['Juja Road, Eastleigh', 'Elsewhere in Nairobi'],
 ])('finds %j in %s', (location, name) => expect(guess(location)).toBe(name));
 
 test.each([
@@ -62,6 +83,28 @@ test.each([
   ['Dar es Salaam', 'Dar es Salaam'],
   ['Homa Bay', 'Homa Bay'],
   ['P.O. Meru', 'Meru'],
+  ['Mombasa CBD', 'Mombasa'],
+  ['Kenyatta Avenue, Nakuru', 'Nakuru'],
+  ['Kenyatta Avenue, Nakuru 20100, Kenya', 'Nakuru'],
+  ['Kenyatta Avenue Nakuru opposite the bank', 'Nakuru'],
+  ['Nakuru, Kenyatta Avenue', 'Nakuru'],
+  ['Nakuru, Nairobi Road', 'Nakuru'],
+  ['Moi Avenue, Mombasa', 'Mombasa'],
+  ['Mombasa Road, Mombasa', 'Mombasa'],
+  ['Moi International Airport, Mombasa', 'Mombasa'],
+  ['Eldoret airport', 'Eldoret'],
+  ['Karen, Mombasa', 'Mombasa'],
+  ['Karen, Mombasa County', 'Mombasa'],
+  ['Westlands Mombasa', 'Mombasa'],
+  ['Nairobi Mombasa', 'Mombasa'],
+  ['Machakos town, Kenyatta Avenue', 'Machakos'],
+  ['Thika', 'Thika'],
+  ['Thika, Kiambu', 'Thika'],
+  ['Juja, Thika Road', 'Juja'],
+  ...'Ukunda Kiserian Isinya Gatundu Tala Kangundo Kenol Mwea Sagana Ahero Rongo'
+    .split(' ')
+    .map((town) => [town, town]),
+  ['mai mahiu', 'Mai Mahiu'],
 ])('finds %j outside Nairobi, in %s', (location, place) => {
   const found = guessArea(location, areas);
   expect(found?.area.name).toBe('Outside Nairobi');
@@ -100,6 +143,25 @@ test('takes the fee of the area, else that of the shop, and none until it is agr
   expect(feeIn({ ...area, fee_cents: 0 }, 20_000)).toBe(0);
   expect(feeIn({ ...area, fee_cents: 35_000 }, 20_000)).toBe(35_000);
   expect(feeIn({ ...area, fee_cents: 35_000, needs_agreement: true }, 20_000)).toBe(0);
+});
+
+test('gives the range of fees, without areas in which the fee is agreed', () => {
+  const withFee = (fee: number, at: number) =>
+    areas.map((area, index) => (index === at ? { ...area, fee_cents: fee } : area));
+  expect(feeRange([], 20_000)).toEqual({ lowest: 20_000, highest: 20_000, differs: false });
+  expect(feeRange(areas, 100)).toEqual({ lowest: 100, highest: 100, differs: false });
+  expect(feeRange(withFee(35_000, 5), 100)).toEqual({ lowest: 100, highest: 35_000, differs: true });
+  expect(feeRange(withFee(35_000, 16), 100).differs).toBe(false);
+  expect(
+    feeRange(
+      areas.map((area) => ({ ...area, fee_cents: 5_000 })),
+      100,
+    ),
+  ).toEqual({
+    lowest: 5_000,
+    highest: 5_000,
+    differs: false,
+  });
 });
 
 test.each([

@@ -18,10 +18,18 @@ const day = 24 * 60;
 
 /** Words that make the name of a place the name of a street, building or estate somewhere else. */
 const streetWords =
-  /^(?:road|street|avenue|lane|drive|close|crescent|highway|hway|way|plaza|house|hse|estate|court|towers?|building|hotel|mall|apartments?|stage|station|gardens?|flats?|block|shop|butchery|bar|lounge)$/;
+  /^(?:road|street|avenue|lane|drive|close|crescent|highway|hway|way|superhighway|plaza|house|hse|estate|court|towers?|building|hotel|lodge|mall|apartments?|stage|station|petrol|matatus?|sacco|shuttle|express|bus|gardens?|flats?|block|shop|butchery|bar|lounge)$/;
 const roads = /(?:^| )(?:road|highway|superhighway|way|street|avenue|drive)$/;
+/** Names that every town has, as it has roads. */
+const partsOfTowns = /^(?:cbd|tao|airport|nairobi town|city cent(?:re|er))$/;
 /** Names of the whole city: any area within it says more. */
 const city = /^(?:nairobi|nrb|nbo)$/;
+/** Counties whose name may follow that of a suburb, which says more: "Kitengela, Kajiado", "Thika, Kiambu". */
+const counties = /^(?:kiambu|kajiado|machakos)$/;
+/** What follows a town at the end of an address or of a part between commas. */
+const end = /^ (?:(?:town|city|county|cbd|kenya|\d+) )*(?:,|$)/;
+/** What precedes a town at the beginning of such a part, or in "Moi Avenue Mombasa". */
+const beginning = /(?:^|,|(?: (?:road|highway|street|avenue|airport|cbd|town)))$/;
 const shortened: Readonly<Record<string, string>> = {
   rd: 'road',
   st: 'street',
@@ -46,9 +54,12 @@ const fold = (text: string): string =>
 /** Whether riders do not reach it on the same day. */
 const isFar = (area: DeliveryArea): boolean => area.needs_agreement || area.promise_to_minutes >= day;
 
-/** How much a name says: of an area, of a road that crosses several, of the city, of another town. */
-const rankOf = (area: DeliveryArea, name: string, next: string): number =>
-  isFar(area) ? 3 : city.test(name) ? 2 : roads.test(name) || roads.test(next) ? 1 : 0;
+/** How much a name says, beginning with the most: of an area, of a town, of a road that crosses several areas, of the city. */
+function rankOf(area: DeliveryArea, name: string, before: string, after: string): number {
+  if (isFar(area)) return end.test(after) || beginning.test(before) ? 1 : 4;
+  if (roads.test(name) || roads.test(nextWord(after)) || partsOfTowns.test(name)) return 2;
+  return city.test(name) || counties.test(name) ? 3 : 0;
+}
 
 /** Whether an area is for all other places, by its name, which then says nothing about an address. */
 export const isForTheRest = ({ name }: Pick<DeliveryArea, 'name'>): boolean =>
@@ -63,9 +74,19 @@ export interface GuessedArea<Area> {
   place: string;
 }
 
+interface Match<Area> {
+  found: GuessedArea<Area>;
+  name: string;
+  at: number;
+  rank: number;
+  /** Whether it says where the places named before it are. */
+  isEnd: boolean;
+}
+
 /**
- * Finds the area of a typed location. An area of the city counts more than a road, which crosses several; both count more than a town
- * elsewhere, whose name may be that of a street ("Mombasa Road") or building. Then the longer name counts, then the first.
+ * Finds the area of a typed location. A town elsewhere at the end counts more than what precedes it ("Westlands, Mombasa"), unless the
+ * city follows. Then an area of the city counts more than a town, whose name may be that of a street ("Nakuru Lane") or building, and both
+ * more than a road or a part that each town has ("Mombasa CBD"). Then the longer name counts, then the first.
  * @param location text as typed, of any length
  * @returns null if no area is named
  */
@@ -73,18 +94,30 @@ export function guessArea<Area extends DeliveryArea>(
   location: string,
   areas: readonly Area[],
 ): GuessedArea<Area> | null {
-  const typed = ` ${fold(location.slice(0, 400))} `;
-  if (typed.trim() === '') return null;
-  let best: { found: GuessedArea<Area>; order: readonly number[] } | null = null;
+  const typed = ` ${location
+    .slice(0, 400)
+    .split(/[,;\n]/)
+    .map(fold)
+    .join(' , ')} `;
+  const matches: Match<Area>[] = [];
   for (const area of areas) {
     for (const place of namesOf(area)) {
       const name = fold(place);
       const at = name === '' ? -1 : placeOf(typed, name, isFar(area));
       if (at < 0) continue;
-      const order = [rankOf(area, name, wordAfter(typed, name, at)), -name.split(' ').length, at];
-      if (best === null || isBefore(order, best.order)) best = { found: { area, place }, order };
+      const after = typed.slice(at + name.length + 1);
+      const rank = rankOf(area, name, typed.slice(0, at), after);
+      const isEnd = isFar(area) && !counties.test(name) && end.test(after);
+      matches.push({ found: { area, place }, name, at, rank, isEnd });
     }
   }
+  const lastAt = (list: readonly Match<Area>[]) => Math.max(-1, ...list.map(({ at }) => at));
+  const cityAt = lastAt(matches.filter(({ name, rank }) => rank === 3 && city.test(name)));
+  const here = matches.filter(({ found, at }) => !isFar(found.area) || at > cityAt);
+  const endAt = lastAt(here.filter(({ isEnd }) => isEnd));
+  const [best] = here
+    .filter(({ found, at }) => isFar(found.area) || at >= endAt)
+    .sort((a, b) => a.rank - b.rank || b.name.split(' ').length - a.name.split(' ').length || a.at - b.at);
   return best?.found ?? null;
 }
 
@@ -92,19 +125,13 @@ export function guessArea<Area extends DeliveryArea>(
 function placeOf(typed: string, name: string, isTown: boolean): number {
   let at = typed.indexOf(` ${name} `);
   while (at >= 0) {
-    if (!isTown || !streetWords.test(wordAfter(typed, name, at))) return at;
+    if (!isTown || !streetWords.test(nextWord(typed.slice(at + name.length + 1)))) return at;
     at = typed.indexOf(` ${name} `, at + 1);
   }
   return -1;
 }
 
-const wordAfter = (typed: string, name: string, at: number): string =>
-  typed.slice(at + name.length + 2).split(' ', 1)[0] ?? '';
-
-const isBefore = (one: readonly number[], other: readonly number[]): boolean => {
-  const index = one.findIndex((value, place) => value !== other[place]);
-  return index >= 0 && (one[index] ?? 0) < (other[index] ?? 0);
-};
+const nextWord = (after: string): string => after.slice(1).split(' ', 1)[0] ?? '';
 
 /** The areas that a search finds, by the beginning of a word of their names and spellings. */
 export function findAreas<Area extends DeliveryArea>(search: string, areas: readonly Area[]): Area[] {
@@ -123,6 +150,16 @@ export const areaWithId = <Area extends DeliveryArea>(id: string, areas: readonl
 /** The delivery fee in cents, as `private.delivery_fee_in`: 0 until it is agreed. */
 export const feeIn = (area: DeliveryArea | null, shopFee: number): number =>
   area?.needs_agreement ? 0 : (area?.fee_cents ?? shopFee);
+
+/** Lowest and highest fee in cents. Without the areas in which it is agreed. */
+export function feeRange(
+  areas: readonly DeliveryArea[],
+  shopFee: number,
+): { lowest: number; highest: number; differs: boolean } {
+  const fees = areas.filter((area) => !area.needs_agreement).map((area) => feeIn(area, shopFee));
+  const [lowest, highest] = fees.length > 0 ? [Math.min(...fees), Math.max(...fees)] : [shopFee, shopFee];
+  return { lowest, highest, differs: lowest !== highest };
+}
 
 const unitOf = (minutes: number): [number, string] =>
   minutes >= day ? [day, 'day'] : minutes > 120 && minutes % 60 === 0 ? [60, 'hour'] : [1, 'minute'];

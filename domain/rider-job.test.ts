@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { describeJob, joinJobs } from './rider-job.ts';
 
+const now = Date.parse('2026-11-29T13:40:00+03:00');
 const order = {
   order_number: 'ORD-1042',
   customer_name: 'Amina Kamau',
@@ -10,13 +11,16 @@ const order = {
   area_name: 'Westlands',
   map_point: null,
   delivery_notes: 'Allergic to hibiscus',
+  promised_at: '2026-11-29T14:20:00+03:00',
+  promised_again_at: null,
   order_items: [{ quantity: 2, product_name: 'Mango' }],
 };
 
-test('names place, drinks, notes and the cash to collect', () => {
-  expect(describeJob(order, 71_100, 'Call at the gate')).toBe(
+test('names promise, place, drinks, notes and the cash to collect', () => {
+  expect(describeJob(order, 71_100, 'Call at the gate', now)).toBe(
     [
       'ORD-1042 for Amina Kamau, 0712 345 678',
+      'By 14:20',
       'Westlands, Building: Delta, Nairobi',
       '2 x Mango',
       'Note: Allergic to hibiscus',
@@ -28,9 +32,16 @@ test('names place, drinks, notes and the cash to collect', () => {
 });
 
 test('says that an order is paid, and leaves out notes that are not there', () => {
-  const text = describeJob({ ...order, delivery_notes: null }, null, null);
+  const text = describeJob({ ...order, delivery_notes: null }, null, null, now);
   expect(text).toContain('\nPAID\n');
   expect(text).not.toContain('Note');
+});
+
+test('names the new time after a delay, and none without a promise', () => {
+  const textOf = (changed: Partial<typeof order> | { promised_again_at: string }) =>
+    describeJob({ ...order, ...changed }, null, null, now);
+  expect(textOf({ promised_again_at: '2026-11-30T08:45:00+03:00' })).toContain('\nBy 08:45 tomorrow\n');
+  expect(describeJob({ ...order, promised_at: null }, null, null, now)).not.toContain('By ');
 });
 
 test('names an area that the address does not, and links the point of the customer', () => {
@@ -38,6 +49,7 @@ test('names an area that the address does not, and links the point of the custom
     { ...order, area_name: 'Mombasa Road', map_point: '-1.29207,36.82195' },
     null,
     null,
+    now,
   );
   expect(text).toContain('\nArea: Mombasa Road\n');
   expect(text).toContain('query=-1.29207%2C36.82195');

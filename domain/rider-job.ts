@@ -1,4 +1,5 @@
 // The words of jobs, for a chat with their rider.
+import { formatArrival } from './delivery-promise.ts';
 import { formatKsh } from './money.ts';
 import { formatPhone } from './phone.ts';
 
@@ -12,6 +13,9 @@ interface Job {
   /** Latitude and longitude of the customer's device; null: unknown. */
   map_point: string | null;
   delivery_notes: string | null;
+  promised_at: string | null;
+  /** The new time after a delay. */
+  promised_again_at: string | null;
   order_items: readonly { quantity: number; product_name: string }[];
 }
 
@@ -19,10 +23,17 @@ interface Job {
  * @param cashCents to be collected at the door; null for a paid order
  * @param instructions of staff for this delivery
  */
-export function describeJob(order: Job, cashCents: number | null, instructions: string | null): string {
+export function describeJob(
+  order: Job,
+  cashCents: number | null,
+  instructions: string | null,
+  now: number,
+): string {
   const place = `${order.shipping_address}, ${order.city}`;
+  const promise = order.promised_again_at ?? order.promised_at;
   return [
     `${order.order_number} for ${order.customer_name}, ${formatPhone(order.customer_phone)}`,
+    ...(promise ? [`By ${formatArrival(promise, now)}`] : []),
     place,
     ...(order.area_name && !place.includes(order.area_name) ? [`Area: ${order.area_name}`] : []),
     ...order.order_items.map(({ quantity, product_name }) => `${quantity} x ${product_name}`),

@@ -19,6 +19,9 @@ test('replaces placeholders by settings', () => {
     ),
   ).toBe('Jani Juice: KSh 1.00, 2 years, 1 year, 18 months');
   expect(fillShopText('{delivery_fee}', { ...facts, delivery_fee: 0 })).toBe('free');
+  const lowest = (delivery_fee: number) =>
+    fillShopText('{delivery_fee}', { ...facts, delivery_fee, has_other_fees: true });
+  expect([lowest(100), lowest(0)]).toEqual(['from KSh 1.00', 'free in some areas']);
 });
 
 test('phone and email become links', () => {

@@ -12,6 +12,8 @@ export interface ShopTextFacts {
   support_phone: string;
   support_email: string;
   delivery_fee: number;
+  /** Whether `delivery_fee` is the lowest of several. */
+  has_other_fees?: boolean;
   order_details_months: number;
   inquiries_months: number;
   payment_messages_months: number;
@@ -40,12 +42,15 @@ export const shopTextLimits = { title: 80, body: 20_000 } as const;
  * @returns Markdown in which the values themselves are plain text or links
  */
 export function fillShopText(body: string, facts: ShopTextFacts): string {
-  const { support_phone, support_email, delivery_fee } = facts;
+  const { support_phone, support_email, delivery_fee, has_other_fees } = facts;
   const values: Record<ShopTextPlaceholder, string> = {
     shop: plain(facts.store_name),
     phone: `[${plain(formatPhone(support_phone))}](tel:${plain(support_phone)})`,
     email: `[${plain(support_email)}](mailto:${plain(support_email)})`,
-    delivery_fee: delivery_fee > 0 ? formatKsh(delivery_fee) : 'free',
+    delivery_fee:
+      delivery_fee > 0
+        ? `${has_other_fees ? 'from ' : ''}${formatKsh(delivery_fee)}`
+        : `free${has_other_fees ? ' in some areas' : ''}`,
     order_details_kept: describeMonths(facts.order_details_months),
     inquiries_kept: describeMonths(facts.inquiries_months),
     payment_messages_kept: describeMonths(facts.payment_messages_months),

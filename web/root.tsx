@@ -53,7 +53,8 @@ export async function loader({ context }: Route.LoaderArgs) {
   if (error || typeof found?.store_name !== 'string') {
     return data({ settings: defaultShopSettings, config, year, pause: null }, { status: 503 });
   }
-  const { orders_pause_reason, orders_paused_until, ...settings } = found;
+  // Pages with hours say them in words.
+  const { orders_pause_reason, orders_paused_until, opening_hours: _, days_off: __, ...settings } = found;
   const pause = readPause({ orders_pause_reason, orders_paused_until }, cacheUntil);
   return { settings, config, year, pause };
 }

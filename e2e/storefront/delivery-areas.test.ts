@@ -166,3 +166,41 @@ describe.each(
     expect(stored).toEqual({ map_point: '-1.29207,36.82195' });
   });
 });
+
+story('pages name the opening hours and the fees of the settings as soon as they change', async () => {
+  const setHours = (opening_hours: object[]) =>
+    asOwner(shop, '/rest/v1/store_settings?id=is.true', 'PATCH', { opening_hours });
+  const reads = (path: string, words: RegExp, absent: RegExp) =>
+    expect
+      .poll(
+        async () => {
+          const text = await (await fetch(`${shop.url}${path}`)).text();
+          return words.test(text) && !absent.test(text);
+        },
+        { message: `${path}: ${words}` },
+      )
+      .toBe(true);
+  await changeArea('Karen', { fee_cents: null });
+  await setHours([]);
+  await reads('/shop', /KES 1 delivery fee applies to all orders/, /Delivery from/);
+  await reads('/contact', /Always open/, /Mon-Sat/);
+  await reads('/', /24\/7/, /Mon-Sat/);
+  await reads('/delivery', /on every order/, /Mon-Sat/);
+  try {
+    await changeArea('Karen', { fee_cents: 35_000 });
+    await setHours([1, 2, 3, 4, 5, 6].map((day) => ({ day, from: '09:00', to: '17:00' })));
+    await reads('/shop', /Delivery from KES 1, depending on the area/, /all orders/);
+    await reads('/contact', /Mo-Sa 09:00-17:00/, /person, 24\/7|Always open|around the clock|00:00-23:59/);
+    await reads('/contact', /from KSh 1\.00/, /Nairobi: KSh/);
+    await reads('/', /Mon-Sat 9:00-17:00/, /24\/7|every day of the week|00:00-23:59/);
+    await reads(
+      '/delivery',
+      /Mon-Sat 9:00-17:00/,
+      /7 days a week|[Ee]very day|seven days|on every order|all orders/,
+    );
+    await reads('/shop/mango-bottle', /Delivery from KSh 1\.00, depending on your area/, /Delivery adds/);
+  } finally {
+    await changeArea('Karen', { fee_cents: null });
+    await setHours([]);
+  }
+});

@@ -83,7 +83,8 @@ begin
         from public.store_settings as s
       ),
       'jobs', coalesce((
-        select jsonb_agg(private.describe_job(d) order by d.created_at, d.id)
+        -- As on Today (work_queue).
+        select jsonb_agg(private.describe_job(d) order by private.due_at(o, d.created_at), d.id)
         from (
           select * from public.deliveries as open
           where open.rider_id = r.id and private.is_open_job(open.delivery_status)
@@ -91,6 +92,7 @@ begin
           select * from public.deliveries as done
           where done.rider_id = r.id and private.has_ended(done.delivery_status) and done.updated_at > now() - interval '1 hour'
         ) as d
+        join public.orders as o on o.id = d.order_id
       ), '[]'::jsonb)
     )
     from public.riders as r where r.id = link.rider_id
@@ -133,7 +135,7 @@ begin
 end
 $$;
 comment on function public.rider_page is
-  'The page of the rider whose link has this secret: open deliveries in the order of payment, and for an hour those that are done. Changes nothing but the count of calls.';
+  'The page of the rider whose link has this secret: deliveries by when they are due, open ones and for an hour those that are done. Changes nothing but the count of calls.';
 
 create function private.step_rank(delivery_status text) returns integer
 language sql immutable

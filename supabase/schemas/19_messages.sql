@@ -278,7 +278,7 @@ declare
     when is_newsletter then array['confirm_link', 'unsubscribe_link']
     when new.kind = 'refund_to_approve' then array['refund', 'order', 'receipt', 'requested_by', 'reason', 'staff_link']
     when new.kind = 'second_factor_removed' then array['member', 'cause', 'time', 'staff_link']
-    when new.kind = 'job_for_rider' then array['order', 'name', 'customer_phone', 'address', 'notes', 'items', 'pay']
+    when new.kind = 'job_for_rider' then array['order', 'name', 'customer_phone', 'address', 'arrival', 'notes', 'items', 'pay']
     when new.kind = 'back_in_stock' then array['product', 'product_link']
     when private.is_staff_message(new.kind) then array['cause', 'advice', 'code', 'began', 'till', 'staff_link']
     else array[

@@ -27,6 +27,7 @@ begin
     return (select jsonb_build_object(
       'shop', shop, 'tracking_number', o.tracking_number, 'customer_name', o.customer_name, 'delivery_fee', o.delivery_fee,
       'total_amount', o.total_amount, 'payment', null, 'failure', null, 'access_key', null,
+      'arrival', coalesce(o.promised_again_at, o.promised_at),
       'items', array(
         select jsonb_build_object('name', i.product_name, 'quantity', i.quantity, 'unit_price', i.unit_price)
         from public.order_items as i where i.order_id = o.id order by i.position

@@ -1,4 +1,6 @@
 // The settings that every page reads, and their defaults for when they cannot be read.
+import type { DayOff, OpenSpan } from '../../domain/delivery-promise.ts';
+import { describeOpening, endOfDay, type Opening } from '../../domain/opening-hours.ts';
 import { type OrderPause, orderPauseOf, type PauseSettings } from '../../domain/order-pause.ts';
 import type { Store } from '../../supabase/store.ts';
 import type { Database } from '../../supabase/types.ts';
@@ -22,7 +24,7 @@ export type ShopSettings = Omit<
   | 'queue_minutes'
   | 'announces_delays'
   | 'asks_delivery_code'
-  // Shown on few pages (`web/storefront/contact/seller.ts`).
+  // In words (`readOpening`) or on few pages (`web/storefront/contact/seller.ts`).
   | 'seller_address'
   | 'seller_registration'
   | 'kra_pin'
@@ -30,7 +32,7 @@ export type ShopSettings = Omit<
 >;
 
 const shopSettingsColumns =
-  'id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes, till_number, paybill_number, requires_terms_tick, payment_limit, offers_cash, offers_stock_alerts, updated_at, orders_pause_reason, orders_paused_until';
+  'id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes, till_number, paybill_number, requires_terms_tick, payment_limit, offers_cash, offers_stock_alerts, updated_at, orders_pause_reason, orders_paused_until, opening_hours, days_off';
 
 export const defaultShopSettings: ShopSettings = {
   id: true,
@@ -63,4 +65,25 @@ export const readShopSettings = ({ tables }: Store) =>
 export function readPause(settings: PauseSettings, cacheUntil: ShopContext['cacheUntil']): OrderPause | null {
   cacheUntil(settings.orders_paused_until);
   return orderPauseOf(settings, Date.now());
+}
+
+/**
+ * Opening hours and days off in words; a page with days off is cached until the end of the day.
+ * @returns null for a shop that is always open
+ */
+export function readOpening(
+  settings: Pick<Database['public']['Tables']['store_settings']['Row'], 'opening_hours' | 'days_off'> | null,
+  cacheUntil: ShopContext['cacheUntil'],
+): Opening | null {
+  if (!settings) return null;
+  const now = Date.now();
+  const { opening_hours, days_off } = settings;
+  // The table accepts nothing else.
+  const opening = describeOpening(
+    opening_hours as unknown as OpenSpan[],
+    days_off as unknown as DayOff[],
+    now,
+  );
+  if (opening && opening.daysOff.length > 0) cacheUntil(endOfDay(now));
+  return opening;
 }

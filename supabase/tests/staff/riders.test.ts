@@ -148,13 +148,20 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('the link', () => {
-    test('shows the deliveries of its rider, the earliest payment first, and no more than a rider needs', async () => {
+    test('shows the deliveries of its rider, the earliest promise first, and no more than a rider needs', async () => {
       const { rider, secret, order } = await ride({ delivery_notes: 'Allergic to hibiscus' });
-      const second = await paidOrder();
+      const [later, second] = [await paidOrder(), await paidOrder()];
+      await assign(later, rider);
       await assign(second, rider);
+      await database.query(`update public.orders set promised_at = now() + interval '3 days' where id = $1`, [
+        later.id,
+      ]);
       const ofAnother = await ride();
       const { jobs } = await page(secret);
-      expect(jobs.map(({ id }) => id)).toEqual([(await deliveryOf(order)).id, (await deliveryOf(second)).id]);
+      const due = [order, second, later];
+      expect(jobs.map(({ id }) => id)).toEqual(
+        await Promise.all(due.map(async (one) => (await deliveryOf(one)).id)),
+      );
       expect(jobs[0]).toEqual({
         id: expect.any(String),
         order_number: expect.stringMatching(/^ORD-/),
@@ -677,6 +684,21 @@ describe.each(testDatabases())('on %s', (kind) => {
         `select recipient, event_key from public.outbox_messages where order_id = $1 and kind = 'job_for_rider' order by created_at`,
         [id],
       );
+
+    test('names the promise, or the new time after a delay', async () => {
+      const { order } = await ride();
+      const arrivalOf = () =>
+        readValue<string>(`select private.message_facts($1, 'job_for_rider', '') ->> 'arrival'`, [order.id]);
+      const promised = await readValue<string>(`select promised_at from public.orders where id = $1`, [
+        order.id,
+      ]);
+      expect(new Date(String(await arrivalOf()))).toEqual(new Date(String(promised)));
+      await database.query(
+        `update public.orders set promised_again_at = '2030-01-01T12:00:00+03:00' where id = $1`,
+        [order.id],
+      );
+      expect(new Date(String(await arrivalOf()))).toEqual(new Date('2030-01-01T12:00:00+03:00'));
+    });
 
     test('is off at first', async () => {
       expect(await textsOf((await ride()).order)).toEqual([]);

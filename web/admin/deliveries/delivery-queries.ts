@@ -27,7 +27,7 @@ const parametersOf = ({ search, status, rider, due, from_day, until_day }: Deliv
 });
 
 export const listed =
-  '*, order:orders(id, order_number, customer_name, customer_phone, shipping_address, map_point, city, area_name, delivery_notes, total_amount, status, payment_status, payment_method, is_collected, promised_at, delivery_day, cancel_requested_at, cancel_declined_at, anonymised_at, nth_order, order_items(quantity, product_name, product:products(brand)))';
+  '*, order:orders(id, order_number, customer_name, customer_phone, shipping_address, map_point, city, area_name, delivery_notes, total_amount, status, payment_status, payment_method, is_collected, promised_at, promised_again_at, delivery_day, cancel_requested_at, cancel_declined_at, anonymised_at, nth_order, order_items(quantity, product_name, product:products(brand)))';
 
 export const ofItems = { referencedTable: 'order.order_items' };
 

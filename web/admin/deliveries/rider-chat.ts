@@ -14,7 +14,7 @@ type Order = Parameters<typeof describeJob>[0] & {
 export function jobText(order: Order, { delivery_notes }: { delivery_notes: string | null }): string | null {
   if (order.anonymised_at) return null;
   const cash = order.payment_status === 'unpaid' ? chargeCents(order.total_amount) : null;
-  return describeJob(order, cash, delivery_notes);
+  return describeJob(order, cash, delivery_notes, Date.now());
 }
 
 /** The link; null without a number that has WhatsApp. */

@@ -1,12 +1,16 @@
 // Contact methods, the message form, opening hours and locations.
 import { data } from 'react-router';
+import { feeRange } from '../../../domain/delivery-area.ts';
 import { isEmail } from '../../../domain/email.ts';
+import type { Opening } from '../../../domain/opening-hours.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { fillShopText, shopTextSlugs } from '../../../domain/shop-text.ts';
 import { withTimeout } from '../../../domain/timeout.ts';
 import { visibleLength } from '../../../domain/visible-text.ts';
+import { readAreas } from '../../lib/delivery-areas.ts';
 import { renderMarkdown } from '../../lib/render-markdown.ts';
 import { shopContext } from '../../lib/shop-context.ts';
+import { readOpening } from '../../lib/shop-settings.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
 import { describeBreadcrumbs } from '../discovery/breadcrumbs.ts';
@@ -20,31 +24,59 @@ import { ContactForm } from './contact-form.tsx';
 import { sellerColumns, sellerLines } from './seller.ts';
 import { ShopTexts } from './shop-texts.tsx';
 
-export const meta: Route.MetaFunction = ({ matches }) =>
+export const meta: Route.MetaFunction = ({ matches, loaderData }) =>
   describePage(matches, {
     title: 'Contact',
-    description:
-      'Call, chat or write: support around the clock, email answered within 24 hours. Delivery points in Westlands, Kilimani and on Ngong Road.',
+    description: `Call, chat or write: ${loaderData?.words.support ?? 'support'}, email answered within 24 hours. Delivery points in Westlands, Kilimani and on Ngong Road.`,
     path: '/contact',
   });
 
+const wordsOf = (opening: Opening | null) =>
+  opening
+    ? {
+        support: `support ${opening.hours.join(', ')}`,
+        title: 'Talk to us',
+        phone: 'Speak to a person.',
+        chat: 'The fastest way.',
+        hours: opening.hours,
+        notes: opening.daysOff.map((day) => `Closed on ${day}`),
+        locations: opening.hours.join(', '),
+      }
+    : {
+        support: 'support around the clock',
+        title: 'Talk to us, day or night',
+        phone: 'Speak to a person, 24/7.',
+        chat: 'The fastest way, also 24/7.',
+        hours: null,
+        notes: ['Public holidays too. Thirst does not read calendars.'],
+        locations: 'Mon-Sun 8AM-10PM',
+      };
+
 export async function loader({ context }: Route.LoaderArgs) {
-  const { tables } = context.get(shopContext).store;
-  const [texts, settings] = await Promise.all([
+  const shop = context.get(shopContext);
+  const { store, cacheUntil } = shop;
+  const { tables } = store;
+  const [texts, settings, areas] = await Promise.all([
     tables.from('shop_texts').select('slug, title, body, updated_at'),
     tables
       .from('store_settings')
       .select(
-        `store_name, support_phone, support_email, delivery_fee, order_details_months, inquiries_months, payment_messages_months, ${sellerColumns}`,
+        `store_name, support_phone, support_email, delivery_fee, order_details_months, inquiries_months, payment_messages_months, opening_hours, days_off, ${sellerColumns}`,
       )
       .single(),
+    readAreas(shop),
   ]);
   // Phone, chat and form work without the texts.
   if (!Array.isArray(texts.data) || typeof settings.data?.store_name !== 'string') {
-    return data({ seller: [], texts: [] }, { status: 503 });
+    return data({ seller: [], texts: [], opening: null, words: wordsOf(null) }, { status: 503 });
   }
-  const [found, facts] = [texts.data, settings.data];
+  const [found, { opening_hours, days_off, ...facts }] = [texts.data, settings.data];
+  const opening = readOpening({ opening_hours, days_off }, cacheUntil);
+  const { lowest, differs } = feeRange(areas, facts.delivery_fee);
+  const quoted = { ...facts, delivery_fee: lowest, has_other_fees: differs };
   return {
+    opening,
+    words: wordsOf(opening),
     seller: sellerLines(facts),
     texts: shopTextSlugs.flatMap((slug) =>
       found
@@ -52,7 +84,7 @@ export async function loader({ context }: Route.LoaderArgs) {
         .map(({ title, body, updated_at }) => ({
           slug,
           title,
-          html: renderMarkdown(fillShopText(body, facts)),
+          html: renderMarkdown(fillShopText(body, quoted)),
           updated_at,
         })),
     ),
@@ -101,6 +133,7 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
   const origin = config.publicUrl;
   const chat = useChatLink();
   const call = `tel:${settings.support_phone}`;
+  const { words } = loaderData;
   const mail = `mailto:${settings.support_email}`;
   const phone = formatPhone(settings.support_phone);
 
@@ -110,7 +143,7 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
         data={
           import.meta.env.SSR
             ? [
-                describeStore({ origin, settings }),
+                describeStore({ origin, settings }, loaderData.opening),
                 describeBreadcrumbs(origin, [{ name: 'Contact', path: '/contact' }]),
               ]
             : null
@@ -118,7 +151,7 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
       />
       <header className="on-dusk overflow-hidden bg-(image:--gradient-dusk) text-white">
         <div className="page grid gap-2 pt-6 pb-20 md:gap-4 md:pt-16 md:pb-36">
-          <h1 className="max-w-[8.5em] text-4xl font-extrabold md:text-hero">Talk to us, day or night</h1>
+          <h1 className="max-w-[8.5em] text-4xl font-extrabold md:text-hero">{words.title}</h1>
           <p className="max-w-[28em] text-sm text-white/92 md:text-lg">
             An order, a question, a party of two hundred: someone who knows the drinks will answer.
           </p>
@@ -130,17 +163,11 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
           Ways to reach us
         </h2>
         <ul className="grid grid-cols-[minmax(0,1fr)] gap-2.5 md:grid-cols-3 md:gap-6">
-          <ContactMethod
-            icon="phone"
-            title="Phone"
-            text="Speak to a person, 24/7."
-            link={call}
-            label={phone}
-          />
+          <ContactMethod icon="phone" title="Phone" text={words.phone} link={call} label={phone} />
           <ContactMethod
             icon="chat"
             title="Chat on WhatsApp"
-            text="The fastest way, also 24/7."
+            text={words.chat}
             link={chat}
             label={formatPhone(settings.chat_phone)}
           />
@@ -167,9 +194,23 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
               <Icon name="clock" className="size-6 text-ember-300" />
               Business hours
             </h2>
-            <p className="mt-4 font-display text-hours font-extrabold tracking-tight">24/7</p>
-            <p className="mt-2 font-semibold text-leaf-300">Always open</p>
-            <p className="mt-1 text-sm text-dusk-200">Public holidays too. Thirst does not read calendars.</p>
+            {words.hours ? (
+              <p className="mt-4 grid gap-1 text-xl font-semibold text-leaf-300">
+                {words.hours.map((line) => (
+                  <span key={line}>{line}</span>
+                ))}
+              </p>
+            ) : (
+              <>
+                <p className="mt-4 font-display text-hours font-extrabold tracking-tight">24/7</p>
+                <p className="mt-2 font-semibold text-leaf-300">Always open</p>
+              </>
+            )}
+            {words.notes.map((note) => (
+              <p key={note} className="mt-1 text-sm text-dusk-200">
+                {note}
+              </p>
+            ))}
           </section>
           {loaderData.seller.length > 0 ? (
             <section aria-labelledby="seller" className="rounded-2xl bg-card p-6 shadow-sm md:p-8">
@@ -233,10 +274,7 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
                 </a>
                 <span className="flex gap-2.5">
                   <Icon name="clock" className="mt-1 size-5 text-leaf-600" />
-                  <span>
-                    <span className="whitespace-nowrap">Mon-Sun</span>{' '}
-                    <span className="whitespace-nowrap">8AM-10PM</span>
-                  </span>
+                  <span>{words.locations}</span>
                 </span>
               </address>
               <p className="mt-1 justify-self-start rounded-pill bg-leaf-100 px-3 py-1 text-sm font-bold text-leaf-800">

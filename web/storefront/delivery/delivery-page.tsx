@@ -1,9 +1,10 @@
 // Delivery information: time, cooling, areas and fee.
 import { Link } from 'react-router';
 import { isForTheRest } from '../../../domain/delivery-area.ts';
-import { formatKsh } from '../../../domain/money.ts';
 import { readAreas } from '../../lib/delivery-areas.ts';
+import { describeFee } from '../../lib/fee-words.ts';
 import { shopContext } from '../../lib/shop-context.ts';
+import { defaultShopSettings, readOpening, readShopSettings } from '../../lib/shop-settings.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
 import { describeBreadcrumbs } from '../discovery/breadcrumbs.ts';
@@ -12,11 +13,10 @@ import { describePage } from '../layout/page-meta.ts';
 import { useShop } from '../layout/use-shop.ts';
 import type { Route } from './+types/delivery-page.ts';
 
-export const meta: Route.MetaFunction = ({ matches }) =>
+export const meta: Route.MetaFunction = ({ matches, loaderData }) =>
   describePage(matches, {
     title: 'Delivery information',
-    description:
-      'Cold drinks at your door in 15-60 minutes anywhere in Nairobi, seven days a week. Fees, coverage areas and answers.',
+    description: `Cold drinks at your door in 15-60 minutes anywhere in Nairobi${loaderData ? `, ${loaderData.words.days}` : ''}. Fees, coverage areas and answers.`,
     path: '/delivery',
   });
 
@@ -38,31 +38,40 @@ const features: { icon: IconName; title: string; text: string }[] = [
   },
 ];
 
-/** Without those for all other places. */
+/** Without areas for all other places. */
 export async function loader({ context }: Route.LoaderArgs) {
-  const areas = await readAreas(context.get(shopContext));
-  return { areas: areas.filter((area) => !isForTheRest(area)).map(({ name }) => name) };
+  const shop = context.get(shopContext);
+  const [areas, { data: settings }] = await Promise.all([readAreas(shop), readShopSettings(shop.store)]);
+  const fee = describeFee(areas, (settings ?? defaultShopSettings).delivery_fee);
+  const opening = readOpening(settings, shop.cacheUntil);
+  const hours = opening?.hours.join(', ');
+  const daysOff = opening && opening.daysOff.length > 0 ? ` Days off: ${opening.daysOff.join('; ')}.` : '';
+  return {
+    areas: areas.filter((area) => !isForTheRest(area)).map(({ name }) => name),
+    words: {
+      fee: fee.card,
+      feeAnswer: fee.answer,
+      days: hours ?? 'seven days a week',
+      lead: opening ? 'All over Nairobi' : 'Every day of the week, all over Nairobi',
+      hours: hours ? `${hours}.${daysOff}` : '7 days a week, holidays included.',
+      hoursAnswer: hours
+        ? `We deliver ${hours}.${daysOff}`
+        : 'Yes. We deliver 7 days a week, public holidays included.',
+    },
+  };
 }
 
-/** The FAQ, with the delivery fee of the settings (cents). */
-function questions(deliveryFee: number) {
+type Words = Route.ComponentProps['loaderData']['words'];
+
+function questions({ feeAnswer, hoursAnswer }: Words) {
   return [
     {
       question: 'How long does delivery take?',
       answer:
         '15 to 60 minutes within Nairobi, depending on where you are and how the roads feel about it. Outside Nairobi we agree on a time with you.',
     },
-    {
-      question: 'What does delivery cost?',
-      answer:
-        deliveryFee > 0
-          ? `A ${formatKsh(deliveryFee)} delivery fee applies to all orders; you see it before you pay. Outside Nairobi County further charges may apply, and we ask you before we send anything.`
-          : 'Delivery is free within Nairobi. Outside Nairobi County charges may apply, and we ask you before we send anything.',
-    },
-    {
-      question: 'Do you deliver at weekends and on holidays?',
-      answer: 'Yes. We deliver 7 days a week, public holidays included.',
-    },
+    { question: 'What does delivery cost?', answer: feeAnswer },
+    { question: 'Do you deliver at weekends and on holidays?', answer: hoursAnswer },
     {
       question: 'Do you deliver outside Nairobi?',
       answer:
@@ -81,8 +90,8 @@ function questions(deliveryFee: number) {
   ];
 }
 
-export default function DeliveryPage({ loaderData: { areas } }: Route.ComponentProps) {
-  const { settings, config } = useShop();
+export default function DeliveryPage({ loaderData: { areas, words } }: Route.ComponentProps) {
+  const { config } = useShop();
   const trail = [{ name: 'Delivery', path: '/delivery' }];
   return (
     <>
@@ -120,7 +129,7 @@ export default function DeliveryPage({ loaderData: { areas } }: Route.ComponentP
         <div className="page relative grid min-h-[calc(17rem+80vw)] content-start gap-4 pt-10 pb-10 sm:min-h-[calc(9rem+50vw)] lg:min-h-[36rem] lg:content-center lg:py-20">
           <h1 className="max-w-[6.7em] text-hero font-extrabold">Cold at your door</h1>
           <p className="max-w-[20.5em] text-lg font-medium text-white/92 lg:text-xl">
-            Every day of the week, all over Nairobi, before the ice has a chance to melt.
+            {words.lead}, before the ice has a chance to melt.
           </p>
         </div>
       </header>
@@ -150,10 +159,7 @@ export default function DeliveryPage({ loaderData: { areas } }: Route.ComponentP
           </div>
           <div className="grid grid-cols-1 gap-5">
             <p className="text-lg text-white/92">
-              {settings.delivery_fee > 0
-                ? `${formatKsh(settings.delivery_fee)} delivery, on every order, any number of bottles.`
-                : 'Delivery is free, on every order, any number of bottles.'}{' '}
-              7 days a week, holidays included.
+              {words.fee} {words.hours}
             </p>
             <div className="flex flex-wrap gap-3">
               <Link to="/track-order" prefetch="intent" className={buttonStyle('ember', 'large')}>
@@ -192,7 +198,7 @@ export default function DeliveryPage({ loaderData: { areas } }: Route.ComponentP
             Frequently asked questions
           </h2>
           <div className="border-t border-line">
-            {questions(settings.delivery_fee).map(({ question, answer }, index) => (
+            {questions(words).map(({ question, answer }, index) => (
               <details key={question} open={index === 0} className="group border-b border-line">
                 <summary className="flex min-h-15 list-none items-center justify-between gap-4 rounded-sm py-3 font-display text-xl font-bold [&::-webkit-details-marker]:hidden hover:text-leaf-700">
                   {question}

@@ -26,7 +26,7 @@ function addresses(value: unknown): string[] {
 }
 
 test('a product has one offer in shillings with its availability', () => {
-  const described = describeProduct(shop, mango);
+  const described = describeProduct(shop, mango, []);
   expect(described).toMatchObject({
     '@context': 'https://schema.org',
     '@type': 'Product',
@@ -45,26 +45,26 @@ test('a product has one offer in shillings with its availability', () => {
       seller: { name: 'Jani Juice' },
     },
   });
-  expect(describeProduct(shop, { ...mango, stock_quantity: 0 }).offers.availability).toBe(
+  expect(describeProduct(shop, { ...mango, stock_quantity: 0 }, []).offers.availability).toBe(
     'https://schema.org/OutOfStock',
   );
-  expect(describeProduct(shop, mango).offers).not.toHaveProperty('priceSpecification');
-  expect(describeProduct(shop, { ...mango, previous_price: 110_000 }).offers.priceSpecification).toEqual({
+  expect(describeProduct(shop, mango, []).offers).not.toHaveProperty('priceSpecification');
+  expect(describeProduct(shop, { ...mango, previous_price: 110_000 }, []).offers.priceSpecification).toEqual({
     '@type': 'UnitPriceSpecification',
     priceType: 'https://schema.org/StrikethroughPrice',
     priceCurrency: 'KES',
     price: '1100.00',
   });
   // Unknown values are omitted.
-  expect(describeProduct(shop, { ...mango, brand: null, category: null })).not.toHaveProperty('brand');
-  expect(describeProduct(shop, { ...mango, size: null })).not.toHaveProperty('size');
+  expect(describeProduct(shop, { ...mango, brand: null, category: null }, [])).not.toHaveProperty('brand');
+  expect(describeProduct(shop, { ...mango, size: null }, [])).not.toHaveProperty('size');
 });
 
 test('an offer names fee, time and place of the delivery, and that drinks are not taken back', () => {
-  expect(describeProduct(shop, mango).offers).toMatchObject({
+  expect(describeProduct(shop, mango, []).offers).toMatchObject({
     shippingDetails: {
       shippingRate: { value: '1.00', currency: 'KES' },
-      shippingDestination: { addressCountry: 'KE' },
+      shippingDestination: { addressCountry: 'KE', addressRegion: 'Nairobi' },
       deliveryTime: { transitTime: { minValue: 0, maxValue: 1, unitCode: 'DAY' } },
     },
     hasMerchantReturnPolicy: {
@@ -73,12 +73,37 @@ test('an offer names fee, time and place of the delivery, and that drinks are no
       merchantReturnLink: 'https://jani.example/contact#terms',
     },
   });
-  const free = describeProduct({ ...shop, settings: { ...defaultShopSettings, delivery_fee: 0 } }, mango);
-  expect(free.offers.shippingDetails.shippingRate.value).toBe('0.00');
+  const free = describeProduct({ ...shop, settings: { ...defaultShopSettings, delivery_fee: 0 } }, mango, []);
+  expect(free.offers.shippingDetails.shippingRate).toMatchObject({ value: '0.00' });
+});
+
+test('an offer names the range of fees where areas have their own', () => {
+  const area = {
+    id: 'a',
+    name: 'Karen',
+    spellings: [],
+    fee_cents: 35_000,
+    promise_from_minutes: 15,
+    promise_to_minutes: 60,
+    needs_agreement: false,
+  };
+  const areas = [area, { ...area, name: 'Westlands', fee_cents: null }];
+  expect(describeProduct(shop, mango, areas).offers.shippingDetails.shippingRate).toEqual({
+    '@type': 'MonetaryAmount',
+    minValue: 1,
+    maxValue: 350,
+    currency: 'KES',
+  });
+});
+
+test('the store has its opening hours, else it is always open', () => {
+  const opening = { hours: [], daysOff: [], schema: ['Mo-Sa 09:00-17:00'] };
+  expect(describeStore(shop, opening).openingHours).toEqual(['Mo-Sa 09:00-17:00']);
+  expect(describeStore(shop, null).openingHours).toBe('Mo-Su 00:00-23:59');
 });
 
 test('the store has name, address and contacts; missing social links are omitted', () => {
-  const store = describeStore({ ...shop, settings: { ...defaultShopSettings, tiktok_url: '' } });
+  const store = describeStore({ ...shop, settings: { ...defaultShopSettings, tiktok_url: '' } }, null);
   expect(store).toMatchObject({
     '@type': 'Store',
     name: 'Jani Juice',
@@ -131,9 +156,9 @@ test('a page of a flavor lists its drinks in order, and counts those of all page
 
 test('every URL is absolute', () => {
   const documents = [
-    describeStore(shop),
+    describeStore(shop, null),
     describeSite(shop),
-    describeProduct(shop, mango),
+    describeProduct(shop, mango, []),
     describeCollection(shop, collection),
   ];
   for (const address of addresses(documents)) expect(address).toMatch(/^https:\/\//);

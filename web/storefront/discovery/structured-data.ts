@@ -8,6 +8,8 @@ import type {
   WebSite,
   WithContext,
 } from 'schema-dts';
+import { type DeliveryArea, feeRange } from '../../../domain/delivery-area.ts';
+import type { Opening } from '../../../domain/opening-hours.ts';
 import type { Database } from '../../../supabase/types.ts';
 
 export interface Shop {
@@ -33,15 +35,17 @@ const inShillings = (cents: number): string => (cents / 100).toFixed(2);
 const days = (minValue: number, maxValue: number) =>
   ({ '@type': 'QuantitativeValue', minValue, maxValue, unitCode: 'DAY' }) as const;
 
-function describeShipping({ settings }: Pick<Shop, 'settings'>) {
+function describeShipping({ settings }: Pick<Shop, 'settings'>, areas: readonly DeliveryArea[]) {
+  const { lowest, highest, differs } = feeRange(areas, settings.delivery_fee);
   return {
     '@type': 'OfferShippingDetails',
     shippingRate: {
       '@type': 'MonetaryAmount',
-      value: inShillings(settings.delivery_fee),
+      ...(differs ? { minValue: lowest / 100, maxValue: highest / 100 } : { value: inShillings(lowest) }),
       currency: 'KES',
     },
-    shippingDestination: { '@type': 'DefinedRegion', addressCountry: 'KE' },
+    // Elsewhere fee and day are agreed on first.
+    shippingDestination: { '@type': 'DefinedRegion', addressCountry: 'KE', addressRegion: 'Nairobi' },
     deliveryTime: {
       '@type': 'ShippingDeliveryTime',
       handlingTime: days(0, 0),
@@ -60,8 +64,11 @@ function describeReturns({ origin }: Pick<Shop, 'origin'>) {
   } as const satisfies MerchantReturnPolicy;
 }
 
-/** The seller and contact details. */
-export function describeStore({ origin, settings }: Shop) {
+/**
+ * The seller and contact details.
+ * @param opening null: always open
+ */
+export function describeStore({ origin, settings }: Shop, opening: Opening | null) {
   const languages = ['English', 'Swahili'];
   return {
     '@context': vocabulary,
@@ -75,7 +82,7 @@ export function describeStore({ origin, settings }: Shop) {
     email: settings.support_email,
     address: { '@type': 'PostalAddress', addressLocality: 'Nairobi', addressCountry: 'KE' },
     areaServed: { '@type': 'Country', name: 'Kenya' },
-    openingHours: 'Mo-Su 00:00-23:59',
+    openingHours: opening?.schema ?? 'Mo-Su 00:00-23:59',
     currenciesAccepted: 'KES',
     paymentAccepted: 'M-PESA',
     contactPoint: [
@@ -170,7 +177,11 @@ export interface DescribedProduct {
 }
 
 /** A drink with its offer. */
-export function describeProduct({ origin, settings }: Shop, product: DescribedProduct) {
+export function describeProduct(
+  { origin, settings }: Shop,
+  product: DescribedProduct,
+  areas: readonly DeliveryArea[],
+) {
   const url = `${origin}/shop/${encodeURIComponent(product.slug)}`;
   return {
     '@context': vocabulary,
@@ -202,7 +213,7 @@ export function describeProduct({ origin, settings }: Shop, product: DescribedPr
       availability: `${vocabulary}/${product.stock_quantity > 0 ? 'InStock' : 'OutOfStock'}`,
       itemCondition: `${vocabulary}/NewCondition`,
       seller: { '@type': 'Store', '@id': `${origin}/#store`, name: settings.store_name },
-      shippingDetails: describeShipping({ settings }),
+      shippingDetails: describeShipping({ settings }, areas),
       hasMerchantReturnPolicy: describeReturns({ origin }),
     },
   } as const satisfies WithContext<Product>;

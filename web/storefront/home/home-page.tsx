@@ -1,9 +1,11 @@
 // The home page: hero, top picks, offers, and the newest of the collection.
 import { data, Link } from 'react-router';
 import { categoriesTag, homeProductsTag, productTag, quotesTag } from '../../../domain/cache-tags.ts';
+import type { Opening } from '../../../domain/opening-hours.ts';
 import type { Database } from '../../../supabase/types.ts';
 import { areProducts, shownProducts } from '../../lib/listed-products.ts';
 import { shopContext } from '../../lib/shop-context.ts';
+import { readOpening, readShopSettings } from '../../lib/shop-settings.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { FlavourDot } from '../../ui/flavour.tsx';
 import { Icon } from '../../ui/icons.tsx';
@@ -36,12 +38,13 @@ export async function loader({ context }: Route.LoaderArgs) {
   const shop = context.get(shopContext);
   const { store, addCacheTags } = shop;
   // Read concurrently, so that the page shows a consistent state. Inactive categories are hidden here.
-  const [products, quotes] = await Promise.all([
+  const [products, quotes, settings] = await Promise.all([
     store.tables
       .rpc('home_products', { newest: collectionSize }, { get: true })
       .select(`${cardColumns}, home_section, home_position, categories(name)`)
       .order('created_at', { ascending: false }),
     store.tables.rpc('customer_quotes', {}, { get: true }),
+    readShopSettings(store),
   ]);
   // A page without the quotes would be cached.
   if (quotes.error || products.error || !areProducts(products.data)) return data(null, { status: 503 });
@@ -57,7 +60,16 @@ export async function loader({ context }: Route.LoaderArgs) {
     quotesTag,
     ...[...topPicks, ...onOffer, ...collection].map(({ slug }) => productTag(slug)),
   );
-  return { topPicks, onOffer, collection, flavours: [...flavours].sort(), quotes: quotes.data };
+  const opening = readOpening(settings.data, shop.cacheUntil);
+  return {
+    topPicks,
+    onOffer,
+    collection,
+    flavours: [...flavours].sort(),
+    quotes: quotes.data,
+    opening,
+    highlights: highlightsOf(opening),
+  };
 }
 
 export default function HomePage({ loaderData }: Route.ComponentProps) {
@@ -65,7 +77,11 @@ export default function HomePage({ loaderData }: Route.ComponentProps) {
   const shop = { origin: config.publicUrl, settings };
   return (
     <>
-      <DataBlock data={import.meta.env.SSR ? [describeSite(shop), describeStore(shop)] : null} />
+      <DataBlock
+        data={
+          import.meta.env.SSR ? [describeSite(shop), describeStore(shop, loaderData?.opening ?? null)] : null
+        }
+      />
       <HeroCarousel />
       {loaderData ? (
         <>
@@ -73,7 +89,7 @@ export default function HomePage({ loaderData }: Route.ComponentProps) {
           <TopPicks products={loaderData.topPicks} />
           <Flavours names={loaderData.flavours} />
           <DrinksOnOffer products={loaderData.onOffer} />
-          <Promises />
+          <Promises highlights={loaderData.highlights} />
           <Quotes quotes={loaderData.quotes} />
           <Collection products={loaderData.collection} flavourCount={loaderData.flavours.length} />
         </>
@@ -169,13 +185,30 @@ function DrinksOnOffer({ products }: { products: CardProduct[] }) {
   );
 }
 
-const highlights = [
-  { figure: '15-60', unit: 'minutes', text: 'from order to doorbell within Nairobi, every day of the week' },
-  { figure: '100%', unit: 'natural', text: 'fruit from Embu and khat leaf from Meru, nothing from a powder' },
-  { figure: '24/7', unit: 'support', text: 'by phone and chat: a person, not a menu of numbers' },
+interface Highlight {
+  figure: string;
+  unit: string;
+  text: string;
+}
+
+const highlightsOf = (opening: Opening | null): Highlight[] => [
+  {
+    figure: '15-60',
+    unit: 'minutes',
+    text: `from order to doorbell within Nairobi${opening ? '' : ', every day of the week'}`,
+  },
+  {
+    figure: '100%',
+    unit: 'natural',
+    text: 'fruit from Embu and khat leaf from Meru, nothing from a powder',
+  },
+  {
+    ...(opening ? { figure: 'Open', unit: opening.hours.join(', ') } : { figure: '24/7', unit: 'support' }),
+    text: 'by phone and chat: a person, not a menu of numbers',
+  },
 ];
 
-function Promises() {
+function Promises({ highlights }: { highlights: Highlight[] }) {
   return (
     <section
       aria-label="Our promise"

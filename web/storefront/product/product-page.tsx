@@ -10,11 +10,12 @@ import { factColumns, factsOf, type ShownFact } from '../../../domain/product-fa
 import { isAllowedImageUrl } from '../../../domain/product-image.ts';
 import { shareImagePath, squareShareImagePath } from '../../../domain/share-image.ts';
 import { readAreas } from '../../lib/delivery-areas.ts';
+import { describeFee } from '../../lib/fee-words.ts';
 import { areProducts, shownProducts } from '../../lib/listed-products.ts';
 import type { RememberedOrder } from '../../lib/orders/remembered-orders.ts';
 import { hasOrders } from '../../lib/orders/stored-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
-import { readPause, readShopSettings } from '../../lib/shop-settings.ts';
+import { defaultShopSettings, readPause, readShopSettings } from '../../lib/shop-settings.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { FlavourDot, flavourSlug } from '../../ui/flavour.tsx';
@@ -119,6 +120,7 @@ export async function loader({ context, params }: Route.LoaderArgs) {
         product: null,
         related: areProducts(newest.data) ? shownProducts(newest.data ?? [], shop) : [],
         areas,
+        fees: [],
         facts: [],
       },
       { status: 404 },
@@ -127,10 +129,12 @@ export async function loader({ context, params }: Route.LoaderArgs) {
   addCacheTags(...found.map(({ slug }) => productTag(slug)));
   if (product.category) addCacheTags(categoryProductsTag(product.category));
   const related = products.filter((other) => other !== product).map(cardOf);
+  const fee = describeFee(areas, (settings ?? defaultShopSettings).delivery_fee);
   return {
     product,
     related,
     areas,
+    fees: [fee.short, fee.sentence],
     // Their labels are not in the scripts.
     facts: factsOf(product),
     pause: settings && readPause(settings, cacheUntil),
@@ -138,7 +142,7 @@ export async function loader({ context, params }: Route.LoaderArgs) {
 }
 
 export default function ProductPage({
-  loaderData: { product, related, areas, facts },
+  loaderData: { product, related, areas, fees, facts },
 }: Route.ComponentProps) {
   if (!product)
     return (
@@ -148,7 +152,7 @@ export default function ProductPage({
     );
   return (
     <>
-      <Detail key={product.id} product={product} related={related} areas={areas} facts={facts} />
+      <Detail key={product.id} product={product} related={related} areas={areas} fees={fees} facts={facts} />
       {related.length > 0 ? <Related products={related} /> : null}
       <GroupLinks product={product} />
     </>
@@ -166,10 +170,12 @@ interface DetailProps {
   product: Product;
   related: CardProduct[];
   areas: readonly DeliveryArea[];
+  /** The delivery fee in words: short, and as a sentence. */
+  fees: readonly string[];
   facts: readonly ShownFact[];
 }
 
-function Detail({ product, related, areas, facts }: DetailProps) {
+function Detail({ product, related, areas, fees, facts }: DetailProps) {
   const { settings, config } = useShop();
   const chat = useChatLink();
   const again = useOrderAgain();
@@ -319,11 +325,7 @@ function Detail({ product, related, areas, facts }: DetailProps) {
                   cents={product.price * quantity}
                   className={`text-xl ${quantity > 1 ? '' : '[@media(min-height:30rem)]:hidden'}`}
                 />
-                <span className="text-sm text-ink-soft">
-                  {settings.delivery_fee > 0
-                    ? `+ ${formatKsh(settings.delivery_fee)} delivery`
-                    : 'Free delivery'}
-                </span>
+                <span className="text-sm text-ink-soft">{fees[0]}</span>
               </p>
               <QuantityStepper value={quantity} onChange={setQuantity} isDisabled={isOutOfStock} />
               <Button
@@ -352,11 +354,7 @@ function Detail({ product, related, areas, facts }: DetailProps) {
                   quantity > 1
                     ? `${quantity} × ${formatKsh(product.price)} = ${formatKsh(product.price * quantity)}. `
                     : ''
-                }${
-                  settings.delivery_fee > 0
-                    ? `Delivery adds ${formatKsh(settings.delivery_fee)}.`
-                    : 'Delivery is free.'
-                } Pay by M-PESA, no account needed.`}
+                }${fees[1]} Pay by M-PESA, no account needed.`}
               </TextWithAmounts>
             </p>
             {product.description ? (
@@ -385,7 +383,7 @@ function Detail({ product, related, areas, facts }: DetailProps) {
           </div>
         </div>
       </div>
-      <DataBlock data={import.meta.env.SSR ? describe(product, settings, config.publicUrl) : null} />
+      <DataBlock data={import.meta.env.SSR ? describe(product, settings, config.publicUrl, areas) : null} />
       {isOutOfStock ? null : (
         <OrderBar
           after={form}
@@ -415,7 +413,12 @@ function Detail({ product, related, areas, facts }: DetailProps) {
   );
 }
 
-function describe(product: Product, settings: ReturnType<typeof useShop>['settings'], origin: string) {
+function describe(
+  product: Product,
+  settings: ReturnType<typeof useShop>['settings'],
+  origin: string,
+  areas: readonly DeliveryArea[],
+) {
   const images = [
     product.image_url,
     ...product.more_images,
@@ -430,7 +433,10 @@ function describe(product: Product, settings: ReturnType<typeof useShop>['settin
       : []),
     { name: product.name, path: `/shop/${product.slug}` },
   ];
-  return [describeProduct({ origin, settings }, { ...product, images }), describeBreadcrumbs(origin, trail)];
+  return [
+    describeProduct({ origin, settings }, { ...product, images }, areas),
+    describeBreadcrumbs(origin, trail),
+  ];
 }
 
 /** A request to order a quantity again, from the link that led here. Once per link: a reload does not repeat it. */

@@ -13,9 +13,11 @@ import {
   selectProducts,
   writeCatalogueQuery,
 } from '../../../domain/catalogue.ts';
-import { formatKes } from '../../../domain/money.ts';
+import { readAreas } from '../../lib/delivery-areas.ts';
+import { describeFee } from '../../lib/fee-words.ts';
 import { areProducts, shownProducts } from '../../lib/listed-products.ts';
 import { shopContext } from '../../lib/shop-context.ts';
+import { defaultShopSettings, readShopSettings } from '../../lib/shop-settings.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { describeBreadcrumbs } from '../discovery/breadcrumbs.ts';
@@ -82,22 +84,27 @@ export async function loader({ context, request }: Route.LoaderArgs) {
   const { brand, category, sort } = query;
   const [search, page] = [query.search.trim(), pageNumberIn(parameters)];
   addCacheTags(productsTag, categoriesTag, ...(search ? [synonymsTag] : []));
-  // Not in the query string: there a text such as "eq.x" would be a filter.
-  const answer = await store.tables.rpc('shop_page', {
-    search,
-    sort,
-    page,
-    ...(brand ? { brand } : {}),
-    ...(category ? { category } : {}),
-  });
+  const [answer, areas, { data: settings }] = await Promise.all([
+    // Not in the query string: there a text such as "eq.x" would be a filter.
+    store.tables.rpc('shop_page', {
+      search,
+      sort,
+      page,
+      ...(brand ? { brand } : {}),
+      ...(category ? { category } : {}),
+    }),
+    readAreas(shop),
+    readShopSettings(store),
+  ]);
   const list = answer.data as unknown as ShopList | null;
   // The page shows its own error message.
   if (answer.error || !list || !areProducts(list.products))
-    return data({ query, list: null }, { status: 503 });
+    return data({ query, list: null, fee: '' }, { status: 503 });
   if (page > (list.pages ?? 1) || (page > 1 && list.is_whole)) throw redirect(pathOf(query));
   return {
     query: { ...query, search },
     list: { ...list, products: shownProducts(list.products, shop), page },
+    fee: describeFee(areas, (settings ?? defaultShopSettings).delivery_fee).banner,
   };
 }
 
@@ -118,14 +125,13 @@ export function shouldRevalidate({
 }
 
 export default function ShopPage({ loaderData }: Route.ComponentProps) {
-  const { settings } = useShop();
-  const { query, list } = loaderData;
+  const { query, list, fee } = loaderData;
   return (
     <Frame>
       {list === null ? (
         <LoadError />
       ) : list.products.length > 0 ? (
-        <Catalogue list={list} loadedQuery={query} deliveryFee={settings.delivery_fee} />
+        <Catalogue list={list} loadedQuery={query} fee={fee} />
       ) : (
         <EmptyShop />
       )}
@@ -180,13 +186,14 @@ interface CatalogueProps {
   list: List;
   /** The result of `list`. */
   loadedQuery: CatalogueQuery;
-  deliveryFee: number;
+  /** The delivery fee in words. */
+  fee: string;
 }
 
 const isOffline = () => typeof navigator !== 'undefined' && !navigator.onLine;
 const isSame = (a: CatalogueQuery, b: CatalogueQuery) => pathOf(a) === pathOf(b);
 
-function Catalogue({ list, loadedQuery, deliveryFee }: CatalogueProps) {
+function Catalogue({ list, loadedQuery, fee }: CatalogueProps) {
   const [isSheetOpen, setSheetOpen] = useState(false);
   const { query, change, formKey } = useCatalogueQuery(isSheetOpen);
   const status = useRef<HTMLParagraphElement>(null);
@@ -217,11 +224,7 @@ function Catalogue({ list, loadedQuery, deliveryFee }: CatalogueProps) {
             <span ref={status} tabIndex={-1} role="status" className="outline-none!">
               {count === 1 ? '1 drink' : `${count.toLocaleString('en-KE')}${mayBeMore} drinks`}
             </span>
-            <span>
-              {deliveryFee > 0
-                ? `${formatKes(deliveryFee)} delivery fee applies to all orders`
-                : 'Free delivery on all orders'}
-            </span>
+            <span>{fee}</span>
           </p>
         }
       >
