@@ -440,8 +440,17 @@ async function expectRiderPage(rider: ModelRider, model: Model, real: Real): Pro
     if (!delivery || delivery.rider !== rider || delivery.status === 'pending') return [];
     const isOpen = isOpenDelivery(delivery.status);
     if (!isOpen && delivery.updatedAt <= model.now - hourMs) return [];
+    // As private.due_at.
+    const due =
+      order.promisedAt ??
+      (order.deliveryDay === null ? delivery.createdAt + hourMs : modelledEndOfDay(model, order.deliveryDay));
     return [
-      { delivery, phone: isOpen ? placed.customer_phone : null, isCancelled: order.status === 'cancelled' },
+      {
+        delivery,
+        due,
+        phone: isOpen ? placed.customer_phone : null,
+        isCancelled: order.status === 'cancelled',
+      },
     ];
   });
   const { jobs } = await read;
@@ -449,10 +458,7 @@ async function expectRiderPage(rider: ModelRider, model: Model, real: Real): Pro
     jobs.map(({ id, status, phone, is_cancelled }) => [id, status, phone ?? null, is_cancelled ?? false]),
   ).toEqual(
     shown
-      .toSorted(
-        (one, other) =>
-          one.delivery.createdAt - other.delivery.createdAt || (one.delivery.id < other.delivery.id ? -1 : 1),
-      )
+      .toSorted((one, other) => one.due - other.due || (one.delivery.id < other.delivery.id ? -1 : 1))
       .map(({ delivery, phone, isCancelled }) => [delivery.id, delivery.status, phone, isCancelled]),
   );
 }

@@ -1,10 +1,10 @@
 // The day's page: cash by person, its close, and what moved money. The shop is shared: each test has its own member.
 import { screen, waitFor, within } from '@testing-library/dom';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { formatKes } from '../../../domain/money.ts';
 import { placeOrder } from '../../../e2e/placed-orders.ts';
 import { asOwner, callAs, makeAccount } from '../../../e2e/staff-member.ts';
-import { interceptNext, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
+import { openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 import { dayOf } from '../reconciliation/days/nairobi-day.ts';
 import { shorten } from '../ui/known-names.ts';
 
@@ -100,7 +100,22 @@ test('the question before a day is closed names the cash that is still out, and 
     { person: null, orders: 1, cents: 95_100, open_orders: 1 },
     { person: 'Kevin', orders: 1, cents: 71_100, open_orders: 0 },
   ];
-  interceptNext('cash_due_of_day', async () => Response.json(due));
+  // Of a day in the past, and each time: live changes read both again.
+  const { fetch } = globalThis;
+  onTestFinished(() => {
+    globalThis.fetch = fetch;
+  });
+  globalThis.fetch = async (input, init) => {
+    const url = String(input instanceof Request ? input.url : input);
+    if (url.includes('cash_due_of_day')) return Response.json(due);
+    const answer = await fetch(input, init);
+    if (!url.includes('/day_closes')) return answer;
+    const closed = (await answer.text()).replace('"cash_due":[]', `"cash_due":${JSON.stringify(due)}`);
+    return new Response(closed, {
+      status: answer.status,
+      headers: { 'content-type': answer.headers.get('content-type') ?? '' },
+    });
+  };
   const opened = await openScreen(`/admin/day/${day}`);
   const texts = [
     'With Brian at the end of the day: KES 1,902, 2 orders, 1 of them received since',
@@ -116,15 +131,9 @@ test('the question before a day is closed names the cash that is still out, and 
   for (const text of texts) question.getByText(text);
   expect(question.queryByText(received)).toBeNull();
 
-  interceptNext('/day_closes', async (send) => {
-    const closed = await (await send()).text();
-    return new Response(closed.replace('"cash_due":[]', `"cash_due":${JSON.stringify(due)}`), {
-      headers: { 'content-type': 'application/json' },
-    });
-  });
   await opened.press(question.getByRole('button', { name: 'Close the day' }));
   await screen.findByText(/^Closed by /);
-  for (const text of texts) screen.getByRole('link', { name: text });
+  for (const text of texts) await screen.findByRole('link', { name: text });
 });
 
 test('a day that has not begun has nothing to close', async () => {

@@ -146,9 +146,12 @@ test('deleting leaves no data', () => {
   expect(stored.size).toBe(0);
 });
 
-test('orders whose details are forgotten are tracked, and fill in no other order', () => {
+test('orders under way whose details are forgotten are tracked, and fill in no other order', () => {
   rememberOrder(order(1), storage);
+  rememberOrder(order(3), storage);
+  endOrder('order-3', storage);
   forgetDetailsOfOrders(storage);
+  expect(rememberedOrder('JJ-20261121-1003', storage)).toBeNull();
   rememberOrder(order(2), storage);
   endOrder('order-1', storage);
   expect(ordersWithDetails(storage).map(({ orderId }) => orderId)).toEqual(['order-2']);

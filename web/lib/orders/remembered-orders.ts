@@ -174,10 +174,15 @@ export function interruptedOrderOf(productId: string, storage = deviceStorage())
 export const ordersWithDetails = (storage = deviceStorage()): RememberedOrder[] =>
   rememberedOrders(storage).filter(({ areDetailsForgotten }) => !areDetailsForgotten);
 
-/** The details of the stored orders are not used for another one any more. The orders can still be tracked. */
+/**
+ * Deletes the stored orders that are over, whose pages show the details. Those under way can still be tracked here, and fill in no
+ * other order.
+ */
 export function forgetDetailsOfOrders(storage = deviceStorage()): void {
   writeOrders(
-    rememberedOrders(storage).map((order) => ({ ...order, areDetailsForgotten: true })),
+    rememberedOrders(storage)
+      .filter(({ isOver }) => !isOver)
+      .map((order) => ({ ...order, areDetailsForgotten: true })),
     storage,
   );
 }
