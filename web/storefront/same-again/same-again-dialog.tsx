@@ -148,35 +148,35 @@ function BeforeOrdering({ offer: given, isOpen, onPlaced, onClose }: BeforeOrder
     <>
       <DialogHeading title="Same again" description={arrival?.text ?? 'As last time, to the same door.'} />
       <DialogBody>
-        <div className="grid grid-cols-1 gap-5">
-          <ul aria-label="Drinks" className="font-semibold">
-            {drinks.map(({ slug, name, quantity }) => (
-              <li key={slug} className="wrap-anywhere">
-                <span className="tabular-nums">{quantity}</span> × {name}
-              </li>
-            ))}
-          </ul>
-          <Amounts drinks={drinks} deliveryFee={deliveryFee} />
-          <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-1.5">
-            <dt className="text-ink-soft">To</dt>
-            <dd className="font-semibold wrap-anywhere">{offer.place}</dd>
-            <dt className="text-ink-soft">M-PESA</dt>
-            <dd className="font-semibold tabular-nums">
-              {formatPhone(normalisePhone(earlier.phone) ?? earlier.phone)}
-            </dd>
-          </dl>
-          {runningNumber ? (
-            <Callout title={`You have just ordered this: ${runningNumber}`}>
-              Nothing more was ordered.
-            </Callout>
-          ) : failure ? (
-            <Failure failure={failure} />
-          ) : (
-            <p role="status" className="rounded-lg bg-dusk-100 px-5 py-3.5 font-semibold text-dusk-900">
-              <TextWithAmounts>{`We order this, and ask your phone for ${charge}. You pay with your PIN.`}</TextWithAmounts>
-            </p>
-          )}
-        </div>
+        {runningNumber ? (
+          <Callout title={`You have just ordered this: ${runningNumber}`}>Nothing more was ordered.</Callout>
+        ) : (
+          <div className="grid grid-cols-1 gap-5">
+            <ul aria-label="Drinks" className="font-semibold">
+              {drinks.map(({ slug, name, quantity }) => (
+                <li key={slug} className="wrap-anywhere">
+                  <span className="tabular-nums">{quantity}</span> × {name}
+                </li>
+              ))}
+            </ul>
+            <Amounts drinks={drinks} deliveryFee={deliveryFee} />
+            <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-1.5">
+              <dt className="text-ink-soft">To</dt>
+              <dd className="font-semibold wrap-anywhere">{offer.place}</dd>
+              <dt className="text-ink-soft">M-PESA</dt>
+              <dd className="font-semibold tabular-nums">
+                {formatPhone(normalisePhone(earlier.phone) ?? earlier.phone)}
+              </dd>
+            </dl>
+            {failure ? (
+              <Failure failure={failure} />
+            ) : (
+              <p role="status" className="rounded-lg bg-dusk-100 px-5 py-3.5 font-semibold text-dusk-900">
+                <TextWithAmounts>{`We order this, and ask your phone for ${charge}. You pay with your PIN.`}</TextWithAmounts>
+              </p>
+            )}
+          </div>
+        )}
       </DialogBody>
       <DialogFooter isSticky>
         <div className="grid gap-3">
