@@ -159,7 +159,9 @@ story('two taps in two tabs place one order and send one prompt', async ({ newVi
     await againIn(tab).waitFor();
   }
   await againIn(page).click();
-  await page.waitForTimeout(2500);
+  await dialogOf(page)
+    .getByRole('button', { name: /^Order now \([123]\)$/ })
+    .waitFor();
   await againIn(other).click();
   await dialogOf(page).getByRole('heading', { name: 'Payment received' }).waitFor();
   const number = await trackingNumberIn(page);
@@ -201,7 +203,8 @@ story(
     await dialogOf(other).getByRole('button', { name: 'Forget my details' }).click();
     await expect.poll(() => field(/^Name/).inputValue()).toBe('');
     await openOrderDialog(other, shop.url, 'hibiscus-can');
-    await other.waitForTimeout(1000);
+    // An order that fills it in would have been read by then.
+    await other.waitForLoadState('networkidle');
     expect(await field(/^Name/).inputValue()).toBe('');
     expect(await dialogOf(other).getByRole('button', { name: 'Forget my details' }).count()).toBe(0);
     // The order stays on the device.

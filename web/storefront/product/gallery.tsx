@@ -19,8 +19,7 @@ export default function Gallery({ first: { props: first }, more }: GalleryProps)
     <>
       <ul
         ref={strip}
-        // Without scripts, keys scroll it.
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: keys scroll it, also without scripts
         tabIndex={0}
         aria-label={`Images of ${first.alt}`}
         onScroll={({ currentTarget: { scrollLeft, clientWidth } }) =>
