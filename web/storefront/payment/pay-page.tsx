@@ -109,7 +109,7 @@ export async function action({ request, url, params, context }: Route.ActionArgs
   if (form.get('way') === 'cash') return payCash({ url, params, context });
   const phone = String(form.get('phone') ?? '').trim();
   if (!normalisePhone(phone)) {
-    return data({ phone, problem: 'Please enter a valid phone number 📱', refusal: null }, 400);
+    return data({ phone, problem: english.phoneProblem, refusal: null }, 400);
   }
   const { order, accessKey, customerPhone } = await unpaidOrder({ url, params, context });
   const { orderId, trackingNumber, total } = order;
@@ -177,21 +177,21 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
       <header className="grid grid-cols-1 gap-1">
         <h1 id="pay" className="text-4xl font-extrabold">
           {isWaiting
-            ? 'Check your phone'
+            ? english.checkPhone
             : isCash
-              ? 'Pay in cash at the door?'
+              ? english.askCash
               : isByHand && hasTill
-                ? 'Pay another way'
-                : 'Pay with M-PESA'}
+                ? english.payAnotherWay
+                : english.payTitle}
         </h1>
         <p className="text-ink-soft">
           {isWaiting
             ? 'Enter your M-PESA PIN in the prompt to confirm, then come back here.'
             : isCash
-              ? 'We prepare your drinks now, and you pay our rider when they arrive.'
+              ? english.askCashHow
               : isByHand
                 ? 'M-PESA prompts do not work right now. Your order is saved.'
-                : 'We send a prompt to your phone. You confirm it there with your PIN.'}
+                : english.payHow}
         </p>
       </header>
       <div className="grid grid-cols-1 gap-6 rounded-2xl bg-card p-5 shadow-lg md:p-8">
@@ -223,14 +223,14 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
           <>
             <Form method="post" className="grid grid-cols-1 gap-5">
               <input type="hidden" name="way" value="cash" />
-              <p>Please have {formatKsh(charge)} ready, in notes and coins if you can.</p>
+              <p>{english.haveReady(formatKsh(charge))}</p>
               {actionData?.refusal ? <Notice tone="danger" title={actionData.refusal} /> : null}
               <Button type="submit" size="large" isBusy={isBusy}>
-                {isBusy ? 'One moment…' : 'Yes, I pay in cash'}
+                {isBusy ? `${english.oneMoment}…` : english.chooseCash}
               </Button>
             </Form>
             <Link to={promptPage} className={buttonStyle('quiet')}>
-              Pay by M-PESA
+              {english.payByMpesa}
             </Link>
           </>
         ) : isByHand ? (
@@ -242,7 +242,7 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
         ) : (
           <Form method="post" className="grid grid-cols-1 gap-5">
             <TextField
-              label="M-PESA phone number"
+              label={english.phoneLabel}
               type="tel"
               inputMode="tel"
               autoComplete="tel"
@@ -255,7 +255,7 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
             />
             <PracticeNote phone={phone} />
             <Button type="submit" size="large" isBusy={isBusy}>
-              {isBusy ? 'Sending the prompt…' : `Pay ${formatKsh(charge)}`}
+              {isBusy ? english.sending : english.pay(formatKsh(charge))}
             </Button>
           </Form>
         )}
@@ -264,7 +264,7 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
             to={`${promptPage}&cash=ask`}
             className="-my-2 justify-self-start py-3 font-semibold text-dusk-600 underline underline-offset-2"
           >
-            {`Pay ${formatKsh(charge)} in cash at the door`}
+            {english.payInCash(formatKsh(charge))}
           </Link>
         ) : null}
         <a href={orderLink('', order.trackingNumber, accessKey)} className={buttonStyle('quiet')}>
@@ -273,7 +273,7 @@ export default function PayPage({ loaderData, actionData }: Route.ComponentProps
       </div>
       {hasTill && !isWaiting && !isByHand && !isCash ? (
         <div className="grid grid-cols-1 gap-3">
-          <h2 className="text-2xl">Or pay without the prompt</h2>
+          <h2 className="text-2xl">{english.withoutPrompt}</h2>
           <PayByTill order={order} />
         </div>
       ) : null}
