@@ -7,7 +7,10 @@ import type { Shop } from './staff-member.ts';
 export const codeFor = (secret: string, at = Date.now()) =>
   new TOTP({ secret: Secret.fromBase32(secret) }).generate({ timestamp: at });
 
-/** Adds an authenticator app to the current account; returns its secret. */
+/**
+ * Adds an authenticator app to the current account; returns its secret. From that moment on the token of the password alone
+ * reads nothing: a refetch that is under way is refused, which the visitor has to expect (`403 .*\/rest\/v1\/`).
+ */
 export async function addApp({ url }: Pick<Shop, 'url'>, page: Page): Promise<string> {
   await page.goto(`${url}/admin/account`);
   await page.getByRole('button', { name: 'Add an authenticator app' }).click();

@@ -58,7 +58,11 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   const setMoreAsStaff = (addresses: (string | null)[]) =>
-    queryAs('staff', 'update public.products set more_images = $1 where id = $2', [addresses, product]);
+    queryAs(
+      'staff',
+      'update public.products set more_images = array(select jsonb_array_elements_text($1)) where id = $2',
+      [JSON.stringify(addresses), product],
+    );
 
   test('accepts up to four more images', async () => {
     for (const some of [[], accepted.slice(0, 1), accepted.slice(2)])
