@@ -54,7 +54,8 @@ export async function loader({ context }: Route.LoaderArgs) {
     return data({ settings: defaultShopSettings, config, year, pause: null }, { status: 503 });
   }
   // Pages with hours say them in words.
-  const { orders_pause_reason, orders_paused_until, opening_hours: _, days_off: __, ...settings } = found;
+  const { orders_pause_reason, orders_paused_until, opening_hours, days_off, seller_address, ...settings } =
+    found;
   const pause = readPause({ orders_pause_reason, orders_paused_until }, cacheUntil);
   return { settings, config, year, pause };
 }

@@ -32,7 +32,7 @@ export type ShopSettings = Omit<
 >;
 
 const shopSettingsColumns =
-  'id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes, till_number, paybill_number, requires_terms_tick, payment_limit, offers_cash, offers_stock_alerts, updated_at, orders_pause_reason, orders_paused_until, opening_hours, days_off';
+  'id, store_name, support_phone, chat_phone, support_email, instagram_url, facebook_url, tiktok_url, delivery_fee, reservation_minutes, till_number, paybill_number, requires_terms_tick, payment_limit, offers_cash, offers_stock_alerts, updated_at, orders_pause_reason, orders_paused_until, opening_hours, days_off, seller_address';
 
 export const defaultShopSettings: ShopSettings = {
   id: true,

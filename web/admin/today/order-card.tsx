@@ -8,6 +8,7 @@ import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { ordinal } from '../customers/ordinal.ts';
 import type { ListedDelivery } from '../deliveries/delivery-queries.ts';
+import { jobChat } from '../deliveries/rider-chat.ts';
 import type { Rider } from '../deliveries/rider-queries.ts';
 import { useFailure } from '../deliveries/use-failure.tsx';
 import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
@@ -150,7 +151,8 @@ export function CardDrinks({ order }: { order: Pick<ListedDelivery['order'], 'or
 function Who({ delivery, step }: Pick<OrderCardProps, 'delivery' | 'step'>) {
   const { email } = useMember();
   const nameOf = useNameOf();
-  const { taken_by, delivery_person } = delivery;
+  const { order, taken_by, delivery_person } = delivery;
+  const chat = delivery_person && jobChat(order, delivery);
   const holder = step === 'preparing' ? whoHasIt(taken_by, email, nameOf) : null;
   return (
     <>
@@ -163,6 +165,15 @@ function Who({ delivery, step }: Pick<OrderCardProps, 'delivery' | 'step'>) {
         // At the counter the button names the rider of an order that is still here.
         <span className={step === 'on_the_way' ? '' : 'counter:hidden'}>
           {'\u00a0'}· Rider <bdi className="font-semibold text-ink">{delivery_person}</bdi>
+        </span>
+      ) : null}
+      {chat ? (
+        // Not at the counter, whose tablet is no phone.
+        <span className="counter:hidden">
+          {'\u00a0'}·{' '}
+          <a href={chat} target="_blank" rel="noreferrer" className="tap font-semibold text-ink underline">
+            WhatsApp<span className="sr-only"> the job {order.order_number} to its rider</span>
+          </a>
         </span>
       ) : null}
     </>

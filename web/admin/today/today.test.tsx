@@ -55,6 +55,10 @@ test.each(['phone', 'desktop'] as const)('four taps lead from paid to delivered,
   await opened.press(toRider);
   const away = await cardIn(/^On the way/, order);
   away.getByText(new RegExp(`^${rider}\\b`));
+  const chat = away.getByRole('link', { name: `WhatsApp the job ${order.order_number} to its rider` });
+  expect(decodeURIComponent(chat.getAttribute('href') ?? '')).toMatch(
+    new RegExp(`^https://wa\\.me/254\\d{9}\\?text=${order.order_number} for Four Taps`),
+  );
   await press(opened, away, 'Delivered', order);
   await waitFor(() => expect(screen.queryByRole('link', { name: order.order_number })).toBeNull());
   expect((await readOrder(shop, order.id)).status).toBe('delivered');

@@ -58,7 +58,7 @@ test.each([
       products: [mango],
     }),
   ],
-  ['the store', describeStore(shop, null)],
+  ['the store', describeStore(shop, null, 'Mpaka Road 4')],
   ['the site', describeSite(shop)],
   ['breadcrumbs', describeBreadcrumbs(shop.origin, [{ name: 'Shop', path: '/shop' }])],
 ])('%s breaks no rule of rich results', async (_, document) => {

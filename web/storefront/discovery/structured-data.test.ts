@@ -98,20 +98,25 @@ test('an offer names the range of fees where areas have their own', () => {
 
 test('the store has its opening hours, else it is always open', () => {
   const opening = { hours: [], daysOff: [], schema: ['Mo-Sa 09:00-17:00'] };
-  expect(describeStore(shop, opening).openingHours).toEqual(['Mo-Sa 09:00-17:00']);
-  expect(describeStore(shop, null).openingHours).toBe('Mo-Su 00:00-23:59');
+  expect(describeStore(shop, opening, '').openingHours).toEqual(['Mo-Sa 09:00-17:00']);
+  expect(describeStore(shop, null, '').openingHours).toBe('Mo-Su 00:00-23:59');
 });
 
 test('the store has name, address and contacts; missing social links are omitted', () => {
-  const store = describeStore({ ...shop, settings: { ...defaultShopSettings, tiktok_url: '' } }, null);
+  const store = describeStore(
+    { ...shop, settings: { ...defaultShopSettings, tiktok_url: '' } },
+    null,
+    'Mpaka Road 4',
+  );
   expect(store).toMatchObject({
     '@type': 'Store',
     name: 'Jani Juice',
     telephone: '+254700000000',
     email: 'hello@jani.example',
-    address: { addressLocality: 'Nairobi', addressCountry: 'KE' },
+    address: { streetAddress: 'Mpaka Road 4', addressLocality: 'Nairobi', addressCountry: 'KE' },
     sameAs: ['https://instagram.example/janijuice', 'https://facebook.example/janijuice'],
   });
+  expect(describeStore(shop, null, '').address).not.toHaveProperty('streetAddress');
   expect(store.contactPoint.map(({ telephone }) => telephone)).toEqual(['+254700000000', '+254700000000']);
 });
 
@@ -156,7 +161,7 @@ test('a page of a flavor lists its drinks in order, and counts those of all page
 
 test('every URL is absolute', () => {
   const documents = [
-    describeStore(shop, null),
+    describeStore(shop, null, ''),
     describeSite(shop),
     describeProduct(shop, mango, []),
     describeCollection(shop, collection),

@@ -67,8 +67,9 @@ function describeReturns({ origin }: Pick<Shop, 'origin'>) {
 /**
  * The seller and contact details.
  * @param opening null: always open
+ * @param street the seller's address in one line; empty where it is not set
  */
-export function describeStore({ origin, settings }: Shop, opening: Opening | null) {
+export function describeStore({ origin, settings }: Shop, opening: Opening | null, street: string) {
   const languages = ['English', 'Swahili'];
   return {
     '@context': vocabulary,
@@ -80,7 +81,12 @@ export function describeStore({ origin, settings }: Shop, opening: Opening | nul
     image: `${origin}/art/share.jpg`,
     telephone: settings.support_phone,
     email: settings.support_email,
-    address: { '@type': 'PostalAddress', addressLocality: 'Nairobi', addressCountry: 'KE' },
+    address: {
+      '@type': 'PostalAddress',
+      ...(street && { streetAddress: street }),
+      addressLocality: 'Nairobi',
+      addressCountry: 'KE',
+    },
     areaServed: { '@type': 'Country', name: 'Kenya' },
     openingHours: opening?.schema ?? 'Mo-Su 00:00-23:59',
     currenciesAccepted: 'KES',

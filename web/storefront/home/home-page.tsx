@@ -68,6 +68,7 @@ export async function loader({ context }: Route.LoaderArgs) {
     flavours: [...flavours].sort(),
     quotes: quotes.data,
     opening,
+    street: settings.data?.seller_address ?? '',
     highlights: highlightsOf(opening),
   };
 }
@@ -79,7 +80,9 @@ export default function HomePage({ loaderData }: Route.ComponentProps) {
     <>
       <DataBlock
         data={
-          import.meta.env.SSR ? [describeSite(shop), describeStore(shop, loaderData?.opening ?? null)] : null
+          import.meta.env.SSR
+            ? [describeSite(shop), describeStore(shop, loaderData?.opening ?? null, loaderData?.street ?? '')]
+            : null
         }
       />
       <HeroCarousel />

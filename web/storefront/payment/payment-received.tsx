@@ -128,16 +128,19 @@ function Keep({ order: { trackingNumber }, drinks, arrival }: KeepProps) {
   const t = usePaymentTexts();
   const url = orderLink(location.origin, trackingNumber, null);
   const text = `${t.reminder({ drinks, number: trackingNumber })}.${arrival ? ` ${t.arrivesBy(arrival)}.` : ''}`;
+  const chat = whatsappLink(null, `${text} ${url}`);
   return (
     <a
-      href={whatsappLink(null, `${text} ${url}`)}
+      href={chat}
       target="_blank"
       rel="noreferrer"
       onClick={(event) => {
         if (!navigator.share) return;
         event.preventDefault();
-        // Cancelled, or refused: the order's page keeps it, too.
-        navigator.share({ text, url }).catch(() => {});
+        navigator.share({ text, url }).catch((error: unknown) => {
+          const isCancelled = error instanceof DOMException && error.name === 'AbortError';
+          if (!isCancelled) window.open(chat, '_blank', 'noopener');
+        });
       }}
       className={`${buttonStyle('quiet')} px-3!`}
     >

@@ -24,7 +24,7 @@ export function Progress({ status, times }: ProgressProps) {
       >
         <div
           data-filled={filled}
-          className="h-full origin-left rounded-pill bg-leaf-500 forced-colors:bg-[Highlight] transition-transform duration-(--duration-scene)"
+          className="h-full origin-left rounded-pill bg-leaf-500 forced-colors:bg-[Highlight] transition-transform duration-(--duration-slow)"
           style={{ transform: `scaleX(${filled})` }}
         />
       </div>
