@@ -41,7 +41,9 @@ story.for(sizes)(
   async ([where, viewport, name, number], { newVisitor }) => {
     const { slug, phones } = await makeSoldOut(name);
     const { page } = await newVisitor({ viewport });
-    await page.goto(`${shop.url}/shop/${slug}`);
+    await page.goto(`${shop.url}/shop?search=${encodeURIComponent(name)}`);
+    await page.getByRole('link', { name: `Tell me when ${name} is back` }).click();
+    await page.waitForURL(`**/shop/${slug}`);
     const form = page.getByRole('region', { name: "Tell me when it's back" });
     await waitForHydration(page, form.getByLabel('Your phone'));
     await form.getByLabel('Your phone').fill('12345');

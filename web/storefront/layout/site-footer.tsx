@@ -3,17 +3,12 @@ import { Link } from 'react-router';
 import { formatPhone } from '../../../domain/phone-format.ts';
 import { Icon } from '../../ui/icons.tsx';
 import { useChatLink } from './chat-link.ts';
-import { shopTextPath } from './navigation.ts';
+import { pages, shopTextPath } from './navigation.ts';
 import { NewsletterForm } from './newsletter-form.tsx';
 import { useShop } from './use-shop.ts';
 import { Wordmark } from './wordmark.tsx';
 
-const explore = [
-  { label: 'Home', to: '/' },
-  { label: 'Brands', to: '/shop?filter=brand' },
-  { label: 'Flavors', to: '/shop?filter=flavor' },
-  { label: 'Shop', to: '/shop' },
-];
+const explore = pages.slice(0, 4);
 const help = [
   { label: 'Delivery', to: '/delivery' },
   { label: 'Track Your Order', to: '/track-order' },
@@ -60,10 +55,7 @@ export function SiteFooter() {
 
   return (
     <footer className="on-dusk relative overflow-hidden bg-dusk-950 text-dusk-100">
-      <div
-        aria-hidden="true"
-        className="h-1.5 bg-[linear-gradient(90deg,var(--color-fruit-blackcurrant),var(--color-fruit-passion),var(--color-fruit-hibiscus),var(--color-fruit-watermelon),var(--color-fruit-mango),var(--color-fruit-pineapple-mint),var(--color-fruit-coconut-lime))]"
-      />
+      <div aria-hidden="true" className="fruit-line" />
       <div className="page grid grid-cols-1 gap-x-10 gap-y-12 py-16 md:grid-cols-[1.1fr_1fr] lg:grid-cols-[1.5fr_0.7fr_0.8fr_1.4fr]">
         <div className="grid grid-cols-1 content-start gap-5">
           <Link

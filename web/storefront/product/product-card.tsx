@@ -1,4 +1,5 @@
-// A product in a list: picture, name, size and price, and "+", which opens the order form. Apart from "+", the card is one link.
+// A product in a list: picture, name, size and price, and "+", which opens the order form; of a drink that is sold out, a bell for
+// one text when it is back. Apart from them, the card is one link.
 // The kinds differ only in `cards.css`.
 import { Link } from 'react-router';
 import { formatSaving } from '../../../domain/money.ts';
@@ -7,6 +8,7 @@ import { FlavourDot, flavourSlug } from '../../ui/flavour.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { PreviousPrice, Price } from '../../ui/price.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
+import { useShop } from '../layout/use-shop.ts';
 
 export interface CardProduct {
   slug: string;
@@ -50,6 +52,7 @@ export function ProductCard({
   isFirst = false,
   sizes = pictureSizes[kind],
 }: ProductCardProps) {
+  const { settings } = useShop();
   const isGone = stock_quantity === 0;
   const saving = formatSaving(price, previous_price);
   const ownName = brand && name.startsWith(`${brand} `) ? name.slice(brand.length + 1) : name;
@@ -85,7 +88,13 @@ export function ProductCard({
         <Price cents={price} className="text-lg" />
         {previous_price ? <PreviousPrice cents={previous_price} /> : null}
       </p>
-      {isGone ? null : (
+      {isGone ? (
+        settings.offers_stock_alerts && (
+          <Link to={`/shop/${slug}`} aria-label={`Tell me when ${name} is back`} className="card-plus">
+            <Icon name="bell" />
+          </Link>
+        )
+      ) : (
         // Opened by `use-quick-order.ts`; without its code, and without JavaScript, a link to the form as a page.
         <a
           href={`/shop/${slug}/order`}
