@@ -31,7 +31,7 @@ export type MessageToCheckResolution = 'entered' | 'not_a_payment' | 'read_later
 /** Values of `mpesa_transactions.resolution`. */
 export type MpesaTransactionResolution = 'given' | 'not_an_order' | 'refund' | 'accepted';
 /** Values of `notices.kind`. */
-export type NoticeKind = 'paid_order' | 'late_order' | 'failed_delivery' | 'cancel_request' | 'order_to_agree' | 'refund_to_approve' | 'inquiry';
+export type NoticeKind = 'paid_order' | 'late_order' | 'failed_delivery' | 'cancel_request' | 'order_to_agree' | 'refund_to_approve' | 'inquiry' | 'low_stock';
 /** Values of `order_events.actor`. */
 export type OrderEventActor = 'staff' | 'customer' | 'mpesa' | 'shop' | 'rider';
 /** Values of `order_events.kind`. */
