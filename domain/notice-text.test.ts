@@ -12,6 +12,7 @@ const order: NoticeFacts = {
   ],
   failure_reason: 'no_answer',
 };
+const lowOnStock = '/admin/products?stock=low&sort=stock';
 const drinks = '2 × Coconut Lime, 1 × Mango · Westlands · ORD-7';
 
 test.each([
@@ -42,6 +43,8 @@ test.each([
     '/admin/orders?decide=open',
   ],
   ['inquiry', { name: 'Baraka' }, 'New inquiry', 'Open it to read and answer', '/admin/inquiries?view=e1'],
+  ['low_stock', { product_name: 'Mango', units: 9 }, 'Low on stock', 'Mango · 9 left', lowOnStock],
+  ['low_stock', { product_name: 'Mango', units: 0 }, 'Low on stock', 'Mango · none left', lowOnStock],
 ] as const)('says what a notice is about, without names: %s', (kind, facts, title, text, path) => {
   const notice = { kind, event_key: 'e1', order_id: 'o1', facts: facts as NoticeFacts };
   expect(describeNotice(notice)).toEqual({ title, text, path });
@@ -55,6 +58,10 @@ test('names people only where the panel shows them', () => {
 });
 
 test('says as much as it knows of an order that was deleted', () => {
+  expect(
+    describeNotice({ kind: 'low_stock', event_key: 'e1', order_id: null, facts: null }).text,
+    'a product that was deleted',
+  ).toBe('');
   expect(describeNotice({ kind: 'paid_order', event_key: 'e1', order_id: 'o1', facts: null })).toEqual({
     title: 'New paid order',
     text: '',

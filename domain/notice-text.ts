@@ -13,9 +13,10 @@ export const noticeKinds = {
   order_to_agree: 'Orders to agree on',
   refund_to_approve: 'Refunds to approve',
   inquiry: 'Inquiries',
+  low_stock: 'Drinks that run low',
 } as const satisfies Record<NoticeKind, string>;
 
-/** `private.notice_facts`: those of an order, a refund or an inquiry. */
+/** `private.notice_facts`: those of an order, a refund, an inquiry or a product. */
 export interface NoticeFacts {
   order_number?: string | null;
   /** The customer's, or that of the person who asks. */
@@ -25,6 +26,8 @@ export interface NoticeFacts {
   items?: { quantity: number; product_name: string; brand: string | null }[];
   failure_reason?: DeliveryFailureReason | null;
   refund_cents?: number;
+  product_name?: string;
+  units?: number;
 }
 
 export interface Notice {
@@ -50,6 +53,7 @@ const titles: Record<NoticeKind, string> = {
   order_to_agree: 'Agree on fee and day',
   refund_to_approve: 'A refund waits for your approval',
   inquiry: 'New inquiry',
+  low_stock: 'Low on stock',
 };
 
 /** @param withNames whether names of people are part of the text: not on a locked phone. Default: false */
@@ -68,6 +72,10 @@ export function describeNotice(notice: Notice, { withNames = false } = {}): Noti
       text: joined(amount, facts.order_number),
       path: '/admin/orders?decide=open',
     };
+  }
+  if (kind === 'low_stock') {
+    const left = facts.units === undefined ? '' : facts.units === 0 ? 'none left' : `${facts.units} left`;
+    return { title, text: joined(facts.product_name, left), path: '/admin/products?stock=low&sort=stock' };
   }
   const drinks = (facts.items ?? []).map((item) => {
     const [drink] = drinkAndBrand({ product_name: item.product_name, product: { brand: item.brand } });

@@ -31,7 +31,7 @@ export type MessageToCheckResolution = 'entered' | 'not_a_payment' | 'read_later
 /** Values of `mpesa_transactions.resolution`. */
 export type MpesaTransactionResolution = 'given' | 'not_an_order' | 'refund' | 'accepted';
 /** Values of `notices.kind`. */
-export type NoticeKind = 'paid_order' | 'late_order' | 'failed_delivery' | 'cancel_request' | 'order_to_agree' | 'refund_to_approve' | 'inquiry';
+export type NoticeKind = 'paid_order' | 'late_order' | 'failed_delivery' | 'cancel_request' | 'order_to_agree' | 'refund_to_approve' | 'inquiry' | 'low_stock';
 /** Values of `order_events.actor`. */
 export type OrderEventActor = 'staff' | 'customer' | 'mpesa' | 'shop' | 'rider';
 /** Values of `order_events.kind`. */
@@ -411,9 +411,9 @@ export type Database = {
         ];
       };
       stock_changes: {
-        Row: { cause: StockChangeCause; changed_at: string; changed_by: string | null; changed_by_email: string | null; from_units: number; id: number; order_id: string | null; product_id: string; to_units: number; };
-        Insert: { cause: StockChangeCause; changed_at?: string; changed_by?: string | null; changed_by_email?: string | null; from_units: number; id?: never; order_id?: string | null; product_id: string; to_units: number; };
-        Update: { cause?: StockChangeCause; changed_at?: string; changed_by?: string | null; changed_by_email?: string | null; from_units?: number; id?: never; order_id?: string | null; product_id?: string; to_units?: number; };
+        Row: { cause: StockChangeCause; changed_at: string; changed_by: string | null; changed_by_email: string | null; from_units: number; id: number; order_id: string | null; product_id: string; reason: string | null; to_units: number; };
+        Insert: { cause: StockChangeCause; changed_at?: string; changed_by?: string | null; changed_by_email?: string | null; from_units: number; id?: never; order_id?: string | null; product_id: string; reason?: string | null; to_units: number; };
+        Update: { cause?: StockChangeCause; changed_at?: string; changed_by?: string | null; changed_by_email?: string | null; from_units?: number; id?: never; order_id?: string | null; product_id?: string; reason?: string | null; to_units?: number; };
         Relationships: [
         ];
       };
@@ -446,7 +446,7 @@ export type Database = {
       cash_of_day: { Args: { day: string; }; Returns: { member: string; email: string; taken_cents: number; given_back_cents: number; expected_cents: number; handed_over: Database['public']['CompositeTypes']['handed_over'][]; }[] };
       change_member: { Args: { member_id: string; role?: string | null; name?: string | null; is_active?: boolean | null; }; Returns: undefined };
       change_order_items: { Args: { order_id: string; access_key: string; items: Json; expected_total: number; }; Returns: Json };
-      change_stock: { Args: { product_id: string; by: number; }; Returns: number };
+      change_stock: { Args: { product_id: string; by: number; reason?: string | null; seen_units?: number | null; }; Returns: number };
       check_discount_code: { Args: { code: string; }; Returns: Json };
       check_invitation: { Args: { email: string; role: string; name: string; }; Returns: undefined };
       check_repeat: { Args: { message_id: string; }; Returns: { problem: string; is_true: boolean; }[] };
@@ -540,7 +540,7 @@ export type Database = {
       place_order: { Args: { idempotency_key: string; product_id?: string | null; quantity?: number | null; customer_name?: string | null; customer_email?: string | null; customer_phone?: string | null; delivery_location?: string | null; expected_total?: number | null; building?: string | null; unit?: string | null; delivery_notes?: string | null; accepts_terms?: boolean | null; items?: Json | null; source?: string | null; is_collected?: boolean | null; discount_code?: string | null; area_id?: string | null; map_point?: string | null; }; Returns: Json };
       practice_rider: { Args: { is_practice: boolean; }; Returns: string };
       product_and_related: { Args: { product_slug: string; related_limit?: number | null; }; Returns: Database['public']['Tables']['products']['Row'][]; SetofOptions: { from: '*'; to: 'products'; isOneToOne: false; isSetofReturn: true }; };
-      product_history: { Args: { product_id: string; before_stock_change?: number | null; before_price_change?: number | null; page_size?: number | null; }; Returns: { kind: string; id: number; from_value: number; to_value: number; cause: string; order_id: string; order_number: string; changed_by_email: string; changed_at: string; }[] };
+      product_history: { Args: { product_id: string; before_stock_change?: number | null; before_price_change?: number | null; page_size?: number | null; }; Returns: { kind: string; id: number; from_value: number; to_value: number; cause: string; order_id: string; order_number: string; changed_by_email: string; changed_at: string; reason: string; }[] };
       push_public_key: { Args: Record<PropertyKey, never>; Returns: string };
       quote_rating: { Args: { order_id: string; is_quoted: boolean; seen_updated_at: string; }; Returns: undefined };
       rate_order: { Args: { order_id: string; access_key: string; stars: number; words?: string | null; may_quote?: boolean | null; }; Returns: Json };

@@ -43,17 +43,23 @@ create table public.stock_changes (
   to_units integer not null,
   cause text not null,
   changed_by_email text,
+  reason text,
   -- The only index: every order adds a row.
   primary key (product_id, id),
   constraint "a cause of a stock change is known" check (
     cause in ('edited', 'ordered', 'reservation_ended', 'order_changed', 'cancelled', 'refunded', 'under_review')
   ),
-  constraint "a stock change has its order, unless it is an edit" check ((order_id is null) = (cause = 'edited'))
+  constraint "a stock change has its order, unless it is an edit" check ((order_id is null) = (cause = 'edited')),
+  -- As private.read_reason reads it.
+  constraint "only an edit has a reason, of at most 200 characters" check (
+    reason is null or (cause = 'edited' and char_length(reason) between 3 and 200)
+  )
 );
 comment on table public.stock_changes is
   'Changes of the stock, with what caused them. Append-only. It refers to no product and no order, so that it survives them. changed_by_email: the email address at that time.';
 comment on column public.stock_changes.cause is
   'edited: by staff, or by the shop itself. ordered: an order took the units. All others returned the units of an order: its reservation ended, its customer changed its drinks, it was cancelled, its money was sent back, or its payment needs review.';
+comment on column public.stock_changes.reason is 'Why, in the words of the member. Null: none was given.';
 alter table public.stock_changes enable row level security;
 revoke all on public.stock_changes from anon, authenticated, service_role;
 grant select on public.stock_changes to authenticated, service_role;
@@ -78,12 +84,13 @@ declare
   member constant uuid := auth.uid();
   stated constant text := coalesce(current_setting('private.cause_of_units', true), '');
 begin
-  insert into public.stock_changes (product_id, from_units, to_units, cause, order_id, changed_by, changed_by_email)
+  insert into public.stock_changes (product_id, from_units, to_units, cause, order_id, changed_by, changed_by_email, reason)
   values (
     record_stock_change.product_id, record_stock_change.from_units, record_stock_change.to_units,
     case when stated = '' then 'edited' else split_part(stated, ' ', 1) end,
     nullif(split_part(stated, ' ', 2), '')::uuid,
-    member, case when member is not null then private.email_of(member) end
+    member, case when member is not null then private.email_of(member) end,
+    nullif(current_setting('private.reason_of_stock_change', true), '')
   );
 end
 $$;
@@ -92,7 +99,7 @@ create function public.product_history(
   product_id uuid, before_stock_change bigint default null, before_price_change bigint default null, page_size integer default 50
 ) returns table (
   kind text, id bigint, from_value integer, to_value integer, cause text, order_id uuid, order_number text, changed_by_email text,
-  changed_at timestamptz
+  changed_at timestamptz, reason text
 )
 language plpgsql stable security definer rows 50 set search_path = '' as $$
 #variable_conflict use_column
@@ -104,20 +111,20 @@ begin
   return query
     with changes as (
       (
-        select 'stock' as kind, s.id, s.from_units, s.to_units, s.cause, s.order_id, s.changed_by_email, s.changed_at
+        select 'stock' as kind, s.id, s.from_units, s.to_units, s.cause, s.order_id, s.changed_by_email, s.changed_at, s.reason
         from public.stock_changes as s
         where s.product_id = product_history.product_id and s.id < coalesce(before_stock_change, 9223372036854775807)
         order by s.id desc limit most
       )
       union all
       (
-        select 'price', c.id, c.from_cents, c.to_cents, 'edited', null, c.changed_by_email, c.changed_at
+        select 'price', c.id, c.from_cents, c.to_cents, 'edited', null, c.changed_by_email, c.changed_at, null
         from public.price_changes as c
         where c.product_id = product_history.product_id and c.id < coalesce(before_price_change, 9223372036854775807)
         order by c.id desc limit most
       )
     )
-    select c.kind, c.id, c.from_units, c.to_units, c.cause, c.order_id, o.order_number, c.changed_by_email, c.changed_at
+    select c.kind, c.id, c.from_units, c.to_units, c.cause, c.order_id, o.order_number, c.changed_by_email, c.changed_at, c.reason
     from (select * from changes order by changes.changed_at desc, changes.kind desc, changes.id desc limit most) as c
     left join lateral (select own.order_number from public.orders as own where own.id = c.order_id offset 0) as o on true
     order by c.changed_at desc, c.kind desc, c.id desc;
@@ -128,28 +135,35 @@ comment on function public.product_history is
 
 -- Stock, brands, lists
 
-create function public.change_stock(product_id uuid, by integer) returns integer
+create function public.change_stock(
+  product_id uuid, by integer, reason text default null, seen_units integer default null
+) returns integer
 language plpgsql security definer set search_path = '' as $$
 declare
   units integer;
 begin
   perform private.expect_staff('products');
+  perform set_config('private.reason_of_stock_change', coalesce(private.read_reason(change_stock.reason), ''), true);
   update public.products as p set stock_quantity = p.stock_quantity + change_stock.by
   where p.id = change_stock.product_id and p.stock_quantity::bigint + change_stock.by between 0 and 2147483647
+    and p.stock_quantity = coalesce(change_stock.seen_units, p.stock_quantity)
   returning p.stock_quantity into units;
   if not found then
     select p.stock_quantity into units from public.products as p where p.id = change_stock.product_id;
     if not found then
       perform private.refuse(404, 'product_unavailable', 'This product is not available');
+    elsif units <> change_stock.seen_units then
+      perform private.refuse(409, 'stock_changed', format('There are %s in stock now', units), units::text);
     end if;
     perform private.refuse(409, 'not_enough_stock', format('Only %s left in stock', units), units::text);
   end if;
+  perform set_config('private.reason_of_stock_change', '', true);
   perform private.note_answer(to_jsonb(units));
   return units;
 end
 $$;
 comment on function public.change_stock is
-  'For staff: adds units to the stock of a product, or takes some away (by < 0), whatever was sold in the meantime. Returns the units now.';
+  'For staff: adds units to the stock of a product, or takes some away (by < 0), whatever was sold in the meantime; with seen_units only if that is the stock. reason: why, in their own words. Returns the units now.';
 
 create function public.list_brands() returns setof text
 language plpgsql stable security definer set search_path = '' as $$

@@ -8,12 +8,12 @@ create table public.notices (
   caused_by uuid references auth.users (id) on delete set null,
   created_at timestamptz not null default now(),
   constraint "an event has one notice" unique (kind, event_key),
-  constraint "a kind of notice is known" check (kind in ('paid_order', 'late_order', 'failed_delivery', 'cancel_request', 'order_to_agree', 'refund_to_approve', 'inquiry'))
+  constraint "a kind of notice is known" check (kind in ('paid_order', 'late_order', 'failed_delivery', 'cancel_request', 'order_to_agree', 'refund_to_approve', 'inquiry', 'low_stock'))
 );
 comment on table public.notices is
-  'Events that wait for staff: a new paid order, a late order, a failed delivery, a request to cancel, an order to agree on, a refund to approve, an inquiry. Deleted after a week.';
+  'Events that wait for staff: a new paid order, a late order, a failed delivery, a request to cancel, an order to agree on, a refund to approve, an inquiry, a drink that is low on stock. Deleted after a week.';
 comment on column public.notices.event_key is
-  'What makes the event unique within its kind: the id of the order, refund or inquiry; of failed deliveries with the number of failures, of requests to cancel with their time.';
+  'What makes the event unique within its kind: the id of the order, refund or inquiry; of failed deliveries with the number of failures, of requests to cancel with their time. Of a low stock the product and the day, and the member whose edit it was.';
 comment on column public.notices.caused_by is 'The member who caused the event and needs no notice of it. Null: a customer, or the shop itself.';
 alter table public.notices enable row level security;
 grant select on public.notices to authenticated;
@@ -88,12 +88,13 @@ alter publication supabase_realtime add table public.notices;
 
 create function private.notice_kinds() returns text[]
 language sql immutable
-return array['paid_order', 'late_order', 'failed_delivery', 'cancel_request', 'order_to_agree', 'refund_to_approve', 'inquiry'];
+return array['paid_order', 'late_order', 'failed_delivery', 'cancel_request', 'order_to_agree', 'refund_to_approve', 'inquiry', 'low_stock'];
 
 create function private.notice_area(kind text) returns text
 language sql immutable
 return case kind
   when 'inquiry' then 'inquiries' when 'refund_to_approve' then 'approvals' when 'cancel_request' then 'refunds' when 'order_to_agree' then 'orders'
+  when 'low_stock' then 'products'
   else 'deliveries'
 end;
 comment on function private.notice_area is 'The area that a role must have to get a notice (private.areas_of).';
@@ -129,7 +130,7 @@ begin
   returning * into added;
   if added.id is not null then
     insert into private.push_queue (notice_id, subscription_id, due_at)
-    select added.id, s.id, now() + case added.kind when 'failed_delivery' then private.undo_window() else interval '0' end
+    select added.id, s.id, now() + case when added.kind in ('failed_delivery', 'low_stock') then private.undo_window() else interval '0' end
     from public.push_subscriptions as s
     where added.kind = any (s.kinds) and s.user_id is distinct from added.caused_by;
   end if;
@@ -172,6 +173,23 @@ begin
   end if;
 end
 $$;
+
+create function private.note_low_stock(product_id uuid) returns void
+language plpgsql set search_path = '' as $$
+declare
+  -- Null for orders: a member who enters one does not see the stock, and gets the notice, too.
+  editor constant uuid := case when coalesce(current_setting('private.cause_of_units', true), '') = '' then auth.uid() end;
+begin
+  -- Counted without private.count_hit: orders would wait for its row while they hold their products.
+  if (select count(*) from public.notices as n where n.kind = 'low_stock' and n.created_at > now() - interval '1 hour') >= 20 then
+    return;
+  end if;
+  -- Once a day: units that unpaid orders hold return, so that a stock can become low many times.
+  perform private.add_notice('low_stock', concat_ws(' ', note_low_stock.product_id, private.nairobi_day(now()), editor), caused_by => editor);
+end
+$$;
+comment on function private.note_low_stock is
+  'Adds the notice of a product whose stock has just become low, once a day for orders and for each member who edits; at most 20 an hour.';
 
 create function private.newly_late_orders() returns setof uuid
 language plpgsql stable set search_path = '' as $$
@@ -249,6 +267,10 @@ begin
     return exists (select from public.refunds as r where r.id::text = notice.event_key and r.status = 'requested');
   elsif notice.kind = 'inquiry' then
     return exists (select from public.inquiries as i where i.id = notice.event_key::uuid and not i.is_read);
+  elsif notice.kind = 'low_stock' then
+    return exists (
+      select from public.products as p where p.id = split_part(notice.event_key, ' ', 1)::uuid and p.is_active and p.is_low_on_stock
+    );
   elsif notice.kind = 'cancel_request' then
     return exists (select from public.orders as o where o.id = notice.order_id and private.has_cancel_request(o));
   elsif notice.kind = 'order_to_agree' then
@@ -266,13 +288,17 @@ begin
 end
 $$;
 comment on function private.is_notice_waiting is
-  'Whether nobody has dealt with it: nobody has taken the paid order, the late one is not delivered, the failed one is not sent again, the request to cancel is not answered, fee and day are not agreed on, the refund is not decided, the inquiry is unread.';
+  'Whether nobody has dealt with it: nobody has taken the paid order, the late one is not delivered, the failed one is not sent again, the request to cancel is not answered, fee and day are not agreed on, the refund is not decided, the inquiry is unread, the active product is still low on stock.';
 
 create function private.notice_facts(notice public.notices) returns jsonb
 language sql stable set search_path = '' as $$
   select case
     when notice.kind = 'inquiry' then (
       select jsonb_build_object('name', i.name) from public.inquiries as i where i.id = notice.event_key::uuid
+    )
+    when notice.kind = 'low_stock' then (
+      select jsonb_build_object('product_name', p.name, 'units', p.stock_quantity)
+      from public.products as p where p.id = split_part(notice.event_key, ' ', 1)::uuid
     )
     when notice.kind = 'refund_to_approve' then (
       select jsonb_build_object('refund_cents', r.refund_cents, 'requested_by', r.requested_by_email, 'order_number', o.order_number)

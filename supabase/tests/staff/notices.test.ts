@@ -5,6 +5,7 @@ import {
   type Caller,
   everyone,
   expectRefusal,
+  initialStock,
   makeProduct,
   type PlacedOrder,
   people,
@@ -36,6 +37,7 @@ const allKinds = [
   'order_to_agree',
   'refund_to_approve',
   'inquiry',
+  'low_stock',
 ];
 const p256dh = `B${'a'.repeat(86)}`;
 const auth_secret = 'b'.repeat(22);
@@ -255,6 +257,125 @@ describe.each(testDatabases())('on %s', (kind) => {
     for (let n = 0; n < 25; n++) await placeOutside();
     expect((await kindsFor()).length).toBeLessThanOrEqual(20);
     expect((await kindsFor()).length).toBeGreaterThan(10);
+  });
+
+  describe('a low stock', () => {
+    const low = async (caller: Caller = 'staff') =>
+      (await waitingFor(caller)).filter(({ kind }) => kind === 'low_stock');
+    const edit = (id: string, change: string, by: Caller = 'staff') =>
+      queryAs(by, `update public.products set ${change} where id = $1`, [id]);
+    const setStock = async (id: string, units: number, by?: Caller) => {
+      await edit(id, `stock_quantity = ${units}`, by);
+      initialStock(database).set(id, units);
+    };
+    const countNotices = () =>
+      readValue<number>(`select count(*)::integer from public.notices where kind = 'low_stock'`);
+
+    test('waits since the order that made it low, until there is enough again', async () => {
+      const few = await makeProduct(database, 11);
+      const name = await readValue('select name from public.products where id = $1', [few]);
+      await place(few, { customer_phone: newPhone() });
+      expect(await low(), 'ten are enough').toEqual([]);
+      const order = await place(few, { customer_phone: newPhone() });
+      expect(await low()).toMatchObject([{ order_id: null, facts: { product_name: name, units: 9 } }]);
+      await place(few, { customer_phone: newPhone() });
+      expect(await low()).toMatchObject([{ facts: { units: 8 } }]);
+      await shop.expire(order);
+      expect(await low(), 'still low').toHaveLength(1);
+      await callAs('staff', 'change_stock', { product_id: few, by: 5 });
+      initialStock(database).set(few, 16);
+      expect(await low()).toEqual([]);
+      expect(await countNotices()).toBe(1);
+    });
+
+    test('is announced once a day, however often units return', async () => {
+      const few = await makeProduct(database, 10);
+      for (let round = 0; round < 3; round += 1) {
+        await shop.expire(await place(few, { customer_phone: newPhone() }));
+        expect(await low()).toEqual([]);
+      }
+      await place(few, { customer_phone: newPhone() });
+      expect(await low()).toHaveLength(1);
+      expect(await countNotices()).toBe(1);
+    });
+
+    test('of an edit or a changed threshold is announced to the others', async () => {
+      const edited = await makeProduct(database, 20);
+      await setStock(edited, 4);
+      expect(await low('staff')).toEqual([]);
+      expect(await low(secondStepPassed)).toHaveLength(1);
+      await setStock(edited, 20);
+      expect(await low(secondStepPassed)).toEqual([]);
+      const raised = await makeProduct(database, 20);
+      await edit(raised, 'low_stock_below = 21');
+      expect(await low('staff')).toEqual([]);
+      expect(await low(secondStepPassed)).toMatchObject([{ facts: { units: 20 } }]);
+      await edit(raised, 'low_stock_below = 0');
+      expect(await low(secondStepPassed)).toEqual([]);
+    });
+
+    test('of an order is announced to the member who edited the stock before', async () => {
+      const recounted = await makeProduct(database, 20);
+      await setStock(recounted, 3);
+      await setStock(recounted, 10);
+      expect(await low('staff')).toEqual([]);
+      await place(recounted, { customer_phone: newPhone() });
+      expect(await low('staff')).toHaveLength(1);
+    });
+
+    test('of an inactive or deleted product waits no longer, and of a new one never', async () => {
+      await makeProduct(database, 3);
+      const hidden = await makeProduct(database, 20);
+      await edit(hidden, 'is_active = false');
+      await setStock(hidden, 2);
+      await edit(hidden, 'is_active = true');
+      expect(await countNotices()).toBe(0);
+      await setStock(hidden, 20);
+      await setStock(hidden, 2);
+      const deleted = await makeProduct(database, 20);
+      await setStock(deleted, 2);
+      expect(await low(secondStepPassed)).toHaveLength(2);
+      await edit(hidden, 'is_active = false');
+      expect(await low(secondStepPassed)).toHaveLength(1);
+      await queryAs('staff', 'delete from public.products where id = $1', [deleted]);
+      expect(await low(secondStepPassed)).toEqual([]);
+    });
+
+    test('of many products at once is announced for twenty', async () => {
+      for (let index = 0; index < 25; index += 1) await setStock(await makeProduct(database, 20), 1);
+      expect(await countNotices()).toBe(20);
+    });
+
+    test('is pushed to devices that want it, not within the time of an undo, and only while it is low', async () => {
+      await subscribe('own', 'staff', ['paid_order']);
+      const other = await subscribe('other', secondStepPassed, ['low_stock']);
+      const few = await makeProduct(database, 10);
+      await place(few, { customer_phone: newPhone() });
+      expect(await lease()).toEqual([]);
+      const passUndo = () =>
+        database.query(`update private.push_queue set due_at = due_at - private.undo_window() where true`);
+      await passUndo();
+      expect(await lease()).toMatchObject([{ kind: 'low_stock', endpoint: other, facts: { units: 9 } }]);
+      await database.query('delete from private.push_queue where true');
+      const corrected = await makeProduct(database, 10);
+      await setStock(corrected, 1, 'staff');
+      await setStock(corrected, 10, 'staff');
+      await passUndo();
+      expect(await lease()).toEqual([]);
+    });
+
+    test('is not for the counter, which sees no products', async () => {
+      const few = await makeProduct(database, 10);
+      await place(few, { customer_phone: newPhone() });
+      expect(await low('staff')).toHaveLength(1);
+      await database.query(`update public.admin_profiles set role = 'counter' where user_id = $1`, [
+        personIds.staff,
+      ]);
+      expect(await low('staff')).toEqual([]);
+      await database.query(`update public.admin_profiles set role = 'owner' where user_id = $1`, [
+        personIds.staff,
+      ]);
+    });
   });
 
   test('only staff read what waits, and the public key', async () => {

@@ -1,7 +1,7 @@
 // Changes of the stock by staff and by orders, their history, and the lists by stock.
-import { testDatabases } from '@jani-juice/backend/testing';
+import { asRole, testDatabases } from '@jani-juice/backend/testing';
 import { describe, expect, test } from 'vitest';
-import { expectRefusal, initialStock, makeProduct, personIds, stockOf } from '../shop-database.ts';
+import { expectRefusal, initialStock, makeProduct, people, personIds, stockOf } from '../shop-database.ts';
 import { newReceipt, setUpShop } from '../steps.ts';
 
 interface Change {
@@ -13,6 +13,7 @@ interface Change {
   order_id: string | null;
   order_number: string | null;
   changed_by_email: string | null;
+  reason: string | null;
 }
 
 describe.each(testDatabases())('on %s', (kind) => {
@@ -216,6 +217,46 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await stockOf(database, product)).toBe(3);
       expect(await changeStock(product, -3)).toBe(0);
       expectStock(product, 0);
+    });
+
+    test('has the reason that the member gave, and no other change has it', async () => {
+      const product = await makeProduct(database, 20);
+      const changeFor = (reason: string | null) =>
+        callAs<number>('staff', 'change_stock', { product_id: product, by: -1, reason });
+      const longest = 'Sour '.repeat(40).trim().padEnd(200, '!');
+      for (const reason of ['  2 broken ', null, '\u200b', longest]) await changeFor(reason);
+      await changeStock(product, -1);
+      // In the same transaction, too, the next change has its own.
+      await asRole(database, people.staff, async (session) => {
+        await session.query(`select public.change_stock($1, -1, 'Delivery from Meru')`, [product]);
+        await session.query('update public.products set stock_quantity = 10 where id = $1', [product]);
+      });
+      expectStock(product, 10);
+      expect((await historyOf(product)).map(({ reason }) => reason).reverse()).toEqual([
+        null,
+        '2 broken',
+        null,
+        null,
+        longest,
+        null,
+        'Delivery from Meru',
+        null,
+      ]);
+      for (const reason of ['ab', 'x'.repeat(201)]) {
+        await expectRefusal(changeFor(reason), 400, 'reason_invalid');
+      }
+      expect(await stockOf(database, product)).toBe(10);
+    });
+
+    test('of a typed stock is made only on the stock that the member saw', async () => {
+      const product = await makeProduct(database, 20);
+      const setSeen = (seen_units: number, by: number) =>
+        callAs<number>('staff', 'change_stock', { product_id: product, by, seen_units });
+      await changeStock(product, -2);
+      await expectRefusal(setSeen(20, 5), 409, 'stock_changed');
+      expect(await setSeen(18, 5)).toBe(23);
+      await expectRefusal(setSeen(23, -24), 409, 'not_enough_stock');
+      expectStock(product, 23);
     });
 
     test('needs a product', async () => {

@@ -24,6 +24,7 @@ const storedArguments = {
   'assign_delivery.delivery_phone': 'required',
   'assign_delivery.delivery_vehicle': 'required',
   'assign_delivery.delivery_notes': 'optional',
+  'change_stock.reason': 'reason',
   'rate_order.words': 'optional',
   'save_rider.name': 'required',
   'save_rider.vehicle': 'required',

@@ -12,7 +12,7 @@ const shownIn = {
   payments: ['orders', 'dashboard', 'reconciliation', 'customers', 'kept', 'payment-tests', 'payment-health'],
   deliveries: ['deliveries', 'orders', 'notices'],
   inquiries: ['inquiries', 'dashboard', 'notices'],
-  products: ['products', 'categories', 'pages', 'dashboard'],
+  products: ['products', 'categories', 'pages', 'dashboard', 'notices'],
   categories: ['categories', 'products', 'pages'],
   brands: ['pages'],
   delivery_areas: ['settings'],

@@ -123,7 +123,7 @@ test('sound, repetition, events and counts are chosen for this device', async ()
   expect(deviceSettings()).toMatchObject({
     volume: 'loud',
     repeats: true,
-    kinds: ['paid_order', 'late_order', 'cancel_request', 'order_to_agree', 'refund_to_approve'],
+    kinds: ['paid_order', 'late_order', 'cancel_request', 'order_to_agree', 'refund_to_approve', 'low_stock'],
     countsInTitle: false,
     countsOnIcon: true,
   });
@@ -135,10 +135,28 @@ test('sound, repetition, events and counts are chosen for this device', async ()
     'order_to_agree',
     'refund_to_approve',
     'inquiry',
+    'low_stock',
   ]);
   await opened.user.click(dialog.getByLabelText('Off'));
   expect(dialog.getByLabelText(/^Repeat every 20 seconds/)).toHaveProperty('disabled', true);
   expect(dialog.getByRole('button', { name: 'Test' })).toHaveProperty('disabled', true);
+});
+
+test('a drink that runs low is a notice, which leads to what is low on stock', async () => {
+  const slug = `low-${crypto.randomUUID()}`;
+  const values = { name: slug, slug, price: 95_000, category: 'Mango', stock_quantity: 12 };
+  const answer = await asOwner(shop, '/rest/v1/products', 'POST', values);
+  const [product] = (await answer.json()) as [{ id: string }];
+  const opened = await openScreen('/admin/inquiries');
+  await screen.findByText('Live: changes appear by themselves');
+  const change = { stock_quantity: 4 };
+  await asOwner(shop, `/rest/v1/products?id=eq.${product.id}`, 'PATCH', change);
+  const messages = within(await screen.findByRole('region', { name: /Messages/ }));
+  await messages.findByText(`${slug} · 4 left`);
+  messages.getByText('Low on stock');
+  await waitFor(() => expect(notes, 'one melody').toBe(3));
+  await opened.user.click(messages.getByRole('button', { name: 'View' }));
+  await waitFor(() => expect(opened.address()).toBe('/admin/products?stock=low&sort=stock'));
 });
 
 test('a device that gets pushes is listed for its member, and removed', async () => {

@@ -8,6 +8,7 @@ const notice = (id: string, kind: NoticeKind) => ({ id, kind });
 const order = notice('o', 'paid_order');
 const late = notice('l', 'late_order');
 const inquiry = notice('i', 'inquiry');
+const low = notice('s', 'low_stock');
 const ids = ({ fresh, notifications, ...plan }: NoticePlan<{ id: string }>) => ({
   ...plan,
   fresh: fresh.map(({ id }) => id).join(''),
@@ -22,6 +23,8 @@ test.each([
   ['an order still waits', ['o'], [order], on, { isRepeating: true }],
   ['someone took the order', ['o'], [], on, { ended: ['o'] }],
   ['an order is late', [], [late], on, { fresh: 'l', notifications: 'l', sound: 'trouble' }],
+  ['a stock is low', [], [low], on, { fresh: 's', notifications: 's', sound: 'new' }],
+  ['a stock still is low', ['s'], [low], on, {}],
   [
     'several come at once, the newest first in the list',
     ['i'],
@@ -73,7 +76,7 @@ test('settings of a device keep what is known', () => {
     countsInTitle: true,
     countsOnIcon: true,
     // Kinds that came later were not declined.
-    kinds: ['cancel_request', 'order_to_agree', 'inquiry'],
+    kinds: ['cancel_request', 'order_to_agree', 'inquiry', 'low_stock'],
   });
   expect(
     parseDeviceSettings(JSON.stringify({ kinds: ['inquiry'], knownKinds: allKinds })).kinds,

@@ -10,6 +10,7 @@ const sounds: Record<NoticeKind, Sound> = {
   inquiry: 'new',
   order_to_agree: 'new',
   refund_to_approve: 'new',
+  low_stock: 'new',
   late_order: 'trouble',
   failed_delivery: 'trouble',
   cancel_request: 'trouble',

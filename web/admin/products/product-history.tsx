@@ -108,7 +108,10 @@ function Changes({ changes }: { changes: readonly Change[] }) {
           key={`${change.kind} ${change.id}`}
           className="grid grid-cols-[minmax(0,1fr)_auto] gap-x-4 py-1.5 leading-5.5"
         >
-          <span className="font-semibold">{describeCause(change)}</span>
+          <span className="min-w-0 wrap-anywhere">
+            <span className="font-semibold">{describeCause(change)}</span>
+            {change.reason ? `: ${change.reason}` : null}
+          </span>
           <Figures {...change} />
           <span className="min-w-0 text-ink-soft wrap-anywhere">
             {change.order_id ? (

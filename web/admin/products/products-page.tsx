@@ -74,8 +74,8 @@ export default function ProductsPage() {
   const handlers = {
     isChangingStock,
     onStep: step,
-    onType(product: ListedProduct, seen: number, units: number) {
-      const save = () => type(product, seen, units);
+    onType(product: ListedProduct, seen: number, units: number, reason: string) {
+      const save = () => type(product, seen, units, reason);
       const { price } = product;
       const questions = questionsAboutProduct({ price, stock: seen }, { price, stock: units }, null);
       if (questions.length > 0) setAsked({ questions, save });

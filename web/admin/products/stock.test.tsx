@@ -35,6 +35,12 @@ const changesOf = async ({ id }: Product) =>
       `stock_changes?product_id=eq.${id}&select=from_units,to_units,changed_by_email&order=id`,
     )
   ).slice(1);
+const reasonsOf = async ({ id }: Product) =>
+  (await readRows<{ reason: string | null }>(`stock_changes?product_id=eq.${id}&select=reason&order=id`))
+    .slice(1)
+    .map(({ reason }) => reason);
+const whyOf = ({ name }: Product) =>
+  screen.getByRole<HTMLInputElement>('textbox', { name: `Why the stock of ${name} changes (optional)` });
 const listOf = ({ name }: Product) => `/admin/products?search=${name}`;
 const fieldOf = ({ name }: Product) =>
   screen.findByRole<HTMLInputElement>('textbox', { name: `Units of ${name}` });
@@ -106,6 +112,48 @@ test('a typed stock is saved by Enter, and restored by Escape', async () => {
   await waitFor(async () => expect(await stockOf(product)).toBe(56));
   expect((await changesOf(product))[0]).toMatchObject({ from_units: 40, to_units: 58 });
 });
+
+test.each(['desktop', 'phone'] as const)(
+  'a typed stock may have a reason, which its history shows: %s',
+  async (on) => {
+    const product = await makeProduct();
+    const opened = await openScreen(listOf(product), { on });
+    const field = await fieldOf(product);
+    expect(screen.queryByRole('textbox', { name: /^Why the stock/ })).toBeNull();
+    await type(opened, field, '38');
+    await opened.user.tab();
+    expect(document.activeElement).toBe(whyOf(product));
+    expect(await stockOf(product), 'not saved yet').toBe(40);
+    await opened.user.keyboard('2{Enter}');
+    expect((await screen.findByText('Please say why, in 3 to 200 characters')).id).toBe(
+      whyOf(product).getAttribute('aria-describedby'),
+    );
+    await opened.user.keyboard(' broken {Enter}');
+    await waitFor(async () => expect(await stockOf(product)).toBe(38));
+    expect(document.activeElement).toBe(field);
+    // Without a reason, typing and leaving the field is enough.
+    await waitFor(() => expect(field.closest('fieldset')?.getAttribute('aria-busy')).toBeNull());
+    await type(opened, field, '50');
+    await opened.user.click(screen.getByRole('searchbox', { name: 'Search products' }));
+    await waitFor(async () => expect(await stockOf(product)).toBe(50));
+    // Escape restores the stock, and leaving the reason saves both.
+    await waitFor(() => expect(field.closest('fieldset')?.getAttribute('aria-busy')).toBeNull());
+    await type(opened, field, '51');
+    await opened.user.type(whyOf(product), 'Counted again{Escape}');
+    expect(field.value).toBe('50');
+    await type(opened, field, '52');
+    await opened.user.type(whyOf(product), 'Delivery from Meru');
+    await opened.user.click(screen.getByRole('searchbox', { name: 'Search products' }));
+    await waitFor(async () => expect(await stockOf(product)).toBe(52));
+    expect(await reasonsOf(product)).toEqual(['2 broken', null, 'Delivery from Meru']);
+
+    await opened.user.click(screen.getByRole('link', { name: `Edit ${product.name}` }));
+    const dialog = within(await screen.findByRole('dialog'));
+    await opened.user.click(await dialog.findByText('Stock and price history', { selector: 'summary' }));
+    const changes = within(await dialog.findByRole('list', { name: 'Stock and price history' }));
+    expect(changes.getAllByRole('listitem')[2]?.textContent).toMatch(/^Edited: 2 broken−240 to 38/);
+  },
+);
 
 test('a typed stock overwrites no change that the member has not seen', async () => {
   const product = await makeProduct();

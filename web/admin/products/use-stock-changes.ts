@@ -19,6 +19,8 @@ interface StockChange {
   by: number;
   /** The stock that the member saw when typing; null for presses. */
   seen: number | null;
+  /** Why, in the words of the member; '' for none. */
+  reason: string;
 }
 
 /** A product whose stock is being changed. */
@@ -30,41 +32,35 @@ interface Pending {
   waiting: number;
   /** Units that are being saved. */
   sending: number;
+  /** Why, for the units that are not sent yet. */
+  reason: string;
 }
 
 const shownStock = ({ stock, waiting, sending }: Pending): number => stock + waiting + sending;
 const refreshed = ['products', 'dashboard'];
 
-async function addUnits(tables: Staff['tables'], { id, name, by }: StockChange): Promise<number> {
-  const answer = await tables.rpc('change_stock', { product_id: id, by });
+async function changeStock(tables: Staff['tables'], change: StockChange): Promise<number> {
+  const { id, name, by, seen, reason } = change;
+  const answer = await tables.rpc('change_stock', {
+    product_id: id,
+    by,
+    ...(seen !== null && { seen_units: seen }),
+    ...(reason && { reason }),
+  });
+  if (answer.error?.details === 'stock_changed') {
+    throw new ConflictError(
+      `${name} has ${answer.error.hint} units now, not ${seen} as you saw: units were sold or added in the meantime. Nothing of yours was saved.`,
+    );
+  }
   if (answer.error?.details === 'not_enough_stock') {
     throw new ConflictError(
       `Only ${answer.error.hint} of ${name} are left: units were sold in the meantime. Nothing was changed.`,
     );
   }
-  if (answer.error?.details === 'product_unavailable') throw new ConflictError(deleted(name));
+  if (answer.error?.details === 'product_unavailable') {
+    throw new ConflictError(`Someone else deleted ${name} in the meantime. Nothing was changed.`);
+  }
   return dataOf(answer);
-}
-
-const deleted = (name: string) => `Someone else deleted ${name} in the meantime. Nothing was changed.`;
-
-async function setUnits(tables: Staff['tables'], change: StockChange & { seen: number }): Promise<number> {
-  const { id, name, seen, by } = change;
-  const wanted = seen + by;
-  const [written] = dataOf(
-    await tables
-      .from('products')
-      .update({ stock_quantity: wanted })
-      .eq('id', id)
-      .eq('stock_quantity', seen)
-      .select('stock_quantity'),
-  );
-  if (written) return written.stock_quantity;
-  const [now] = dataOf(await tables.from('products').select('stock_quantity').eq('id', id));
-  if (!now) throw new ConflictError(deleted(name));
-  throw new ConflictError(
-    `${name} has ${now.stock_quantity} units now, not ${seen} as you saw: units were sold or added in the meantime. Nothing of yours was saved.`,
-  );
 }
 
 export function useStockChanges() {
@@ -84,17 +80,19 @@ export function useStockChanges() {
   }
 
   async function undo({ id, name, by }: StockChange): Promise<Outcome> {
-    const outcome = await outcomeOf(() => addUnits(tables, { id, name, by: -by, seen: null }), {
-      undone: `${name}: ${signed(-by)} in stock.`,
-      unanswered: `The connection broke. Look at the stock of ${name} again.`,
-    });
+    const outcome = await outcomeOf(
+      () => changeStock(tables, { id, name, by: -by, seen: null, reason: '' }),
+      {
+        undone: `${name}: ${signed(-by)} in stock.`,
+        unanswered: `The connection broke. Look at the stock of ${name} again.`,
+      },
+    );
     for (const word of refreshed) void queries.invalidateQueries({ queryKey: [word] });
     return outcome;
   }
 
   const save = useSave<StockChange, number>({
-    write: (change) =>
-      change.seen === null ? addUnits(tables, change) : setUnits(tables, { ...change, seen: change.seen }),
+    write: (change) => changeStock(tables, change),
     failure: 'Failed to update the stock',
     // Without an answer the units may have been added.
     isUnsafeToRepeat: true,
@@ -147,8 +145,8 @@ export function useStockChanges() {
     // Presses that take each other back.
     if (entry.waiting === 0) set(id, null);
     else {
-      set(id, { ...entry, waiting: 0, sending: entry.waiting });
-      void run({ id, name: entry.name, by: entry.waiting, seen: null });
+      set(id, { ...entry, waiting: 0, sending: entry.waiting, reason: '' });
+      void run({ id, name: entry.name, by: entry.waiting, seen: null, reason: entry.reason });
     }
   }
 
@@ -179,7 +177,13 @@ export function useStockChanges() {
     isChangingStock: ({ id }: ListedProduct) => (pending.get(id)?.sending ?? 0) !== 0,
     /** Adds units, or takes some away. */
     step({ id, name, stock_quantity }: ListedProduct, by: number): void {
-      const entry = current.current.get(id) ?? { name, stock: stock_quantity, waiting: 0, sending: 0 };
+      const entry = current.current.get(id) ?? {
+        name,
+        stock: stock_quantity,
+        waiting: 0,
+        sending: 0,
+        reason: '',
+      };
       if (shownStock(entry) + by < 0) return;
       set(id, { ...entry, waiting: entry.waiting + by });
       plan(id);
@@ -187,16 +191,17 @@ export function useStockChanges() {
     /**
      * Sets a typed stock.
      * @param seen the stock when the member began to type
+     * @param reason why, in the member's words; '' for none
      */
-    type({ id, name }: ListedProduct, seen: number, units: number): void {
+    type({ id, name }: ListedProduct, seen: number, units: number, reason: string): void {
       const entry = current.current.get(id);
       if (entry) {
         // Presses that are not saved yet: the difference is added to them.
-        set(id, { ...entry, waiting: entry.waiting + units - shownStock(entry) });
+        set(id, { ...entry, waiting: entry.waiting + units - shownStock(entry), reason });
         plan(id, 0);
       } else if (units !== seen) {
-        set(id, { name, stock: seen, waiting: 0, sending: units - seen });
-        void run({ id, name, by: units - seen, seen });
+        set(id, { name, stock: seen, waiting: 0, sending: units - seen, reason: '' });
+        void run({ id, name, by: units - seen, seen, reason });
       }
     },
   };
