@@ -5,7 +5,7 @@ export type Json = string | number | boolean | null | { [key: string]: Json | un
 /** Values of `admin_profiles.role`. */
 export type AdminProfileRole = 'owner' | 'staff' | 'counter';
 /** Values of `audit_events.kind`. */
-export type AuditEventKind = 'member_invited' | 'member_changed' | 'member_removed' | 'second_factor_reset' | 'recovery_codes_made' | 'recovery_code_used' | 'settings_changed' | 'shop_text_changed' | 'message_template_changed' | 'reply_template_added' | 'reply_template_changed' | 'reply_template_removed' | 'discount_code_added' | 'discount_code_changed' | 'discount_code_removed' | 'phone_blocked' | 'phone_unblocked';
+export type AuditEventKind = 'member_invited' | 'member_changed' | 'member_removed' | 'second_factor_reset' | 'recovery_codes_made' | 'recovery_code_used' | 'authenticator_removed' | 'settings_changed' | 'shop_text_changed' | 'message_template_changed' | 'reply_template_added' | 'reply_template_changed' | 'reply_template_removed' | 'discount_code_added' | 'discount_code_changed' | 'discount_code_removed' | 'phone_blocked' | 'phone_unblocked' | 'product_added' | 'product_changed' | 'product_removed' | 'category_added' | 'category_changed' | 'quote_shown' | 'quote_hidden' | 'rider_added' | 'rider_changed' | 'rider_link_made' | 'rider_link_revoked';
 /** Values of `backups.outcome`. */
 export type BackupOutcome = 'verified' | 'readable' | 'failed' | 'impossible';
 /** Values of `change_notes.kind`. */

@@ -241,6 +241,10 @@ describe.skipIf(!testDatabases().includes('postgresql'))('an invariant about mon
       ({ id }) => run('update public.deliveries set wrong_codes = 6 where order_id = $1', [id]),
     ],
     [
+      /cash that a rider collected is on the timeline/,
+      ({ id }) => run('update public.deliveries set collected_cents = 95000 where order_id = $1', [id]),
+    ],
+    [
       /the counted cash of a closed day is that of its totals/,
       () =>
         run(

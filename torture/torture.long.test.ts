@@ -39,6 +39,8 @@ describe.skipIf(!hasPostgresql)('the shop', () => {
       expect(figures['queries failed']).toBeGreaterThan(0);
       expect(figures.completed).toBeGreaterThan(30);
       expect(figures['presses: done']).toBeGreaterThan(0);
+      expect(figures['payments in cash: completed']).toBeGreaterThan(0);
+      expect(figures['cash collected by riders']).toBeGreaterThan(0);
     }, 240_000);
 
     test('when a process is killed, and finish open work within 30 seconds', async () => {

@@ -144,6 +144,15 @@ select d.order_id::text as subject, format('%s wrong codes, picked up %s, delive
 from public.deliveries as d
 where d.wrong_codes > 5 or d.delivery_time < d.pickup_time;
 
+-- cash that a rider collected is on the timeline, in the amount of the delivery
+select d.order_id::text as subject, format('%s, on the timeline %s', d.collected_cents, noted.cents) as found
+from public.deliveries as d
+left join lateral (
+  select (e.details ->> 'received_cents')::integer as cents from public.order_events as e
+  where e.order_id = d.order_id and e.kind = 'cash_collected' order by e.id desc limit 1
+) as noted on true
+where d.collected_cents is distinct from noted.cents;
+
 -- no money both pays an order and is refunded
 select o.id::text as subject, format('%s is %s, order %s', p.receipt, r.status, o.status) as found
 from public.orders as o

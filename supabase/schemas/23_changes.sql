@@ -63,21 +63,29 @@ create trigger products_after_truncate after truncate on public.products
 create function private.after_page_text_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
+  if old is not distinct from new then
+    return null;
+  end if;
   perform pg_catalog.pg_notify('page_changes', jsonb_build_object('table', tg_table_name)::text);
-  perform private.record_audit_event(
-    'shop_text_changed', new.name, jsonb_build_object('body', old.page_text), jsonb_build_object('body', new.page_text)
-  );
+  if tg_op = 'UPDATE' then
+    perform private.record_audit_event(
+      'shop_text_changed', new.name, jsonb_build_object('body', old.page_text), jsonb_build_object('body', new.page_text)
+    );
+  end if;
+  if tg_table_name = 'categories' then
+    perform private.audit_row(
+      'category', new.name,
+      case when tg_op = 'UPDATE' then jsonb_build_object('name', old.name, 'is_active', old.is_active) end,
+      jsonb_build_object('name', new.name, 'is_active', new.is_active)
+    );
+  end if;
   return null;
 end
 $$;
-create trigger categories_after_change after update on public.categories
-  for each row
-  when (old.* is distinct from new.*)
-  execute function private.after_page_text_change();
+create trigger categories_after_change after insert or update on public.categories
+  for each row execute function private.after_page_text_change();
 create trigger brands_after_change after update on public.brands
-  for each row
-  when (old.* is distinct from new.*)
-  execute function private.after_page_text_change();
+  for each row execute function private.after_page_text_change();
 create trigger categories_after_statement after insert or delete or truncate on public.categories
   for each statement execute function private.announce_page_change();
 create trigger store_settings_after_statement after insert or delete or truncate on public.store_settings
@@ -108,6 +116,13 @@ language plpgsql security definer set search_path = '' as $$
 begin
   if coalesce(old.quoted_at, new.quoted_at) is not null and (old.quoted_at, old.words) is distinct from (new.quoted_at, new.words) then
     perform pg_catalog.pg_notify('page_changes', '{"table": "ratings"}');
+  end if;
+  -- The choices of staff. A customer who changes the words hides them, too.
+  if tg_op = 'UPDATE' and (old.quoted_at is null) <> (new.quoted_at is null) and auth.uid() is not null then
+    perform private.record_audit_event(
+      case when new.quoted_at is null then 'quote_hidden' else 'quote_shown' end,
+      (select o.order_number from public.orders as o where o.id = new.order_id), null, null
+    );
   end if;
   return null;
 end
@@ -166,6 +181,8 @@ create trigger products_before_change before insert or update on public.products
 
 create function private.after_product_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
+declare
+  not_audited text[] := '{id,created_at,updated_at,stock_quantity,is_low_on_stock}';
 begin
   if (old.id, old.name, old.tagline, old.description, old.category, old.brand, old.is_active, old.created_at,
       old.previous_price is null)
@@ -196,6 +213,22 @@ begin
       new.size, new.khat_strength, new.caffeine, new.sweetened_with, new.keeps, new.allergens, new.serving_note, new.more_images)
   then
     perform private.announce_product_change(old, new);
+  end if;
+  -- Orders change the stock alone.
+  if (old.id, old.updated_at, old.sold_out_until) is distinct from (new.id, new.updated_at, new.sold_out_until) then
+    if tg_op = 'UPDATE' then
+      -- In the history of prices.
+      not_audited := not_audited || 'price'::text;
+      if old.category <> new.category and not exists (select from public.categories as c where c.name = old.category) then
+        -- It was renamed, which is one change, and not one of each of its products.
+        not_audited := not_audited || 'category'::text;
+      end if;
+    end if;
+    perform private.audit_row(
+      'product', coalesce(new.name, old.name),
+      case when tg_op <> 'INSERT' then to_jsonb(old) - not_audited end,
+      case when tg_op <> 'DELETE' then to_jsonb(new) - not_audited end
+    );
   end if;
   return null;
 end
@@ -296,25 +329,6 @@ $$;
 
 create trigger store_settings_after_change after update on public.store_settings
   for each row execute function private.after_settings_change();
-
-create function private.after_area_change() returns trigger
-language plpgsql security definer set search_path = '' as $$
-declare
-  of_no_interest constant text[] := '{id,position,created_at,updated_at}';
-begin
-  -- Not the areas that a new shop begins with.
-  if auth.uid() is not null then
-    perform private.record_audit_event(
-      'settings_changed', new.name,
-      case when tg_op = 'UPDATE' then to_jsonb(old) - of_no_interest end, to_jsonb(new) - of_no_interest
-    );
-  end if;
-  return null;
-end
-$$;
-
-create trigger delivery_areas_after_change after insert or update on public.delivery_areas
-  for each row execute function private.after_area_change();
 
 -- Orders
 

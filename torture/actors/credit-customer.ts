@@ -11,7 +11,11 @@ interface Credit {
 }
 
 /** The newest completed payment of an order by cash or credit, or of a receipt. Null while the database is down. */
-async function findPayment({ simulation }: Credit, method: string, orderId: string): Promise<string | null> {
+export async function findPayment(
+  simulation: Simulation,
+  method: string,
+  orderId: string,
+): Promise<string | null> {
   const rows = await simulation
     .query(
       `select id from public.payments where order_id = $1 and method = $2 and status = 'completed' order by created_at desc limit 1`,
@@ -88,7 +92,7 @@ export async function liveOnCredit(
     random.is(0.3) ? giveBack() : null,
     random.is(0.1) ? simulation.expireReservation(order.id) : null,
   ]);
-  const used = isPaid ? await findPayment(credit, 'credit', order.id) : null;
+  const used = isPaid ? await findPayment(simulation, 'credit', order.id) : null;
   if (used === null) return 'owed, and not used';
   const takeBack = () => staff.call('take_back_credit', { payment_id: used, reason: 'Wrong customer' });
   const refundSource = async () => {

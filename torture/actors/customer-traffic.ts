@@ -2,6 +2,7 @@
 
 import type { Simulation } from '../environment/simulation.ts';
 import { type SeededRandom, seededRandom } from '../seeded-random.ts';
+import { payAtTheDoor } from './cash-customer.ts';
 import { liveOnCredit } from './credit-customer.ts';
 import {
   changeOrder,
@@ -54,6 +55,8 @@ export function startCustomerTraffic(
       ? await placeOrder(shopping, purchase)
       : await orderDrinks(simulation, shopping, purchase, random);
     if ('kind' in order) return note(`order: ${order.kind}`);
+    if (!single && random.is(0.15))
+      return note(await payAtTheDoor(simulation, shopping, purchase, order, random));
     const paid = await payOrder(shopping, purchase, order);
     if (paid.kind !== 'prompted') return note(`prompt: ${paid.kind}`);
     if (!single && random.is(0.08)) return note(await cancelWhilePrompted(shopping, purchase, order, random));

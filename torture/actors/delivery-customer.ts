@@ -6,7 +6,7 @@ import type { SeededRandom } from '../seeded-random.ts';
 import { callShop, type PlacedOrder, type Purchase, type Shopping } from './customer.ts';
 import { type Rider, renewLink } from './riders.ts';
 
-interface Ride {
+export interface Ride {
   simulation: Simulation;
   shopping: Shopping;
   purchase: Purchase;
@@ -15,7 +15,7 @@ interface Ride {
   deliveryId: string;
 }
 
-async function assign({ simulation, order, deliveryId }: Ride, rider: Rider): Promise<boolean> {
+export async function assign({ simulation, order, deliveryId }: Ride, rider: Rider): Promise<boolean> {
   const rows = await simulation
     .query('select updated_at::text from public.deliveries where id = $1', [deliveryId])
     .catch(() => []);
@@ -34,7 +34,7 @@ async function assign({ simulation, order, deliveryId }: Ride, rider: Rider): Pr
  * A press, sent until it is answered: from one device, twice at once, or from two devices with a press each.
  * @returns the outcome; null without an answer
  */
-async function press(ride: Ride, rider: Rider, step: string, given: Record<string, unknown> = {}) {
+export async function press(ride: Ride, rider: Rider, step: string, given: Record<string, unknown> = {}) {
   const { simulation, shopping, purchase, random, deliveryId } = ride;
   const device = () => ({ press_key: randomUUID(), seconds_ago: random.is(0.3) ? random.below(600) : 0 });
   const first = device();
@@ -62,7 +62,7 @@ async function press(ride: Ride, rider: Rider, step: string, given: Record<strin
 }
 
 /** The code that the customer's page shows. */
-async function readCode({ shopping, purchase, order }: Ride): Promise<string | null> {
+export async function readCode({ shopping, purchase, order }: Ride): Promise<string | null> {
   const { tracking_number, access_key } = order;
   const answer = await callShop(shopping, purchase, 'track_order', { tracking_number, access_key });
   return (answer?.body?.proof_code as string | undefined) ?? null;
@@ -84,6 +84,14 @@ export async function cancelOrder(
     ),
   );
   return answers.some((answer) => answer?.status === 200);
+}
+
+/** The ride of an order that has a delivery. Null: it has none, or the database is down. */
+export async function findRide(ride: Ride): Promise<Ride | null> {
+  const rows = await ride.simulation
+    .query('select id from public.deliveries where order_id = $1', [ride.order.id])
+    .catch(() => []);
+  return rows[0] ? { ...ride, deliveryId: rows[0].id } : null;
 }
 
 async function askToCancel(ride: Ride): Promise<string> {
@@ -123,11 +131,8 @@ export async function followDelivery(
   order: PlacedOrder,
   random: SeededRandom,
 ): Promise<string> {
-  const rows = await simulation
-    .query('select id from public.deliveries where order_id = $1', [order.id])
-    .catch(() => []);
-  if (!rows[0]) return 'no delivery was found';
-  const ride: Ride = { simulation, shopping, purchase, order, random, deliveryId: rows[0].id };
+  const ride = await findRide({ simulation, shopping, purchase, order, random, deliveryId: '' });
+  if (!ride) return 'no delivery was found';
   if (random.is(0.3)) return askToCancel(ride);
   let rider = random.pick(simulation.riders);
   if (!(await assign(ride, rider))) return 'not assigned';

@@ -178,7 +178,7 @@ export async function openSimulation(logs: string, options: SimulationOptions): 
     // Some orders are above it.
     await query(
       `update public.store_settings
-       set refund_approval_above = (select percentile_disc(0.5) within group (order by price) from public.products)`,
+       set offers_cash = true, refund_approval_above = (select percentile_disc(0.5) within group (order by price) from public.products)`,
     );
     const staff = await startStaffActor({ ports: () => portsOf(shops), publishableKey, secretKey }, seed);
     closers.push(() => staff.close());

@@ -1,5 +1,6 @@
 // Kills shop processes (SIGKILL) around commits and messages to and from M-PESA.
 
+import { cashFigures } from '../actors/cash-customer.ts';
 import { startCustomerTraffic } from '../actors/customer-traffic.ts';
 import { deliveryFigures } from '../actors/delivery-customer.ts';
 import type { ShopProcess } from '../environment/shop-process.ts';
@@ -155,6 +156,7 @@ export async function kill({ seed, kills, logs }: Kill): Promise<Outcome> {
         ...(await countsBySource(simulation)),
         ...(await refundFigures(simulation)),
         ...(await deliveryFigures(simulation)),
+        ...(await cashFigures(simulation)),
         'slowest start, ms': Math.round(Math.max(...starts)),
         'at rest after the last start, longest ms': Math.round(slowestRestMs),
       },

@@ -1,5 +1,6 @@
 // Many payments with faults: lost, duplicate and late callbacks, lost answers to pushes, failed queries.
 import { createHash } from 'node:crypto';
+import { cashFigures, payAtTheDoor } from '../actors/cash-customer.ts';
 import { checkStatus, type Paid, type Purchase, payOrder, placeOrder } from '../actors/customer.ts';
 import {
   actAfterPayment,
@@ -166,6 +167,9 @@ export async function soak({ seed, payments, customers = 100, logs }: Soak): Pro
       if ('kind' in order) return note(order);
       // Some customers never pay.
       if (random.is(0.02)) return;
+      if (!single && random.is(0.1)) {
+        return say(`customers: ${await payAtTheDoor(simulation, shopping, purchase, order, random)}`);
+      }
       attempts += 1;
       const paid = await payOrder(shopping, purchase, order);
       note(paid);
@@ -222,6 +226,7 @@ export async function soak({ seed, payments, customers = 100, logs }: Soak): Pro
         ...(await countsBySource(simulation)),
         ...(await refundFigures(simulation)),
         ...(await deliveryFigures(simulation)),
+        ...(await cashFigures(simulation)),
         'prompts in the ledger': page.prompts.length,
         'transactions in the ledger': page.transactions.length,
         ...counts,

@@ -1,4 +1,4 @@
-// Who changed what: team, settings, texts, prices, discount codes, refunds, decisions about money, blocked phones, backups, newest first.
+// Who changed what in the shop, newest first: see the areas in audit-texts.ts.
 
 import type { Staff } from '../../lib/staff.ts';
 import { keysOf } from '../data/keys-of.ts';
@@ -53,7 +53,7 @@ export default function AuditPage() {
       <UpLink to="/admin/settings/team" name="Team" />
       <ListFrame
         heading="Audit"
-        subtitle="Who changed what. Nothing here can be changed or removed"
+        subtitle="Who changed what. Nothing here can be changed or removed. Changes of stock are in the history of each product"
         tools={
           <>
             <FilterSelect
@@ -95,7 +95,7 @@ export default function AuditPage() {
               ? noneFound('changes', 'Try another person, area or day.', filters.clear)
               : {
                   title: 'No changes yet',
-                  text: 'Changes of team, settings, prices and refunds appear here.',
+                  text: 'Changes of team, settings, products and refunds appear here.',
                 }
           }
         />

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { screen, waitFor, within } from '@testing-library/dom';
 import { Secret, TOTP } from 'otpauth';
 import { expect, test } from 'vitest';
-import { type Account, makeAccount, sessionOf } from '../../../e2e/staff-member.ts';
+import { type Account, asOwner, makeAccount, sessionOf } from '../../../e2e/staff-member.ts';
 import { type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 
 const rowOf = async (name: string) =>
@@ -200,4 +200,42 @@ test('the audit names who changed what, by area and person, and histories show n
   expect((await screen.findByTitle(member.email)).textContent).toBe(name);
   await opened.user.selectOptions(screen.getByLabelText('Area'), 'prices');
   await screen.findByText('No changes found');
+});
+
+test('the audit has the authenticator app that a member removed in the own account', async () => {
+  const member = await makeAccount(shop, 'staff', randomUUID());
+  const { access_token } = await addSecondFactor(member);
+  const headers = { apikey: (await shop.keys()).publishable, authorization: `Bearer ${access_token}` };
+  const account = (await (await fetch(`${shop.url}/auth/v1/user`, { headers })).json()) as {
+    factors: { id: string }[];
+  };
+  const removed = await fetch(`${shop.url}/auth/v1/factors/${account.factors[0]?.id}`, {
+    method: 'DELETE',
+    headers,
+  });
+  expect(removed.status).toBe(200);
+  expect(
+    await readRows(`audit_events?subject=eq.${member.email}&kind=neq.member_invited&select=kind,actor_email`),
+  ).toEqual([{ kind: 'authenticator_removed', actor_email: member.email }]);
+});
+
+test('the audit shows an edit of a product in words', async () => {
+  const name = `Audited ${randomUUID().slice(0, 8)}`;
+  const product = { name, slug: name.toLowerCase().replace(' ', '-'), price: 90_000, stock_quantity: 40 };
+  await asOwner(shop, '/rest/v1/products', 'POST', product);
+  const opened = await openScreen('/admin/settings/team/audit');
+  await opened.user.selectOptions(await screen.findByLabelText('Area'), 'products');
+  await waitFor(() => expect(opened.address()).toContain('area=products'));
+  const row = async (action: string) =>
+    within(
+      await waitFor(() => {
+        const found = screen
+          .getAllByRole('row')
+          .find(({ textContent }) => textContent?.includes(action) && textContent.includes(name));
+        return found ?? expect.fail('no row');
+      }),
+    );
+  const added = await row('Product added');
+  added.getByText('The shop itself');
+  added.getByText('Price: KES 900');
 });
