@@ -74,6 +74,10 @@ begin
   if tg_op <> 'DELETE' and coalesce(old.stock_quantity, 0) <> new.stock_quantity then
     perform private.record_stock_change(new.id, coalesce(old.stock_quantity, 0), new.stock_quantity);
   end if;
+  -- Not of a product that is added or activated with a low stock.
+  if tg_op = 'UPDATE' and new.is_active and new.is_low_on_stock and not old.is_low_on_stock then
+    perform private.note_low_stock(new.id);
+  end if;
   -- Of the stock, pages only show whether there is any.
   if (old.name, old.slug, old.tagline, old.description, old.price, old.previous_price, old.image_url, old.category,
       old.brand, old.is_active, old.home_section, old.home_position, old.sold_out_until, old.stock_quantity = 0,
