@@ -68,7 +68,7 @@ export async function loader({ context }: Route.LoaderArgs) {
   ]);
   // Phone, chat and form work without the texts.
   if (!Array.isArray(texts.data) || typeof settings.data?.store_name !== 'string') {
-    return data({ seller: [], texts: [], opening: null, words: wordsOf(null) }, { status: 503 });
+    return data({ seller: [], street: '', texts: [], opening: null, words: wordsOf(null) }, { status: 503 });
   }
   const [found, { opening_hours, days_off, ...facts }] = [texts.data, settings.data];
   const opening = readOpening({ opening_hours, days_off }, cacheUntil);
@@ -78,6 +78,7 @@ export async function loader({ context }: Route.LoaderArgs) {
     opening,
     words: wordsOf(opening),
     seller: sellerLines(facts),
+    street: facts.seller_address,
     texts: shopTextSlugs.flatMap((slug) =>
       found
         .filter((text) => text.slug === slug)
@@ -143,7 +144,7 @@ export default function ContactPage({ loaderData, actionData }: Route.ComponentP
         data={
           import.meta.env.SSR
             ? [
-                describeStore({ origin, settings }, loaderData.opening),
+                describeStore({ origin, settings }, loaderData.opening, loaderData.street),
                 describeBreadcrumbs(origin, [{ name: 'Contact', path: '/contact' }]),
               ]
             : null
