@@ -40,7 +40,11 @@ describe.each(
     await expectAccessible(page, 'a paid order');
 
     const number = page.url().split('/').at(-1)?.split('?')[0];
-    const { id } = await readFirst<{ id: string }>(`orders?tracking_number=eq.${number}&select=id`);
+    const { id, order_number } = await readFirst<{ id: string; order_number: string }>(
+      `orders?tracking_number=eq.${number}&select=id,order_number`,
+    );
+    // The home page shows the words of the other size, too.
+    const words = `Cold and fast, ${order_number}`;
     await change(`deliveries?order_id=eq.${id}`, {
       delivery_person: 'Brian Otieno',
       delivery_phone: '0711 000 001',
@@ -65,29 +69,28 @@ describe.each(
     expect(await order.getByText('Brian brings it').count()).toBe(0);
     await order.getByRole('button', { name: '4 of 5: Good' }).click();
     await order.getByText('Asante! Our team reads it. You can change it for a day.').waitFor();
-    await order.getByLabel(/^Anything to add/).fill('Cold and fast');
+    await order.getByLabel(/^Anything to add/).fill(words);
     await order.getByLabel(/^You may show my words/).check();
     await order.getByRole('button', { name: 'Save' }).click();
     await expect
       .poll(() => readFirst(`ratings?order_id=eq.${id}&select=stars,words,may_quote`))
-      .toEqual({ stars: 4, words: 'Cold and fast', may_quote: true });
+      .toEqual({ stars: 4, words, may_quote: true });
     await expectAccessible(page, 'a rated order');
 
     const { page: staff } = await newVisitor({ viewport });
     await enterAsStaff(shop, staff, `/admin/orders/${id}`);
-    await staff.getByRole('dialog').getByText('Cold and fast').waitFor();
+    await staff.getByRole('dialog').getByText(words).waitFor();
 
     // Words that the customer lets the shop show, and staff choose, are on the home page.
     const { page: home } = await newVisitor({ viewport });
-    const quotes = home.getByRole('region', { name: 'What customers say' });
+    const quote = home
+      .getByRole('region', { name: 'What customers say' })
+      .getByRole('listitem')
+      .filter({ hasText: words });
     await home.goto(shop.url);
     await home.getByRole('heading', { name: 'Premium Flavors Collection' }).waitFor();
-    expect(await quotes.count()).toBe(0);
+    expect(await quote.count()).toBe(0);
     await staff.goto(`${shop.url}/admin/settings/quotes`);
-    // The list has the words of the other size, too.
-    const { order_number } = await readFirst<{ order_number: string }>(
-      `orders?id=eq.${id}&select=order_number`,
-    );
     const line = staff.getByRole('listitem', { name: order_number });
     await line.getByRole('button', { name: /^Show: / }).click();
     await line.getByText('On the home page', { exact: true }).waitFor();
@@ -95,18 +98,17 @@ describe.each(
     await expect
       .poll(async () => {
         await home.reload();
-        return quotes.count();
+        return quote.count();
       })
       .toBe(1);
-    await quotes.getByText('Cold and fast').waitFor();
-    await quotes.getByText(/^Amina, /).waitFor();
+    await quote.getByText(/^Amina, /).waitFor();
     await expectAccessible(home, 'the home page with words of customers');
     await line.getByRole('button', { name: /^Take off: / }).click();
     await line.getByRole('button', { name: /^Show: / }).waitFor();
     await expect
       .poll(async () => {
         await home.reload();
-        return quotes.count();
+        return quote.count();
       })
       .toBe(0);
   });

@@ -29,5 +29,5 @@ export async function listStoragePaths(): Promise<string[]> {
     new URL('../../packages/backend/storage/service.ts', import.meta.url),
     'utf8',
   );
-  return [...source.matchAll(/methods: 'GET[^']*',\s+path: '([^']+)'/g)].map(([, path = '']) => path);
+  return [...source.matchAll(/\(\s*'GET[^']*',\s+'([^']+)'/g)].map(([, path = '']) => path);
 }

@@ -88,7 +88,7 @@ test('names the chosen area once, and leads to the point on the map or to the ad
 test('names the day of a promise that is not for today', () => {
   expect(render({ jobs: [{ ...open, promised_at: '2026-11-28T09:40:00Z' }] })).toContain('by 12:40<');
   expect(render({ jobs: [{ ...open, promised_at: '2026-11-29T09:40:00Z' }] })).toContain(
-    'by Sun, 29 Nov, 12:40<',
+    'by 12:40 tomorrow<',
   );
 });
 

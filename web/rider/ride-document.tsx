@@ -1,6 +1,7 @@
 // The document of the rider's page: complete without scripts, and readable in sunlight (contrast 7:1 and more).
 import { renderToStaticMarkup } from 'react-dom/server.edge';
 import { deliveryFailures } from '../../domain/delivery-failure.ts';
+import { formatArrival } from '../../domain/delivery-promise.ts';
 import { chargeCents } from '../../domain/money.ts';
 import { formatPhone } from '../../domain/phone.ts';
 import {
@@ -80,16 +81,6 @@ const nairobi = new Intl.DateTimeFormat('en-KE', {
 });
 const shillings = (cents: number) => `KSh ${(cents / 100).toLocaleString('en-KE')}`;
 const clock = (time: string) => nairobi.format(new Date(time));
-const dayOf = (time: string) =>
-  new Date(time).toLocaleDateString('en-KE', {
-    weekday: 'short',
-    day: 'numeric',
-    month: 'short',
-    timeZone: 'Africa/Nairobi',
-  });
-/** The time, with its day unless that is today. */
-const moment = (time: string, now: string) =>
-  dayOf(time) === dayOf(now) ? clock(time) : `${dayOf(time)}, ${clock(time)}`;
 const secondsBetween = (from: string, to: string) =>
   Math.max(0, Math.floor((Date.parse(to) - Date.parse(from)) / 1000));
 
@@ -254,7 +245,7 @@ function OpenCard({ job, shop, now, refusal, newKey }: OpenCardProps) {
         {job.promised_at ? (
           <>
             {' · '}
-            <span className="by">by {moment(job.promised_at, now)}</span>
+            <span className="by">{`by ${formatArrival(job.promised_at, Date.parse(now))}`}</span>
           </>
         ) : null}
       </p>
