@@ -43,7 +43,7 @@ story.for(sizes)(
     const { page } = await newVisitor({ viewport });
     await page.goto(`${shop.url}/shop?search=${encodeURIComponent(name)}`);
     await page.getByRole('link', { name: `Tell me when ${name} is back` }).click();
-    await page.waitForURL(`**/shop/${slug}`);
+    await page.waitForURL(`**/shop/${slug}#back`);
     const form = page.getByRole('region', { name: "Tell me when it's back" });
     await waitForHydration(page, form.getByLabel('Your phone'));
     await form.getByLabel('Your phone').fill('12345');

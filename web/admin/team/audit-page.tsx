@@ -53,7 +53,7 @@ export default function AuditPage() {
       <UpLink to="/admin/settings/team" name="Team" />
       <ListFrame
         heading="Audit"
-        subtitle="Who changed what. Nothing here can be changed or removed. Changes of stock are in the history of each product"
+        subtitle="Who changed what, for good. Stock: in the history of each product"
         tools={
           <>
             <FilterSelect

@@ -90,7 +90,7 @@ export function ProductCard({
       </p>
       {isGone ? (
         settings.offers_stock_alerts && (
-          <Link to={`/shop/${slug}`} aria-label={`Tell me when ${name} is back`} className="card-plus">
+          <Link to={`/shop/${slug}#back`} aria-label={`Tell me when ${name} is back`} className="card-plus">
             <Icon name="bell" />
           </Link>
         )

@@ -34,6 +34,10 @@ export default function StockAlertForm({ product, sent }: StockAlertFormProps) {
     const field = phoneField(form.current);
     if (field) field.value ||= startingForm(tabStorage(), deviceStorage()).phone;
   }, []);
+  // This code comes after the page: a link to the form has found nothing to scroll to.
+  useEffect(() => {
+    if (location.hash === '#back') form.current?.scrollIntoView({ block: 'center' });
+  }, []);
   // Moves focus to the result: to the confirmation, or back to the field.
   useEffect(() => {
     if (!fetcher.data) return;
@@ -51,7 +55,11 @@ export default function StockAlertForm({ product, sent }: StockAlertFormProps) {
     );
   }
   return (
-    <section aria-labelledby={titleId} className="grid gap-3 rounded-xl bg-card p-4 shadow-sm sm:p-5">
+    <section
+      id="back"
+      aria-labelledby={titleId}
+      className="grid gap-3 rounded-xl bg-card p-4 shadow-sm sm:p-5"
+    >
       <h2 id={titleId} className="text-xl">
         Tell me when it's back
       </h2>
