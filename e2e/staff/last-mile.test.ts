@@ -4,7 +4,7 @@ import { describe, expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { delayResponses, desktop, phone, type Visitor } from '../browser.ts';
-import { changeOrder, type Order } from '../placed-orders.ts';
+import { changeOrder, type Order, placePaidOrder } from '../placed-orders.ts';
 import {
   addRider,
   assignTo,
@@ -226,6 +226,24 @@ longStory(
     await typeCode(other.page, order, code);
     await jobOn(other.page, order).getByText('Delivered', { exact: true }).waitFor();
     expect(await deliveryOf(shop, order)).toMatchObject({ delivery_person: second.name, proven_by: 'code' });
+  },
+);
+
+longStory(
+  "the start prints links to practise with: the customer's phone and the rider",
+  async ({ newVisitor }) => {
+    const links = () => /Simulated payments: +(\S+) .*\n +Practice rider: +(\S+) /.exec(shop.output());
+    await until(async () => links() !== null, 'both links stand side by side');
+    const [, phoneLink = '', riderLink = ''] = links() ?? [];
+    const [rider] = await readRows<Rider>(shop, 'riders?name=eq.Practice rider');
+    const order = await placePaidOrder(shop, 'Practice Customer', newPhone());
+    await assignTo(shop, order, rider ?? expect.fail('there is no practice rider'));
+    const { page } = await newVisitor(ofRider);
+    await page.goto(riderLink);
+    await jobOn(page, order).getByRole('heading', { name: 'Practice Customer' }).waitFor();
+    const { page: phonePage } = await newVisitor({ viewport: phone });
+    await phonePage.goto(phoneLink);
+    await phonePage.getByRole('heading', { level: 1 }).waitFor();
   },
 );
 

@@ -135,7 +135,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   };
   const placePaid = async () => {
     const { place, pay } = shopSteps(database);
-    const order = await place(await makeProduct(database, 10), { quantity: 2, building: 'Mpaka Plaza' });
+    const order = await place(await makeProduct(database, 20), { quantity: 2, building: 'Mpaka Plaza' });
     await pay(order);
     return order;
   };

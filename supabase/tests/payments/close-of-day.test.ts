@@ -148,6 +148,11 @@ describe.each(testDatabases())('on %s', (kind) => {
           set delivery_status = 'delivered', delivery_person = ${person === null ? 'null' : `'${person}'`},
             collected_cents = ${collected}
           where order_id = '${id}';
+          if ${collected} is not null then
+            perform private.record_order_event(
+              '${id}', 'cash_collected', 'rider', jsonb_build_object('received_cents', ${collected})
+            );
+          end if;
         end $$`);
     };
     const receive = async ({ id }: { id: string }, at: string) => {
