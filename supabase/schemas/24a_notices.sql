@@ -288,7 +288,7 @@ begin
 end
 $$;
 comment on function private.is_notice_waiting is
-  'Whether nobody has dealt with it: nobody has taken the paid order, the late one is not delivered, the failed one is not sent again, the request to cancel is not answered, fee and day are not agreed on, the refund is not decided, the inquiry is unread, the active product is still low on stock.';
+  'Whether the event still waits for staff. It waits until the paid order is taken, the late order delivered, the failed delivery sent again, the request to cancel answered, fee and day agreed on, the refund decided, or the inquiry read; a low stock as long as the active product is low.';
 
 create function private.notice_facts(notice public.notices) returns jsonb
 language sql stable set search_path = '' as $$

@@ -53,7 +53,7 @@ export default function AuditPage() {
       <UpLink to="/admin/settings/team" name="Team" />
       <ListFrame
         heading="Audit"
-        subtitle="Who changed what, for good. Stock: in the history of each product"
+        subtitle="Who changed what. Changes of stock: in the history of each product"
         tools={
           <>
             <FilterSelect
