@@ -26,7 +26,7 @@ still.textContent = '* { animation-name: none !important }';
 document.head.append(still);
 
 configure({
-  asyncUtilTimeout: 20_000,
+  asyncUtilTimeout: 40_000,
   // Testing Library appends the whole document to the first lines of the message.
   getElementError: (message) => new Error((message ?? 'not found').slice(0, 400)),
 });

@@ -1,7 +1,8 @@
-// Staff find inquiries, mark them as read and answer them, also while others write, read and answer.
+// Staff find inquiries, mark them as read, answer and export them, also while others write, read and answer. All tests of screens that
+// count inquiries are here, because they count those of the whole shop, and only the tests of a file run one after the other.
 import { randomUUID } from 'node:crypto';
 import { screen, waitFor, within } from '@testing-library/dom';
-import { beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, onTestFinished, test } from 'vitest';
 import { placeOrder } from '../../../e2e/placed-orders.ts';
 import { asOwner } from '../../../e2e/staff-member.ts';
 import { interceptNext, type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
@@ -52,6 +53,34 @@ test('inquiries are found literally, by name, email and subject', async () => {
   await opened.press(screen.getByRole('button', { name: 'Show all inquiries' }));
   await viewButton('Kamau');
   await viewButton('Wanjiku');
+});
+
+test('columns sort the inquiries, in the address too', async () => {
+  await makeInquiry('Zuhura', { created_at: '2026-01-01T08:00:00Z' });
+  await makeInquiry('Amina', { created_at: '2026-01-02T08:00:00Z' });
+  await makeInquiry('Naliaka', { created_at: '2026-01-03T08:00:00Z', is_read: true });
+  const opened = await openScreen('/admin/inquiries');
+  const areShown = (expected: string[]) =>
+    waitFor(() =>
+      expect(
+        screen
+          .getAllByRole('button', { name: /^View inquiry from/ })
+          .map((button) => button.textContent?.replace('View inquiry from ', '')),
+      ).toEqual(expected),
+    );
+  await areShown(['Naliaka', 'Amina', 'Zuhura']);
+  for (const [title, address, expected] of [
+    ['Name', 'sort=name', ['Amina', 'Naliaka', 'Zuhura']],
+    ['Name', 'sort=-name', ['Zuhura', 'Naliaka', 'Amina']],
+    ['Date', 'sort=date', ['Zuhura', 'Amina', 'Naliaka']],
+    ['Status', 'sort=status', ['Amina', 'Zuhura', 'Naliaka']],
+  ] as const) {
+    await opened.press(screen.getByRole('button', { name: title }));
+    await waitFor(() => expect(opened.address()).toBe(`/admin/inquiries?${address}`));
+    await areShown([...expected]);
+  }
+  const heading = screen.getByRole('columnheader', { name: 'Status' });
+  expect(heading.getAttribute('aria-sort')).toBe('ascending');
 });
 
 test('unread ones are a list of their own, the longest waiting first', async () => {
@@ -366,4 +395,51 @@ test('an inquiry that was answered by phone is marked so, with a note for collea
   answers.getByText(/by phone or chat$/);
   expect(await repliesTo('Barasa')).toEqual([]);
   expect((await inquiryOf('Barasa')).answered_by).toBe(opened.account.email);
+});
+
+test('an export that fails in the middle says so, saves nothing, and is continued', async () => {
+  const name = crypto.randomUUID();
+  await makeInquiry(name);
+  const files: Blob[] = [];
+  const { createObjectURL } = URL;
+  URL.createObjectURL = (file: Blob) => {
+    files.push(file);
+    return 'data:,';
+  };
+  onTestFinished(() => {
+    URL.createObjectURL = createObjectURL;
+  });
+  const { user, address } = await openScreen('/admin/inquiries', { expected: /^The export failed/ });
+  await screen.findAllByText(name);
+  // Not the list's own requests, which may be repeated at any time.
+  const { fetch } = globalThis;
+  let pages = 0;
+  globalThis.fetch = async (input, init) => {
+    if (String(init?.body).includes('"page_size":1000') && ++pages === 2)
+      throw new TypeError('Failed to fetch');
+    return fetch(input, init);
+  };
+  onTestFinished(() => {
+    globalThis.fetch = fetch;
+  });
+  await user.click(await screen.findByRole('button', { name: 'Export CSV' }));
+  const shown = await messages();
+  await shown.findByText('Export stopped');
+  expect(shown.getByText(/^It failed after \d+ inquiries\. No file was saved yet\.$/)).toBeTruthy();
+  expect(files).toEqual([]);
+
+  await user.click(shown.getByRole('button', { name: 'Continue export' }));
+  await shown.findByText(/^\d+ inquiries exported$/);
+  await waitFor(() => expect(shown.queryByText('Export stopped')).toBeNull());
+  expect(files).toHaveLength(1);
+  expect(address()).toBe('/admin/inquiries');
+  expect((await files[0]?.text())?.split('\r\n').filter((line) => line.includes(name))).toHaveLength(1);
+});
+
+test('unread ones are counted on Today, and lead there', async () => {
+  await makeInquiry('Waiting');
+  await openScreen('/admin/today');
+  const attention = within(await screen.findByRole('region', { name: /^Needs attention/ }));
+  const link = await attention.findByRole('link', { name: '1 unread inquiry' });
+  expect(link.getAttribute('href')).toBe('/admin/inquiries');
 });

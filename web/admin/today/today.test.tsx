@@ -162,18 +162,6 @@ test('a new paid order appears by itself, and opens above the queue', async () =
   await waitFor(() => expect(opened.address()).toBe('/admin/today'));
 });
 
-test('what waits elsewhere is counted, and leads there', async () => {
-  await asOwner(shop, '/rest/v1/inquiries', 'POST', {
-    name: 'Waiting',
-    email: 'w@mail.example',
-    message: 'Do you deliver to Karen?',
-  });
-  await openScreen('/admin/today');
-  const attention = within(await screen.findByRole('region', { name: /^Needs attention/ }));
-  const link = await attention.findByRole('link', { name: /^\d+ unread inquir/ });
-  expect(link.getAttribute('href')).toBe('/admin/inquiries');
-});
-
 const paidMinutesAgo = (order: Order, minutes: number) =>
   asOwner(shop, `/rest/v1/deliveries?order_id=eq.${order.id}`, 'PATCH', {
     created_at: new Date(Date.now() - minutes * 60_000).toISOString(),
