@@ -205,7 +205,7 @@ begin
   if sorted_by is null then
     found_ids := private.find_by_text(
       'products', 'lower(t.name)', condition,
-      find_products.search, find_products.before_created_at, find_products.before_id, find_products.page_size
+      find_products.search, null, find_products.before_created_at, find_products.before_id, find_products.page_size
     );
     return query
       select p.* from public.products as p where p.id = any (found_ids) order by p.created_at desc, p.id desc;

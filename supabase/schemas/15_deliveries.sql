@@ -65,9 +65,8 @@ create policy "staff edit every delivery, the counter those of recent orders" on
 create index deliveries_newest_first on public.deliveries (created_at desc, id desc);
 create index deliveries_by_status on public.deliveries (delivery_status, created_at desc, id desc);
 create index deliveries_by_words on public.deliveries using gin (
-  translate(
-    lower(coalesce(delivery_person, '') || E'\n' || regexp_replace(coalesce(delivery_phone, ''), '[^0-9]', '', 'g')),
-    'àáâãäåçèéêëìíîïĩñòóôõöùúûüũ''’ʼ', 'aaaaaaceeeeiiiiinooooouuuuu'
+  private.without_accents(
+    coalesce(delivery_person, '') || E'\n' || regexp_replace(coalesce(delivery_phone, ''), '[^0-9]', '', 'g')
   ) extensions.gin_trgm_ops
 ) with (fastupdate = off);
 create index deliveries_open on public.deliveries (created_at desc, id desc)

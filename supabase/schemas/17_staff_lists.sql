@@ -6,6 +6,12 @@ return 2000;
 comment on function private.short_search_rows is
   'Number of newest rows that are searched if every part of the search has fewer than three letters, because trigram indexes do not contain shorter parts.';
 
+create function private.most_counted() returns integer
+language sql immutable
+return 200;
+comment on function private.most_counted is
+  'Up to this number the rows of a search or of a rider are counted; one more means more than that. mostCounted in web/admin/list/list-filters.tsx.';
+
 create function private.order_text(o public.orders) returns text
 language sql immutable
 return o.order_number || E'\n' || split_part(o.tracking_number, '-', 3) || E'\n' || o.customer_name || E'\n' || o.customer_email || E'\n'
@@ -135,8 +141,9 @@ declare
   pattern text;
   in_order text[] := '{}';
   anywhere text[] := '{}';
-  -- A count stops at 501 orders, of which few have more than three lines with the same word.
-  bound text := '';
+  -- The count of one word alone stops at the first orders, of which few have more than three lines with the same word.
+  is_bounded boolean := false;
+  bound text;
 begin
   typed := private.read_list_search(filters.search);
   is_broad := true;
@@ -206,9 +213,11 @@ begin
   elsif typed.words is not null then
     -- Words that are in no product or rider must be in the order itself, whose index finds all of them at once. Parts of fewer than
     -- three letters are not in trigram indexes.
+    is_bounded := is_count and is_orders and typed.digits is null and cardinality(typed.words) = 1 and cardinality(checked) = 0
+      and array_to_string(indexed, '') = '';
     foreach pattern in array typed.words loop
       if pattern ~ '[[:alnum:]]{3}' then
-        if private.is_in_item_names(pattern) or private.is_in_rider_names(pattern) then
+        if is_bounded or private.is_in_item_names(pattern) or private.is_in_rider_names(pattern) then
           anywhere := anywhere || pattern;
         else
           in_order := in_order || pattern;
@@ -226,14 +235,11 @@ begin
         format(' or %s like %L or %s like %2$L', order_text, typed.digits, own_rider_text)
       end
     );
-    if is_count and is_orders and is_exact and cardinality(anywhere) = 1 and cardinality(checked) = 1 and array_to_string(indexed, '') = '' then
-      bound := ' limit 1503';
-    end if;
+    bound := case when is_bounded then format(' limit %s', 3 * (private.most_counted() + 1)) else '' end;
     -- Without longer parts only the newest rows are searched: candidates stay null, or are these rows and the orders with the digits.
     candidates := case
       when cardinality(in_order) > 0 then format('select o.id from public.orders as o where %s',
-        (select string_agg(format('%s like %L', order_text, p.pattern), ' and ') from unnest(in_order) as p (pattern))
-        || case when typed.digits is not null then format(' or %s like %L', order_text, typed.digits) else '' end)
+        (select string_agg(format('%s like %L', order_text, p.pattern), ' and ') from unnest(in_order) as p (pattern)))
       when cardinality(anywhere) > 0 then (
         select string_agg(format('((select i.order_id as id from public.order_items as i where %s like %L%s)', item_text, p.pattern, bound)
           || format(' union (select o.id from public.orders as o where %s like %L%s)', order_text, p.pattern, bound)
@@ -241,12 +247,12 @@ begin
           || ')', ' intersect ')
         from unnest(anywhere) as p (pattern))
       when typed.digits is not null then format(
-        '(select %s as id from public.%I as %s where %s order by %3$s.created_at desc, %3$s.id desc limit %s)
-         union select o.id from public.orders as o where %s like %L',
+        '(select %s as id from public.%I as %s where %s order by %3$s.created_at desc, %3$s.id desc limit %s)',
         case when is_orders then 'o.id' else 'd.order_id' end, filters.list, own,
-        coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true'), private.short_search_rows(), order_text, typed.digits)
-    end || case when typed.digits is not null then
-      format(' union select d.order_id from public.deliveries as d where %s like %L', rider_text, typed.digits) else '' end;
+        coalesce(nullif(array_to_string(indexed, ' and '), ''), 'true'), private.short_search_rows())
+    end || case when typed.digits is not null then format(
+      ' union select o.id from public.orders as o where %s like %L union select d.order_id from public.deliveries as d where %s like %2$L',
+      order_text, typed.digits, rider_text) else '' end;
   end if;
   if is_orders and filters.payment in ('needs_review', 'refund_due', 'to_decide') then
     checked := checked || case filters.payment

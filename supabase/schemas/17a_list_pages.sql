@@ -1,11 +1,11 @@
 -- Pages of staff lists: rows along an index or from candidates, their counts, their order, and the searches of the panel
 -- (docs/decisions/staff-lists.md).
 
-create function private.sortable_rows() returns integer
+create function private.sortable_rows(is_search boolean) returns integer
 language sql immutable
-return 5000;
+return case when is_search then 500 else 5000 end;
 comment on function private.sortable_rows is
-  'Number of newest rows of a staff list that are sorted by another column than the date; of a search as many as are counted. mostSorted in web/admin/list/use-rows.ts.';
+  'Number of newest rows of a staff list, or of what a search finds, that are sorted by another column than the date. mostSorted in web/admin/list/use-rows.ts.';
 
 create function private.walk_list(
   list text, by_index text, by_row text, is_oldest_first boolean, before_created_at timestamptz, before_id uuid, most integer,
@@ -111,18 +111,53 @@ comment on function private.find_by_date is 'The ids of the first rows of a staf
 
 create function private.sort_expression(list text, key text) returns text
 language sql immutable
-return case
-  when key = 'status' then
-    case when list = 'orders' then
-      $sql$array_position(array['pending', 'processing', 'shipped', 'out_for_delivery', 'delivered', 'cancelled'], o.status)$sql$
-    else
-      $sql$array_position(array['failed', 'pending', 'assigned', 'picked_up', 'in_transit', 'delivered'], d.delivery_status)$sql$ end
-  when key = 'customer' then 'lower(o.customer_name)'
-  when key = 'total' and list = 'orders' then 'o.total_amount'
-  when key = 'rider' and list = 'deliveries' then $sql$lower(coalesce(d.delivery_person, ''))$sql$
+return case list || ' ' || key
+  when 'orders status' then
+    $sql$array_position(array['pending', 'processing', 'shipped', 'out_for_delivery', 'delivered', 'cancelled'], o.status)$sql$
+  when 'orders customer' then 'lower(o.customer_name)'
+  when 'orders total' then 'o.total_amount'
+  when 'deliveries status' then
+    $sql$array_position(array['failed', 'pending', 'assigned', 'picked_up', 'in_transit', 'delivered'], d.delivery_status)$sql$
+  when 'deliveries customer' then 'lower(o.customer_name)'
+  when 'deliveries rider' then $sql$lower(coalesce(d.delivery_person, ''))$sql$
+  when 'inquiries name' then 'lower(t.name)'
+  when 'inquiries email' then 'lower(t.email)'
+  when 'inquiries subject' then $sql$nullif(lower(trim(t.subject)), '')$sql$
+  when 'inquiries status' then 't.is_read'
+  when 'outbox_messages customer' then 'lower(t.customer_name)'
+  when 'outbox_messages order' then $sql$nullif(substring(t.order_number from '\d+')::bigint, 0)$sql$
+  when 'outbox_messages status' then
+    $sql$array_position(array['failed', 'unsure', 'over_budget', 'waiting', 'sending', 'sent'], t.status)$sql$
 end;
 comment on function private.sort_expression is
-  'What a staff list is sorted by, in SQL about its order (o) and, in the list of deliveries, its delivery (d). Null: no such order.';
+  'What a list is sorted by, in SQL about its order (o), its delivery (d), or a row of another list (t). Null: no such order.';
+
+create function private.sorted_page(
+  list text, expression text, is_descending boolean, found_ids uuid[], before_id uuid, most integer
+) returns uuid[]
+language plpgsql stable set search_path = '' as $$
+declare
+  own constant text := case list when 'orders' then 'o' when 'deliveries' then 'd' else 't' end;
+  page uuid[];
+begin
+  execute format(
+    'with sorted as materialized (
+       select f.id, row_number() over (order by %1$s %2$s nulls last, f.place) as place
+       from unnest($1) with ordinality as f (id, place)
+       cross join lateral (select %3$s.* from public.%4$I as %3$s where %3$s.id = f.id limit 1) as %3$s%5$s
+     )
+     select array_agg(s.id order by s.place)
+     from sorted as s
+     where s.place > coalesce((select before.place from sorted as before where before.id = $2), 0)
+       and s.place <= coalesce((select before.place from sorted as before where before.id = $2), 0) + $3',
+    expression, case when is_descending then 'desc' else 'asc' end, own, list,
+    case when list = 'deliveries' then ' cross join lateral (select o.* from public.orders as o where o.id = d.order_id limit 1) as o' end
+  ) into page using found_ids, before_id, most;
+  return page;
+end
+$$;
+comment on function private.sorted_page is
+  'The ids of a page after a row, of rows that are sorted by an expression and, among equals, stay in their order.';
 
 create function private.find_in_list(
   filters private.list_filters, sort text, before_created_at timestamptz, before_id uuid, page_size integer
@@ -131,28 +166,14 @@ language plpgsql stable set search_path = '' as $$
 declare
   most constant integer := least(greatest(coalesce(page_size, 50), 1), 1000);
   expression constant text := private.sort_expression(filters.list, ltrim(sort, '-'));
-  found_ids uuid[];
 begin
   if expression is null then
     return private.find_by_date(filters, coalesce(sort = 'date', false), before_created_at, before_id, most);
   end if;
-  execute format(
-    'with sorted as materialized (
-       select f.id, row_number() over (order by %1$s %2$s, f.place) as place
-       from unnest($1) with ordinality as f (id, place)
-       cross join lateral (select %3$s.* from public.%4$I as %3$s where %3$s.id = f.id limit 1) as %3$s%5$s
-     )
-     select array_agg(s.id order by s.place)
-     from sorted as s
-     where s.place > coalesce((select before.place from sorted as before where before.id = $2), 0)
-       and s.place <= coalesce((select before.place from sorted as before where before.id = $2), 0) + $3',
-    expression, case when sort ~ '^-' then 'desc' else 'asc' end,
-    case when filters.list = 'orders' then 'o' else 'd' end, filters.list,
-    case when filters.list <> 'orders' then ' cross join lateral (select o.* from public.orders as o where o.id = d.order_id limit 1) as o' end
-  ) into found_ids using private.find_by_date(
-    filters, false, null, null, case when filters.search <> '' then 500 else private.sortable_rows() end
-  ), before_id, most;
-  return found_ids;
+  return private.sorted_page(
+    filters.list, expression, sort ~ '^-',
+    private.find_by_date(filters, false, null, null, private.sortable_rows(filters.search <> '')), before_id, most
+  );
 end
 $$;
 comment on function private.find_in_list is
@@ -180,6 +201,7 @@ $$;
 create function private.count_in_list(filters private.list_filters) returns integer
 language plpgsql stable set search_path = '' as $$
 declare
+  most constant integer := private.most_counted() + 1;
   conditions record;
   count integer;
 begin
@@ -187,39 +209,40 @@ begin
   if filters.list = 'orders' and conditions.by_row is null and conditions.by_index = 'true' then
     select coalesce(sum(t.orders), 0) into count from private.daily_totals as t;
   elsif conditions.by_row is null then
-    count := private.count_along_index(filters.list, conditions.by_index, case when filters.rider <> '' then 501 else 10001 end);
+    count := private.count_along_index(filters.list, conditions.by_index, case when filters.rider <> '' then most else 10001 end);
   elsif conditions.candidates is null then
     select coalesce(cardinality(w.found_ids), 0) into count
     from private.walk_list(
-      filters.list, conditions.by_index, conditions.by_row, false, null, null, 501, private.short_search_rows()
+      filters.list, conditions.by_index, conditions.by_row, false, null, null, most, private.short_search_rows()
     ) as w;
   elsif conditions.is_exact then
     execute format(
       'select count(*) from (
-         select from (%1$s) as c%2$s limit 501
+         select from (%1$s) as c%2$s limit %3$s
        ) as bounded',
       conditions.candidates,
       case when filters.list <> 'orders' or conditions.by_index <> 'true' then format(
         ' cross join lateral (select %1$s.* from public.%2$I as %1$s where %1$s.%3$s = c.id limit 1) as %1$s where %4$s',
         case when filters.list = 'orders' then 'o' else 'd' end, filters.list,
         case when filters.list = 'orders' then 'id' else 'order_id' end, conditions.by_index
-      ) end
+      ) end,
+      most
     ) into count;
   else
     execute format(
-      'select count(*) from (select from (%s) as found limit 501) as bounded',
-      private.rows_of_candidates(filters.list, conditions.by_index, conditions.by_row, conditions.candidates, false)
+      'select count(*) from (select from (%s) as found limit %s) as bounded',
+      private.rows_of_candidates(filters.list, conditions.by_index, conditions.by_row, conditions.candidates, false), most
     ) into count;
   end if;
   return count;
 end
 $$;
 comment on function private.count_in_list is
-  'Number of rows of a staff list that match the filters, at most 10001, which means more than 10,000. For a search or rider at most 501. All orders are counted exactly.';
+  'Number of rows of a staff list that match the filters, at most 10001, which means more than 10,000. For a search or rider at most private.most_counted() and one more. All orders are counted exactly.';
 
 create function private.walk_by_text(
-  rows text, searched text, pattern text, before_created_at timestamptz, before_id uuid, most integer, nearby integer,
-  out found_ids uuid[], out is_whole_list boolean
+  rows text, searched text, pattern text, is_oldest_first boolean, before_created_at timestamptz, before_id uuid, most integer,
+  nearby integer, out found_ids uuid[], out is_whole_list boolean
 )
 language plpgsql stable
 set search_path = ''
@@ -231,16 +254,16 @@ as $$
 begin
   execute format(
     'with near as materialized (
-       select t.id, coalesce(%s like $1, true) as matches %s order by t.created_at desc, t.id desc limit $5
+       select t.id, coalesce(%1$s like $1, true) as matches %2$s order by t.created_at %3$s, t.id %3$s limit $5
      )
      select (select array_agg(found.id) from (select n.id from near as n where n.matches limit $4) as found), (select count(*) < $5 from near)',
-    searched, rows
+    searched, rows, case when is_oldest_first then 'asc' else 'desc' end
   ) into found_ids, is_whole_list using pattern, before_created_at, before_id, most, nearby;
 end
 $$;
 
 create function private.find_by_text(
-  list text, searched text, condition text, search text, before_created_at timestamptz, before_id uuid, page_size integer
+  list text, searched text, condition text, search text, sort text, before_created_at timestamptz, before_id uuid, page_size integer
 ) returns uuid[]
 language plpgsql stable set search_path = '' as $$
 declare
@@ -248,32 +271,42 @@ declare
   pattern constant text := '%' || regexp_replace(
     lower(regexp_replace(nullif(trim(search), ''), '[\n\r]', ' ', 'g')), '([\\%_])', '\\\1', 'g'
   ) || '%';
-  most constant integer := least(greatest(coalesce(page_size, 50), 1), 1000);
+  page constant integer := least(greatest(coalesce(page_size, 50), 1), 1000);
+  expression constant text := private.sort_expression(list, ltrim(sort, '-'));
+  most constant integer := case when expression is null then page else private.sortable_rows(pattern is not null) end;
+  is_oldest_first constant boolean := coalesce(sort = 'date', false);
   -- A search scans this many of the newest before it uses the trigram index: a broad search has found its page by then.
-  nearby constant integer := case when pattern is null then most when list = 'products' then 10 * most else 40 * most end;
-  newest constant text := format(
-    'from public.%I as t where %s%s', list, condition, case when before_id is not null then ' and (t.created_at, t.id) < ($2, $3)' end
+  nearby constant integer := case
+    when pattern is null then most when list = 'products' then 10 * page else greatest(40 * page, most)
+  end;
+  rows constant text := format(
+    'from public.%I as t where %s%s', list, condition,
+    case when before_id is not null and expression is null then
+      format(' and (t.created_at, t.id) %s ($2, $3)', case when is_oldest_first then '>' else '<' end) end
   );
   found_ids uuid[];
   is_whole_list boolean;
 begin
   select w.found_ids, w.is_whole_list into found_ids, is_whole_list
-  from private.walk_by_text(newest, searched, pattern, before_created_at, before_id, most, nearby) as w;
+  from private.walk_by_text(rows, searched, pattern, is_oldest_first, before_created_at, before_id, most, nearby) as w;
   -- Trigram indexes do not contain shorter parts. A catalogue is read whole for them.
   if (pattern ~ '[[:alnum:]]{3}' or list = 'products') and coalesce(cardinality(found_ids), 0) < most and not is_whole_list then
     execute format(
-      'with found as materialized (select t.id, t.created_at %s and %s like $1)
-       select array_agg(last.id)
-       from (select f.id from found as f order by f.created_at desc, f.id desc limit $4) as last',
+      'with found as materialized (select t.id, t.created_at %1$s and %2$s like $1)
+       select array_agg(page.id)
+       from (select f.id from found as f order by f.created_at %3$s, f.id %3$s limit $4) as page',
       -- Hides the status from the planner, which would prefer its index.
-      replace(newest, 't.status =', $sql$t.status || '' =$sql$), searched
+      replace(rows, 't.status =', $sql$t.status || '' =$sql$), searched, case when is_oldest_first then 'asc' else 'desc' end
     ) into found_ids using pattern, before_created_at, before_id, most;
   end if;
-  return found_ids;
+  if expression is null then
+    return found_ids;
+  end if;
+  return private.sorted_page(list, expression, sort ~ '^-', found_ids, before_id, page);
 end
 $$;
 comment on function private.find_by_text is
-  'The ids of a page of a list, newest first, that meet a condition and whose searched text contains the search. Both are SQL about t, the row.';
+  'The ids of a page of a list that meet a condition and whose searched text contains the search. Both are SQL about t, the row. sort: as in private.find_in_list.';
 
 -- Under row level security the trigram indexes cannot be used, since LIKE is not leakproof. So these functions check the caller and
 -- then read with their owner's rights.
@@ -312,7 +345,7 @@ begin
 end
 $$;
 comment on function public.count_orders is
-  'For staff: number of orders that search_orders finds on all pages. 501 means more than 500, for a search or rider; 10001 more than 10,000, for other filters.';
+  'For staff: number of orders that search_orders finds on all pages. 201 means more than 200, for a search or rider; 10001 more than 10,000, for other filters.';
 
 create function private.first_day_of_deliveries(from_day date) returns date
 language sql stable set search_path = '' as $$
@@ -361,7 +394,7 @@ begin
 end
 $$;
 comment on function public.count_deliveries is
-  'For staff: number of deliveries that search_deliveries finds on all pages. 501 means more than 500, for a search or rider; 10001 more than 10,000, for other filters.';
+  'For staff: number of deliveries that search_deliveries finds on all pages. 201 means more than 200, for a search or rider; 10001 more than 10,000, for other filters.';
 
 create function public.count_work() returns table (
   to_prepare integer, ready integer, on_the_way integer, failed integer, late integer, unpaid integer, refunds_due integer, to_assign integer,

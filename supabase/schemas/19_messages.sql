@@ -314,7 +314,7 @@ $$;
 
 create function public.search_messages(
   search text default '', status text default null, channel text default null,
-  before_created_at timestamptz default null, before_id uuid default null, page_size integer default 50
+  before_created_at timestamptz default null, before_id uuid default null, page_size integer default 50, sort text default null
 ) returns setof public.outbox_messages
 language plpgsql stable security definer rows 50 set search_path = '' as $$
 declare
@@ -325,14 +325,14 @@ begin
     'outbox_messages',
     $sql$lower(t.customer_name || E'\n' || t.recipient || E'\n' || t.order_number || E'\n' || t.tracking_number)$sql$,
     concat_ws(' and ', 'true', 't.status = ' || quote_literal(status), 't.channel = ' || quote_literal(channel)),
-    search, before_created_at, before_id, page_size
+    search, sort, before_created_at, before_id, page_size
   );
   return query
-    select m.* from public.outbox_messages as m where m.id = any (found_ids) order by m.created_at desc, m.id desc;
+    select m.* from unnest(found_ids) with ordinality as f (id, place) join public.outbox_messages as m on m.id = f.id order by f.place;
 end
 $$;
 comment on function public.search_messages is
-  'For staff: a page of messages whose recipient, customer, order or tracking number contains a text, ignoring case; newest first, after the one named by before_created_at and before_id.';
+  'For staff: a page of messages whose recipient, customer, order or tracking number contains a text, ignoring case; after the one named by before_created_at and before_id. sort: date (oldest first), -date (default), customer, order or status (failed first), with - before it for the opposite; by another column than the date only the newest 5,000, or 500 of a search.';
 
 create function private.queue_link_with_prompt(new public.payments) returns void
 language plpgsql set search_path = '' as $$

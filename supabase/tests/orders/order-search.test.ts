@@ -224,12 +224,13 @@ describe.each(testDatabases())('on %s', (kind) => {
       });
 
     test.each([
-      ['every order has them', 'ju ka', 5, 501],
-      ['no order has them', 'zz qq', 0, 0],
-      ['some orders have them', '߷', 5, 501],
-    ])('%s', async (_, text, shown, counted) => {
+      ['every order has them', 'ju ka', 5],
+      ['no order has them', 'zz qq', 0],
+      ['some orders have them', '߷', 5],
+    ])('%s', async (_, text, shown) => {
       expect(await numbers({ search: text })).toHaveLength(shown);
-      expect(await count({ search: text })).toBe(Math.min(counted, 501));
+      // Of many it says only that they are more than 200.
+      expect(await count({ search: text })).toBe(shown === 0 ? 0 : 201);
       // They are counted, too.
       for (const statement of [
         'select id from public.search_orders($1, page_size => 5)',

@@ -33,6 +33,12 @@ describe.each(testDatabases())('on %s', (kind) => {
         case n when 2 then 'zawadi@mail.example' else 'visitor' || n || '@mail.example' end,
         case n when 3 then 'About ZAWADI' when 4 then null else 'Question ' || n end, 'zawadi', now() - make_interval(mins => ${many} - n / 10)
       from generate_series(1, ${many}) as n;
+      insert into public.outbox_messages
+        (kind, event_key, channel, recipient, order_number, tracking_number, customer_name, status, next_attempt_at, created_at)
+      select 'test_message', n::text, 'mail', 'sort@mail.example', 'ORD-' || n * 7 % 300, '', 'Person ' || n % 20,
+        (array['waiting', 'sending', 'sent', 'failed', 'unsure', 'over_budget'])[1 + n % 6], case when n % 6 = 0 then now() end,
+        now() - make_interval(mins => n / 10)
+      from generate_series(1, 300) as n;
     `);
   });
 
@@ -126,6 +132,69 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(seen).toEqual(expected);
     },
   );
+
+  describe.each([
+    ['search_inquiries', 'inquiries', '', 'name', 'lower(t.name)'],
+    ['search_inquiries', 'inquiries', 'question 39', '-email', 'lower(t.email) desc'],
+    ['search_inquiries', 'inquiries', '', 'subject', `nullif(lower(trim(t.subject)), '')`],
+    ['search_inquiries', 'inquiries', '', '-status', 't.is_read desc'],
+    ['search_inquiries', 'inquiries', 'visitor 1', 'date', 't.created_at, t.id'],
+    ['search_messages', 'outbox_messages', '', 'customer', 'lower(t.customer_name)'],
+    ['search_messages', 'outbox_messages', 'sort', '-order', 'substr(t.order_number, 5)::integer desc'],
+    [
+      'search_messages',
+      'outbox_messages',
+      '',
+      'status',
+      `array_position(array['failed', 'unsure', 'over_budget', 'waiting', 'sending', 'sent'], t.status)`,
+    ],
+  ])('%s', (procedure, table, search, sort, expression) => {
+    test(`sorts those with ${JSON.stringify(search)} by ${sort} in pages, the newest first among equals`, async () => {
+      const seen: string[] = [];
+      let last: Found | undefined;
+      // A page of its own for the first row, then pages that end anywhere.
+      for (const size of [1, 170, 170, 1000, 1000, 1000, 1000]) {
+        const page = await ask<Found>(
+          `select id, created_at::text from public.${procedure}(
+             search => $1, before_created_at => $2, before_id => $3, page_size => $4, sort => $5)`,
+          [search, last?.created_at ?? null, last?.id ?? null, size, sort],
+        );
+        seen.push(...page.map(({ id }) => id));
+        last = page.at(-1) ?? last;
+      }
+      const expected = await ask<Found>(
+        `select t.id from public.${table} as t where $1 = '' or lower(to_jsonb(t)::text) like '%' || $1 || '%'
+         order by ${expression} nulls last, t.created_at desc, t.id desc`,
+        [search],
+      );
+      expect(expected.length).toBeGreaterThan(10);
+      expect(seen).toEqual(expected.map(({ id }) => id));
+    });
+  });
+
+  test('sorts the newest 500 of what a search finds', async () => {
+    const sorted = await ask<Found>(
+      `select id from public.search_inquiries('question', page_size => 1000, sort => 'name')`,
+    );
+    const expected = await ask<Found>(
+      `select newest.id from public.search_inquiries('question', page_size => 500) as newest order by lower(newest.name)`,
+    );
+    expect(expected).toHaveLength(500);
+    expect(sorted).toEqual(expected);
+  });
+
+  test.each([
+    ['WANJIKU', 'wanjiku'],
+    ["Ng'ang'a", 'nganga'],
+    ['Wanjikũ', 'wanjiku'],
+    ['Ng’ang’a É', 'nganga e'],
+    ['Mango 🥭', 'mango 🥭'],
+    ['', ''],
+  ])('reads %j as %j', async (written, read) => {
+    expect((await database.query('select private.without_accents($1) as read', [written])).rows).toEqual([
+      { read },
+    ]);
+  });
 
   describe.each([
     ['search_deliveries', 'deliveries', ['', 'Otieno', 'n-1', 'n-390']],

@@ -74,6 +74,7 @@ export default function DeliveriesPage() {
             count={count}
             one="delivery"
             many="deliveries"
+            isSearch={search !== '' || rider !== ''}
             isSorted={!['', 'date', '-date'].includes(order)}
           />
         }

@@ -4,7 +4,7 @@ import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { ExportButton } from '../list/export-button.tsx';
 import { QuickFilters } from '../list/list-filters.tsx';
-import { SearchBox } from '../list/list-toolbar.tsx';
+import { SearchBox, SortSelect } from '../list/list-toolbar.tsx';
 import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
 import { useRowKeys } from '../list/use-row-keys.ts';
@@ -18,8 +18,9 @@ export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(match
 
 export default function InquiriesPage() {
   const { tables } = useMember().staff;
-  const filters = useListFilters<InquiryFilters>({ search: '', status: '' });
-  const { search, status } = filters.values;
+  const filters = useListFilters<InquiryFilters>({ search: '', status: '', sort: '' });
+  const { search, status, sort } = filters.values;
+  const setSort = (value: string) => filters.set('sort', value);
   const inquiries = useInquiries(filters.values);
   const unread = useUnread();
   const marking = useMarkRead();
@@ -38,9 +39,23 @@ export default function InquiriesPage() {
               searched={search}
               onSearch={(text) => filters.set('search', text)}
             />
+            {/* Wider lists have titles to press. */}
+            <span className="contents xl:hidden">
+              <SortSelect
+                value={sort}
+                choices={[
+                  ['date', 'Oldest first'],
+                  ['-date', 'Newest first'],
+                  ['name', 'By name'],
+                  ['subject', 'By subject'],
+                  ['status', 'Unread first'],
+                ]}
+                onChoose={setSort}
+              />
+            </span>
             <ExportButton
               name="inquiries"
-              read={readInquiries(tables, filters.values)}
+              read={readInquiries(tables, { ...filters.values, sort: '' })}
               columns={exportColumns}
             />
           </>
@@ -57,6 +72,7 @@ export default function InquiriesPage() {
           {...inquiries}
           label="Inquiries"
           columns={inquiryColumns(marking)}
+          sorting={{ value: sort || (status === 'unread' ? 'date' : ''), set: setSort }}
           compact={(inquiry) => <InquiryRow inquiry={inquiry} marking={marking} />}
           rowStyle={({ is_read }) =>
             is_read ? '' : 'bg-tone-blue-soft/35 shadow-[inset_4px_0_0] shadow-tone-blue'

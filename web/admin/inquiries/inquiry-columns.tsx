@@ -44,6 +44,7 @@ export function inquiryColumns({ mark, isMarking }: ReturnType<typeof useMarkRea
   return [
     {
       title: 'Name',
+      sort: 'name',
       show: ({ name, is_read }) => (
         <span className={`flex max-w-60 items-center gap-2.5 ${is_read ? '' : 'font-bold'}`}>
           {is_read ? null : (
@@ -59,6 +60,7 @@ export function inquiryColumns({ mark, isMarking }: ReturnType<typeof useMarkRea
     },
     {
       title: 'Email',
+      sort: 'email',
       show: ({ email }) => (
         <a
           href={mailTo(email)}
@@ -70,6 +72,7 @@ export function inquiryColumns({ mark, isMarking }: ReturnType<typeof useMarkRea
     },
     {
       title: 'Subject',
+      sort: 'subject',
       show: (inquiry) => (
         <span className="grid w-full min-w-56">
           <span
@@ -85,10 +88,12 @@ export function inquiryColumns({ mark, isMarking }: ReturnType<typeof useMarkRea
     },
     {
       title: 'Date',
+      sort: 'date',
       show: ({ created_at }) => <Age at={created_at} />,
     },
     {
       title: 'Status',
+      sort: 'status',
       show: (inquiry) => (
         <span className="grid justify-items-start gap-0.5">
           <ReadBadge isRead={inquiry.is_read} />

@@ -9,12 +9,13 @@ import { type ReadPage, useRows } from '../list/use-rows.ts';
 export interface InquiryFilters {
   /** Anywhere in name, e-mail and subject. */
   search: string;
-  /** 'unread', oldest first, or '' for all, newest first. */
+  /** 'unread', or '' for all. */
   status: string;
+  /** A column's key, with '-' before it for the opposite direction; '' for newest first, unread ones oldest first. */
+  sort: string;
 }
 
-export function readInquiries(tables: Staff['tables'], { search, status }: InquiryFilters) {
-  const unread = status === 'unread';
+export function readInquiries(tables: Staff['tables'], { search, status, sort }: InquiryFilters) {
   return (({ after, limit, signal }) =>
     tables
       .rpc('search_inquiries', {
@@ -22,11 +23,10 @@ export function readInquiries(tables: Staff['tables'], { search, status }: Inqui
         before_created_at: after?.created_at ?? null,
         before_id: after?.id ?? null,
         page_size: limit,
-        unread,
+        unread: status === 'unread',
+        sort: sort || null,
       })
       .select('*')
-      .order('created_at', { ascending: unread })
-      .order('id', { ascending: unread })
       .abortSignal(signal)) satisfies ReadPage<{ id: string; created_at: string }>;
 }
 type Answer = Awaited<ReturnType<ReturnType<typeof readInquiries>>>;

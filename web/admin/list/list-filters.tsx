@@ -4,11 +4,11 @@ import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { StaffIcon } from '../layout/staff-icons.tsx';
 import { usePart } from '../ui/use-part.ts';
+import { type CountedRows, countText, formatCount } from './count-text.ts';
 import { type DayFilter, dayChoices } from './days.ts';
 import { box, FilterSelect } from './list-toolbar.tsx';
 import type { SavedViews } from './saved-views.ts';
 import type { ListFilters } from './use-list-filters.ts';
-import { mostSorted } from './use-rows.ts';
 
 interface MoreFiltersProps {
   /** Default: Filters. */
@@ -183,32 +183,9 @@ export function QuickFilters({ filters, views, onSelect }: QuickFiltersProps) {
   );
 }
 
-/** The database counts up to this number plus one, except for all orders and searches. */
-const maxCounted = 10_000;
-
-/** A count of `count_orders`, `count_deliveries` or `count_work`. */
-const formatCount = (count: number): string =>
-  count === maxCounted + 1 ? '10,000+' : count.toLocaleString('en-KE');
-
-interface RowCountProps {
-  count: number | undefined;
-  one: string;
-  many: string;
-  /** Whether the list is sorted by another column than the date. */
-  isSorted?: boolean;
-}
-
-/** Number of matching rows; searches count up to 500. */
-export function RowCount({ count, one, many, isSorted = false }: RowCountProps) {
-  const sorted = isSorted && (count ?? 0) > 500 && (count === 501 || (count ?? 0) > mostSorted);
-  return (
-    <p role="status" className="text-sm whitespace-nowrap text-ink-soft tabular-nums">
-      {count === undefined
-        ? ''
-        : count > 500
-          ? `${count === 501 ? 'More than 500' : formatCount(count)} ${many}`
-          : `${count.toLocaleString('en-KE')} ${count === 1 ? one : many}`}
-      {sorted ? `, the newest ${(count === 501 ? 500 : mostSorted).toLocaleString('en-KE')} sorted` : ''}
-    </p>
-  );
-}
+/** Number of matching rows. */
+export const RowCount = ({ count, ...rows }: CountedRows & { count: number | undefined }) => (
+  <p role="status" className="text-sm whitespace-nowrap text-ink-soft tabular-nums">
+    {count === undefined ? '' : countText(count, rows)}
+  </p>
+);

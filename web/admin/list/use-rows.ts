@@ -3,7 +3,7 @@ import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
 import { dataOf } from '../data/table-answer.ts';
 
 /** Number of newest rows that are sorted by another column than the date; `private.sortable_rows` in the database. */
-export const mostSorted = 5000;
+export const mostSorted = { list: 5000, search: 500 };
 
 interface Sortable<Query> {
   order(column: string, options: { ascending: boolean }): Query;

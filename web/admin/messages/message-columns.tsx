@@ -41,6 +41,7 @@ export function messageColumns(again: SendingAgain): Column<Message>[] {
     },
     {
       title: 'Customer',
+      sort: 'customer',
       show: ({ customer_name, recipient }) => (
         <span className="block max-w-72 wrap-anywhere">
           {customer_name}
@@ -50,6 +51,7 @@ export function messageColumns(again: SendingAgain): Column<Message>[] {
     },
     {
       title: 'Order #',
+      sort: 'order',
       show: ({ order_id, order_number }) =>
         order_id === null ? (
           'None'
@@ -62,6 +64,7 @@ export function messageColumns(again: SendingAgain): Column<Message>[] {
     { title: 'By', show: ({ channel }) => channelLabel(channel) },
     {
       title: 'Date',
+      sort: 'date',
       show: ({ created_at, sent_at }) => (
         <time dateTime={sent_at ?? created_at} className="whitespace-nowrap">
           {formatDateTime(sent_at ?? created_at)}
@@ -70,6 +73,7 @@ export function messageColumns(again: SendingAgain): Column<Message>[] {
     },
     {
       title: 'Status',
+      sort: 'status',
       show: ({ status, problem }) => (
         <>
           <MessageBadge status={status} />

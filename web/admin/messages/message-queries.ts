@@ -16,10 +16,12 @@ export interface MessageFilters {
   search: string;
   status: OutboxMessageStatus | '';
   channel: OutboxMessageChannel | '';
+  /** A column's key, with '-' before it for the opposite direction; '' for newest first. */
+  sort: string;
 }
 
-/** Newest first; search anywhere in customer, recipient, order and tracking number. */
-export function readMessages(tables: Staff['tables'], { search, status, channel }: MessageFilters) {
+/** Searches anywhere in customer, recipient, order and tracking number. */
+export function readMessages(tables: Staff['tables'], { search, status, channel, sort }: MessageFilters) {
   return (({ after, limit, signal }) =>
     tables
       .rpc('search_messages', {
@@ -29,10 +31,9 @@ export function readMessages(tables: Staff['tables'], { search, status, channel 
         before_created_at: after?.created_at ?? null,
         before_id: after?.id ?? null,
         page_size: limit,
+        sort: sort || null,
       })
       .select('*')
-      .order('created_at', { ascending: false })
-      .order('id', { ascending: false })
       .abortSignal(signal)) satisfies ReadPage<Message>;
 }
 

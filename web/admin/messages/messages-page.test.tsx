@@ -43,6 +43,25 @@ async function ask(message: Stored): Promise<{ opened: OpenScreen; dialog: Retur
   return { opened, dialog: within(await screen.findByRole('dialog', { name: 'Send this message again?' })) };
 }
 
+test('messages are sorted by their customer, in the address too', async () => {
+  const part = randomUUID();
+  const names = ['Zuhura', 'Amina', 'Naliaka'].map((name) => `${name} ${part}`);
+  for (const customer_name of names) await makeSent({ kind: 'test_message', customer_name });
+  const opened = await openScreen(`/admin/messages?search=${part}`);
+  const areShown = (expected: string[]) =>
+    waitFor(() =>
+      expect(
+        screen.getAllByText(new RegExp(`^\\w+ ${part}`)).map(({ firstChild }) => firstChild?.textContent),
+      ).toEqual(expected),
+    );
+  await areShown(names.toReversed());
+  await opened.press(screen.getByRole('button', { name: 'Customer' }));
+  await waitFor(() => expect(opened.address()).toContain('sort=customer'));
+  await areShown(names.toSorted());
+  await opened.press(screen.getByRole('button', { name: 'Customer' }));
+  await areShown(names.toSorted().toReversed());
+});
+
 test('a message opens where its row is pressed, and by keys', async () => {
   const { id, order_number, tracking_number } = await placePaidOrder(shop, 'By keys');
   const customer_name = `By keys ${randomUUID()}`;

@@ -6,7 +6,7 @@ import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMay, useMember } from '../layout/use-member.tsx';
 import { ExportButton } from '../list/export-button.tsx';
 import { MoreFilters } from '../list/list-filters.tsx';
-import { FilterSelect, SearchBox } from '../list/list-toolbar.tsx';
+import { FilterSelect, SearchBox, SortSelect } from '../list/list-toolbar.tsx';
 import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
 import { useRowKeys } from '../list/use-row-keys.ts';
@@ -29,8 +29,9 @@ export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(match
 export default function MessagesPage() {
   const { tables } = useMember().staff;
   const may = useMay();
-  const filters = useListFilters<MessageFilters>({ search: '', status: '', channel: '' });
-  const { search, status, channel } = filters.values;
+  const filters = useListFilters<MessageFilters>({ search: '', status: '', channel: '', sort: '' });
+  const { search, status, channel, sort } = filters.values;
+  const setSort = (value: string) => filters.set('sort', value);
   const messages = useMessages(filters.values);
   const again = useSendAgain();
   useRowKeys(messages.rows);
@@ -74,9 +75,19 @@ export default function MessagesPage() {
                 ]}
                 onChoose={(value) => filters.set('channel', value)}
               />
+              <SortSelect
+                value={sort}
+                choices={[
+                  ['date', 'Oldest first'],
+                  ['-date', 'Newest first'],
+                  ['customer', 'By customer'],
+                  ['status', 'Failed first'],
+                ]}
+                onChoose={setSort}
+              />
               <ExportButton
                 name="messages"
-                read={readMessages(tables, filters.values)}
+                read={readMessages(tables, { ...filters.values, sort: '' })}
                 columns={exportColumns}
               />
               {may('personal_data') ? (
@@ -95,6 +106,7 @@ export default function MessagesPage() {
           {...messages}
           label="Messages"
           columns={messageColumns(again)}
+          sorting={{ value: sort, set: setSort }}
           compact={(message) => <MessageRow message={message} again={again} />}
           rowStyle={(message) =>
             canSend(message) ? 'bg-danger-soft/40 shadow-[inset_4px_0_0] shadow-danger' : ''

@@ -95,6 +95,7 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
             count={count}
             one="order"
             many="orders"
+            isSearch={query.search !== '' || query.rider !== ''}
             isSorted={!['', 'date', '-date'].includes(order)}
           />
         }
