@@ -28,17 +28,27 @@ function group(
 }
 
 export const scriptGroups: ScriptGroup[] = [
-  // The pieces of every page come first.
-  group('framework', 9, { 'web/lib/browser': 'newer-apis.ts' }, [
-    /node_modules\/(?:react|react-dom|react-router|scheduler)\//,
-    /vite\/preload-helper/,
-    /rolldown\/runtime/,
-  ]),
+  // What every page needs, of the storefront and of the panel.
+  group(
+    'framework',
+    9,
+    {
+      web: 'root.tsx',
+      'web/lib/browser': 'browser-storage.ts newer-apis.ts',
+      'web/ui': `badge.tsx button.tsx error-screen.tsx early-taps.tsx icons.tsx notice.tsx reload.ts skip-link.tsx
+        use-validation-text.ts`,
+      'web/ui/dialog': 'dialog-history.ts native-dialog.ts',
+      domain: 'money.ts phone-format.ts timeout.ts whatsapp-link.ts',
+    },
+    [
+      /node_modules\/(?:react|react-dom|react-router|scheduler)\//,
+      /vite\/preload-helper/,
+      /rolldown\/runtime/,
+    ],
+  ),
+  // What every page of the storefront needs.
   group('pieces', 8, {
-    web: 'root.tsx',
-    'web/ui': `badge.tsx button.tsx error-screen.tsx early-taps.tsx flavour.tsx icons.tsx notice.tsx price.tsx product-image.tsx
-      reload.ts`,
-    'web/ui/dialog': 'dialog-history.ts',
+    'web/ui': 'flavour.tsx price.tsx product-image.tsx',
     'web/lib/browser': 'analytics.ts',
     'web/storefront/layout': `storefront-layout.tsx chat-link.ts header-search.tsx navigation.ts newsletter-form.tsx page-meta.ts
       test-mode-banner.tsx side-drawer.tsx site-footer.tsx site-header.tsx storefront-sheet.tsx use-shop.ts wordmark.tsx`,
@@ -47,7 +57,7 @@ export const scriptGroups: ScriptGroup[] = [
     'web/storefront/offline': 'use-offline-reading.ts',
     'web/storefront/product': 'product-card.tsx',
     'web/storefront/order': 'use-quick-order.ts',
-    domain: 'money.ts phone-format.ts product-image.ts timeout.ts whatsapp-link.ts',
+    domain: 'product-image.ts',
   }),
   group('order-pieces', 7, { 'web/storefront/layout': 'share-button.tsx use-dialog-code.ts' }),
   // The drinks and the typed text of an order, for its form and for "Order again".
@@ -69,10 +79,11 @@ export const scriptGroups: ScriptGroup[] = [
     'web/storefront/tracking': 'reveal-form.tsx tracked-order.ts',
     'web/lib/orders': 'order-date.ts order-meaning.ts',
   }),
-  // What the storefront loads with an order and the panel with every page.
-  group('tables', 8, { supabase: 'services-origin.ts store.ts' }, [
+  // What the storefront loads with an order and the panel with every page. Not `store.ts`, whose functions the panel does not call.
+  group('tables', 8, { supabase: 'services-origin.ts' }, [
     /@supabase\/postgrest-js/,
     /@oxc-project.runtime/,
+    /node_modules\/tslib\//,
   ]),
   group('dialog-layers', 6, {}, [/@radix-ui\/react-dialog/]),
   group('dialogs', 5, { 'web/ui/dialog': 'dialog-or-drawer.tsx' }),

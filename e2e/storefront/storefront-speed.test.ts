@@ -139,7 +139,8 @@ describe('a first visit on a slow line', () => {
       expect(visit.total).toBeLessThan(250_000);
       // 0.4 kB of them say on every page that orders are paused (docs/decisions/pauses.md).
       // 1.7 kB of them are for browsers since 2021 (docs/decisions/old-browsers.md).
-      expect(visit.scripts).toBeLessThan(124_400);
+      // 0.5 kB of them are because the panel shares one script less with the storefront, which it has 9 kB sooner (web/script-groups.ts).
+      expect(visit.scripts).toBeLessThan(124_800);
       const later =
         /dialog|toast|\/(?:store|live|module|dist)-|chart|staff|admin|payment|schema|tracking-p|nothing-found/;
       expect(visit.requests.filter(({ kind, path }) => kind === 'Script' && later.test(path))).toEqual([]);
@@ -265,7 +266,7 @@ describe('a first visit of the staff panel', () => {
       await page.getByTitle('Live: changes appear by themselves').waitFor();
       await page.waitForLoadState('networkidle');
       const { bytes, files } = await scriptsOf(page, /\/(after-first-screen|device-notifications)-/);
-      expect(bytes).toBeLessThan(213_000);
+      expect(bytes).toBeLessThan(210_000);
       expect(files).toBeLessThanOrEqual(20);
       await page.getByRole('link', { name: `View ${order_number}` }).tap();
       await page

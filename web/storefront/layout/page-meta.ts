@@ -29,7 +29,6 @@ export function describePage(
   const fullTitle = title
     ? `${title} · ${name}`
     : `${name} · Khat-based juice and energy drinks, cold in Nairobi`;
-  const imageUrl = image?.path(name) ?? '/art/share.jpg';
   return [
     { title: fullTitle },
     { name: 'description', content: description },
@@ -39,29 +38,36 @@ export function describePage(
     ...Object.entries(neighbours ?? {}).flatMap(([rel, neighbour]) =>
       neighbour ? [{ tagName: 'link', rel, href: `${origin}${neighbour}` }] : [],
     ),
-    { property: 'og:site_name', content: name },
-    { property: 'og:locale', content: 'en_KE' },
-    { property: 'og:title', content: fullTitle },
-    { property: 'og:description', content: description },
-    { property: 'og:type', content: type },
-    { property: 'og:url', content: `${origin}${path}` },
-    ...[
-      { path: imageUrl, size: shareImageSize },
-      { path: image?.squarePath(name), size: squareShareImageSize },
-    ].flatMap(({ path, size }) =>
-      path
-        ? [
-            { property: 'og:image', content: `${origin}${path}` },
-            { property: 'og:image:type', content: 'image/jpeg' },
-            { property: 'og:image:width', content: String(size.width) },
-            { property: 'og:image:height', content: String(size.height) },
-            {
-              property: 'og:image:alt',
-              content: image?.alt ?? `${name}: ice-cold drinks at dusk in Nairobi`,
-            },
-          ]
-        : [],
-    ),
-    { name: 'twitter:card', content: 'summary_large_image' },
+    // Chats and search engines read them as the server sends them, so that browsers need neither their code nor to hydrate them.
+    ...(import.meta.env.SSR ? sharingTags() : []),
   ];
+
+  function sharingTags() {
+    return [
+      { property: 'og:site_name', content: name },
+      { property: 'og:locale', content: 'en_KE' },
+      { property: 'og:title', content: fullTitle },
+      { property: 'og:description', content: description },
+      { property: 'og:type', content: type },
+      { property: 'og:url', content: `${origin}${path}` },
+      ...[
+        { path: image?.path(name) ?? '/art/share.jpg', size: shareImageSize },
+        { path: image?.squarePath(name), size: squareShareImageSize },
+      ].flatMap(({ path, size }) =>
+        path
+          ? [
+              { property: 'og:image', content: `${origin}${path}` },
+              { property: 'og:image:type', content: 'image/jpeg' },
+              { property: 'og:image:width', content: String(size.width) },
+              { property: 'og:image:height', content: String(size.height) },
+              {
+                property: 'og:image:alt',
+                content: image?.alt ?? `${name}: ice-cold drinks at dusk in Nairobi`,
+              },
+            ]
+          : [],
+      ),
+      { name: 'twitter:card', content: 'summary_large_image' },
+    ];
+  }
 }
