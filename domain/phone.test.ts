@@ -36,6 +36,19 @@ test.each([
   ['0712345678 or 0733345678', '0712345678 or 0733345678'],
 ])('shows %j in its field as %j', (written, shown) => expect(tidyPhone(written)).toBe(shown));
 
+const contact = (numbers: string) =>
+  `BEGIN:VCARD\nVERSION:3.0\nFN:Wanjiku Kamau\nORG:Jani Juice;Sales\n${numbers}\nEMAIL:wanjiku@mail.example\nADR:;;Mpaka Road, Westlands;Nairobi\nEND:VCARD`;
+const order = 'Habari, please bring two cold mango ones to the blue gate behind the church this evening. ';
+test.each([
+  [contact('TEL;TYPE=CELL:+254 712 345 678'), '0712345678'],
+  [`${order}Call me on 0712 345 678.`, '0712345678'],
+  [contact('TEL:+254712345678\nTEL:+254722000111'), contact('TEL:+254712345678\nTEL:+254722000111')],
+  [`${order.repeat(30)}0712345678`, `${order.repeat(30)}0712345678`],
+])('of a long text with one number, such as %j, its field keeps the number', (written, shown) => {
+  expect(written.length).toBeGreaterThan(100);
+  expect(tidyPhone(written)).toBe(shown);
+});
+
 test('formats a number in groups', () => expect(formatPhone('+254712345678')).toBe('0712 345 678'));
 
 test('masks the end of a number', () => expect(maskPhone('+254712345678')).toBe('0712 ••• •••'));
@@ -57,6 +70,6 @@ test.each([
 test('checks the length of a long text before its contents', () => {
   const text = ' '.repeat(10_000_000);
   for (let call = 0; call < 1000; call += 1) {
-    expect([normalisePhone(text), normaliseAnyPhone(text)]).toEqual([null, null]);
+    expect([normalisePhone(text), normaliseAnyPhone(text), tidyPhone(text)]).toEqual([null, null, text]);
   }
 });

@@ -2,8 +2,10 @@
 export { formatPhone } from './phone-format.ts';
 
 const specified = /^(\+254|0)[17]\d{8}$/;
-/** Maximum characters of a text with a number, such as a link or a pasted contact. */
+/** Maximum characters of a text with a number, such as a link or a short sentence. */
 const maxWrittenLength = 100;
+/** Maximum characters of a whole contact or message that was pasted, of which a field keeps the number alone. */
+const maxPastedLength = 2000;
 
 /** Digits with what people write between them. Other characters, line ends included, separate numbers. */
 const digitRuns = /\+?\d(?:[\d \t\u00a0\u2000-\u200a\u2010-\u2015\u202f\u2212\u3000().-]*\d)?/g;
@@ -20,7 +22,10 @@ const maxOtherDigits = 6;
  *   characters
  */
 export function normalisePhone(input: string): string | null {
-  if (input.length > maxWrittenLength) return null;
+  return input.length > maxWrittenLength ? null : readPhone(input);
+}
+
+function readPhone(input: string): string | null {
   const written = input
     .replace(/\p{Cf}/gu, '')
     .replace(/[０-９]/g, (digit) => String.fromCharCode(digit.charCodeAt(0) - 0xfee0))
@@ -46,11 +51,12 @@ export function normalisePhone(input: string): string | null {
 
 /**
  * The number in a pasted contact, link or sentence as people write it, for its field.
- * @param input text as typed or pasted
+ * @param input text as typed or pasted, of any length
  * @returns such as `0712345678`; the input itself where it holds nothing but a number, and where no number can be read
  */
 export function tidyPhone(input: string): string {
-  const phone = /[\p{L}\p{Cf}<>;/]/u.test(input) ? normalisePhone(input) : null;
+  const isText = input.length <= maxPastedLength && /[\p{L}\p{Cf}<>;/]/u.test(input);
+  const phone = isText ? readPhone(input) : null;
   return phone ? `0${phone.slice(4)}` : input;
 }
 
