@@ -4,6 +4,7 @@ import type { Page } from 'playwright-core';
 import sharp from 'sharp';
 import { describe, expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
+import { richResultErrors } from '../../scripts/tests/rich-result-issues.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone, waitForHydration } from '../browser.ts';
 import {
@@ -165,7 +166,7 @@ describe('search engines and shared links', () => {
   const meta = (html: string, name: string) =>
     attribute(html, new RegExp(`<meta (?:property|name)="${name}" content="([^"]*)"`));
   const canonical = (html: string) => attribute(html, /<link rel="canonical" href="([^"]*)"/);
-  const structured = (html: string): Record<string, unknown>[] =>
+  const structured = (html: string): { '@type': string; [property: string]: unknown }[] =>
     [...html.matchAll(/<script type="application\/ld\+json">([\s\S]*?)<\/script>/g)].flatMap(([, json]) =>
       JSON.parse(json ?? ''),
     );
@@ -293,6 +294,20 @@ describe('search engines and shared links', () => {
     for (const path of ['/admin', '/api/', '/rest/', '/auth/', '/functions/']) {
       expect(robots).toContain(`Disallow: ${path}\n`);
     }
+  });
+
+  story('no page of the sitemap breaks a rule of rich results', async () => {
+    const places = [...(await read('/sitemap.xml')).text.matchAll(/<loc>([^<]*)<\/loc>/g)].map(
+      ([, place]) => place,
+    );
+    const found = new Set<string>();
+    for (const place of places) {
+      for (const data of structured(await (await fetch(place ?? '')).text())) {
+        found.add(data['@type']);
+        expect(await richResultErrors(data), `${data['@type']} of ${place}`).toEqual([]);
+      }
+    }
+    expect([...found].sort()).toEqual(['BreadcrumbList', 'CollectionPage', 'Product', 'Store', 'WebSite']);
   });
 
   story("the shop can be installed on a phone's home screen", async ({ newVisitor }) => {

@@ -1,6 +1,6 @@
 // Structured data by the rules of search engines. The compiler checks the names of properties and types (schema-dts).
-import Validator from '@adobe/structured-data-validator';
 import { expect, test } from 'vitest';
+import { richResultErrors, richResultIssues } from '../../../scripts/tests/rich-result-issues.ts';
 import { defaultShopSettings } from '../../lib/shop-settings.ts';
 import { describeBreadcrumbs } from './breadcrumbs.ts';
 import { describeCollection, describeProduct, describeSite, describeStore } from './structured-data.ts';
@@ -20,17 +20,9 @@ const mango = {
   images: ['https://jani.example/art/mango-can-960.webp'],
 };
 
-async function validate(document: { '@type': string; [property: string]: unknown }) {
-  const { '@context': _, ...data } = structuredClone(document);
-  return new Validator().validate({ jsonld: { [document['@type']]: [data] } });
-}
-const errorsIn = async (document: Parameters<typeof validate>[0]) =>
-  (await validate(document)).flatMap(({ severity, issueMessage }) =>
-    severity === 'ERROR' ? [issueMessage] : [],
-  );
 /** Recommendations within the offer of a product. */
-const adviceOnOffer = async (document: Parameters<typeof validate>[0]) =>
-  (await validate(document)).flatMap(({ path, issueMessage }) =>
+const adviceOnOffer = async (document: Parameters<typeof richResultIssues>[0]) =>
+  (await richResultIssues(document)).flatMap(({ path, issueMessage }) =>
     path.some(({ property }) => property === 'offers') ? [issueMessage] : [],
   );
 
@@ -62,7 +54,7 @@ test.each([
   ['the site', describeSite(shop)],
   ['breadcrumbs', describeBreadcrumbs(shop.origin, [{ name: 'Shop', path: '/shop' }])],
 ])('%s breaks no rule of rich results', async (_, document) => {
-  expect(await errorsIn(document)).toEqual([]);
+  expect(await richResultErrors(document)).toEqual([]);
 });
 
 test('an offer has all that search engines recommend, except an end of its price', async () => {
@@ -74,7 +66,7 @@ test('an offer has all that search engines recommend, except an end of its price
 test('the validator finds what is missing', async () => {
   const { offers, image: _, ...product } = describeProduct(shop, mango, []);
   const { price: __, priceSpecification: ___, ...unpriced } = offers;
-  const errors = await errorsIn({ ...product, offers: unpriced });
+  const errors = await richResultErrors({ ...product, offers: unpriced });
   expect(errors.join()).toMatch(/image/);
   expect(errors.join()).toMatch(/price/);
 });
