@@ -146,6 +146,7 @@ story.for([
     const box = page.getByRole('searchbox', { name: 'Search inquiries' });
     await box.fill(`kamau ${size}`);
     await rowOf(page, wanjiku).waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Filters' }).click();
     const download = page.waitForEvent('download');
     await page.getByRole('button', { name: 'Export CSV' }).click();
     const file = await readFile(await (await download).path(), 'utf8');

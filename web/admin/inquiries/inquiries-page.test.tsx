@@ -422,6 +422,7 @@ test('an export that fails in the middle says so, saves nothing, and is continue
   onTestFinished(() => {
     globalThis.fetch = fetch;
   });
+  await user.click(screen.getByRole('button', { name: /^Filters/ }));
   await user.click(await screen.findByRole('button', { name: 'Export CSV' }));
   const shown = await messages();
   await shown.findByText('Export stopped');

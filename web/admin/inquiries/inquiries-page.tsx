@@ -3,7 +3,7 @@ import { Button } from '../../ui/button.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { useMember } from '../layout/use-member.tsx';
 import { ExportButton } from '../list/export-button.tsx';
-import { QuickFilters } from '../list/list-filters.tsx';
+import { MoreFilters, QuickFilters } from '../list/list-filters.tsx';
 import { SearchBox, SortSelect } from '../list/list-toolbar.tsx';
 import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
@@ -39,8 +39,7 @@ export default function InquiriesPage() {
               searched={search}
               onSearch={(text) => filters.set('search', text)}
             />
-            {/* Wider lists have titles to press. */}
-            <span className="contents xl:hidden">
+            <MoreFilters setCount={0}>
               <SortSelect
                 value={sort}
                 choices={[
@@ -52,12 +51,12 @@ export default function InquiriesPage() {
                 ]}
                 onChoose={setSort}
               />
-            </span>
-            <ExportButton
-              name="inquiries"
-              read={readInquiries(tables, { ...filters.values, sort: '' })}
-              columns={exportColumns}
-            />
+              <ExportButton
+                name="inquiries"
+                read={readInquiries(tables, { ...filters.values, sort: '' })}
+                columns={exportColumns}
+              />
+            </MoreFilters>
           </>
         }
         chips={
