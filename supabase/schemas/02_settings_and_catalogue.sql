@@ -252,6 +252,7 @@ create table public.products (
   allergens text,
   serving_note text,
   more_images text[] not null default '{}',
+  reason_of_change text,
   constraint "product slugs are unique" unique (slug),
   constraint "a product has a name" check (char_length(trim(name)) between 1 and 160),
   constraint "a slug is lower-case letters, digits and hyphens" check (slug ~ '^[a-z0-9]+(-[a-z0-9]+)*$'),
@@ -285,7 +286,8 @@ create table public.products (
   ),
   constraint "facts of a product are one line each" check (
     concat(size, khat_strength, caffeine, sweetened_with, keeps, allergens, serving_note) !~ '[[:cntrl:]]'
-  )
+  ),
+  constraint "a reason is kept in the history alone" check (reason_of_change is null)
 );
 comment on table public.products is 'What the shop sells. Prices in cents.';
 comment on column public.products.category is 'Name of the category (flavour).';
@@ -305,6 +307,8 @@ comment on column public.products.caffeine is 'Such as "None added".';
 comment on column public.products.sweetened_with is 'Such as "Wild honey".';
 comment on column public.products.keeps is 'How long it keeps, such as "3 days in the fridge".';
 comment on column public.products.allergens is 'Such as "None".';
+comment on column public.products.reason_of_change is
+  'Why an update changes the price or the stock, for their histories. Always null: the update''s trigger takes it.';
 comment on column public.products.serving_note is 'How to serve it, such as "Shake well, pour over ice".';
 alter table public.products enable row level security;
 grant select on public.products to anon, authenticated;
@@ -316,7 +320,7 @@ grant
   update (
     name, slug, tagline, description, price, previous_price, image_url, category, brand, stock_quantity, is_active, home_section,
     home_position, low_stock_below, size, khat_strength, caffeine, sweetened_with, keeps, allergens, serving_note, more_images,
-    updated_at
+    updated_at, reason_of_change
   ),
   delete on public.products to authenticated;
 create policy "everyone reads active products" on public.products for select to anon, authenticated using (is_active);

@@ -11,10 +11,14 @@ create table public.price_changes (
   changed_by uuid,
   changed_by_email text,
   changed_at timestamptz not null default clock_timestamp(),
-  constraint "a change of a price has its product's name" check ((product_id is null) = (product_name is null))
+  reason text,
+  constraint "a change of a price has its product's name" check ((product_id is null) = (product_name is null)),
+  -- As private.read_reason reads it.
+  constraint "a reason of a price has at most 200 characters" check (char_length(reason) between 3 and 200)
 );
 comment on table public.price_changes is
   'Changes of prices, and of the delivery fee (without a product). Append-only. It refers to no product, so that it survives one. changed_by_email: the email address at that time.';
+comment on column public.price_changes.reason is 'Why, in the words of the member. Null: none was given.';
 alter table public.price_changes enable row level security;
 revoke all on public.price_changes from anon, authenticated, service_role;
 grant select on public.price_changes to authenticated, service_role;
@@ -25,11 +29,17 @@ create index price_changes_by_product on public.price_changes (product_id, id);
 create trigger price_changes_before_change before update or delete on public.price_changes
   for each row execute function private.refuse_change('The history of prices is only added to');
 
+create function private.reason_of_change() returns text
+language sql volatile
+return nullif(current_setting('private.reason_of_change', true), '');
+comment on function private.reason_of_change is 'Why the update of a product that is under way changes its price or stock. Null: no reason was given.';
+
 create function private.record_price_change(product_id uuid, product_name text, from_cents integer, to_cents integer) returns void
 language sql volatile set search_path = '' as $$
-  insert into public.price_changes (product_id, product_name, from_cents, to_cents, changed_by, changed_by_email)
+  insert into public.price_changes (product_id, product_name, from_cents, to_cents, changed_by, changed_by_email, reason)
   select record_price_change.product_id, record_price_change.product_name, record_price_change.from_cents,
-    record_price_change.to_cents, (select auth.uid()), private.email_of((select auth.uid()))
+    record_price_change.to_cents, (select auth.uid()), private.email_of((select auth.uid())),
+    case when record_price_change.product_id is not null then private.reason_of_change() end
   where record_price_change.from_cents <> record_price_change.to_cents;
 $$;
 
@@ -90,7 +100,7 @@ begin
     case when stated = '' then 'edited' else split_part(stated, ' ', 1) end,
     nullif(split_part(stated, ' ', 2), '')::uuid,
     member, case when member is not null then private.email_of(member) end,
-    nullif(current_setting('private.reason_of_stock_change', true), '')
+    private.reason_of_change()
   );
 end
 $$;
@@ -118,7 +128,7 @@ begin
       )
       union all
       (
-        select 'price', c.id, c.from_cents, c.to_cents, 'edited', null, c.changed_by_email, c.changed_at, null
+        select 'price', c.id, c.from_cents, c.to_cents, 'edited', null, c.changed_by_email, c.changed_at, c.reason
         from public.price_changes as c
         where c.product_id = product_history.product_id and c.id < coalesce(before_price_change, 9223372036854775807)
         order by c.id desc limit most
@@ -143,8 +153,7 @@ declare
   units integer;
 begin
   perform private.expect_staff('products');
-  perform set_config('private.reason_of_stock_change', coalesce(private.read_reason(change_stock.reason), ''), true);
-  update public.products as p set stock_quantity = p.stock_quantity + change_stock.by
+  update public.products as p set stock_quantity = p.stock_quantity + change_stock.by, reason_of_change = change_stock.reason
   where p.id = change_stock.product_id and p.stock_quantity::bigint + change_stock.by between 0 and 2147483647
     and p.stock_quantity = coalesce(change_stock.seen_units, p.stock_quantity)
   returning p.stock_quantity into units;
@@ -157,7 +166,6 @@ begin
     end if;
     perform private.refuse(409, 'not_enough_stock', format('Only %s left in stock', units), units::text);
   end if;
-  perform set_config('private.reason_of_stock_change', '', true);
   perform private.note_answer(to_jsonb(units));
   return units;
 end

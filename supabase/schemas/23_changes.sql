@@ -156,6 +156,8 @@ begin
     perform private.add_brand(new.brand) where new.brand is not null;
     return new;
   end if;
+  perform set_config('private.reason_of_change', coalesce(private.read_reason(new.reason_of_change), ''), true);
+  new.reason_of_change := null;
   -- A change of the stock or of sold_out_until alone is no edit, so that neither conflicts with a staff member's edit.
   old.stock_quantity := new.stock_quantity;
   old.sold_out_until := new.sold_out_until;

@@ -976,7 +976,7 @@ const writableColumns: Record<string, { insert?: string; update?: string }> = {
     insert:
       'allergens brand caffeine category description home_position home_section image_url is_active keeps khat_strength low_stock_below more_images name previous_price price serving_note size slug stock_quantity sweetened_with tagline',
     update:
-      'allergens brand caffeine category description home_position home_section image_url is_active keeps khat_strength low_stock_below more_images name previous_price price serving_note size slug stock_quantity sweetened_with tagline updated_at',
+      'allergens brand caffeine category description home_position home_section image_url is_active keeps khat_strength low_stock_below more_images name previous_price price reason_of_change serving_note size slug stock_quantity sweetened_with tagline updated_at',
   },
   search_synonyms: { insert: 'means word', update: 'means word' },
   discount_codes: {

@@ -219,6 +219,43 @@ describe.each(testDatabases())('on %s', (kind) => {
       expectStock(product, 0);
     });
 
+    test('has the reason of an edit of price and stock, which the product does not keep', async () => {
+      const product = await makeProduct(database, 5);
+      await expectStock(product, 9);
+      const edit = (values: string, reason: string | null) =>
+        queryAs('staff', `update public.products set ${values}, reason_of_change = $2 where id = $1`, [
+          product,
+          reason,
+        ]);
+      await edit('price = price + 500, stock_quantity = 9', ' Sugar costs more ');
+      await edit('price = price - 500', null);
+      await queryAs('staff', 'update public.products set price = price + 100 where id = $1', [product]);
+      expect((await historyOf(product)).map(({ kind, reason }) => [kind, reason]).reverse()).toEqual([
+        ['stock', null],
+        ['price', 'Sugar costs more'],
+        ['stock', 'Sugar costs more'],
+        ['price', null],
+        ['price', null],
+      ]);
+      await expectRefusal(edit('price = price + 500', 'ab'), 400, 'reason_invalid');
+      expect(
+        await readValue('select reason_of_change from public.products where id = $1', [product]),
+      ).toBeNull();
+      // Neither does a change of the delivery fee in the same transaction have it.
+      await database.transaction(async (session) => {
+        await session.query(
+          'update public.products set price = price + 1, reason_of_change = $2 where id = $1',
+          [product, 'Sugar'],
+        );
+        await session.query('update public.store_settings set delivery_fee = delivery_fee + 1');
+        const { rows } = await session.query<{ reason: string | null }>(
+          'select reason from public.price_changes order by id desc limit 2',
+        );
+        expect(rows.map(({ reason }) => reason)).toEqual([null, 'Sugar']);
+        await session.query('update public.store_settings set delivery_fee = delivery_fee - 1');
+      });
+    });
+
     test('has the reason that the member gave, and no other change has it', async () => {
       const product = await makeProduct(database, 20);
       const changeFor = (reason: string | null) =>

@@ -42,6 +42,31 @@ test('a price of 0 is saved only after a question, can be undone, and is in the 
   ]);
 });
 
+test('a changed price may have a reason, which its history shows', async () => {
+  const slug = `priced-${crypto.randomUUID()}`;
+  const drink = { name: slug, slug, price: 95_000, category: 'Mango', stock_quantity: 40 };
+  const [{ id }] = await (await asOwner(shop, '/rest/v1/products', 'POST', drink)).json();
+  const opened = await openScreen(`/admin/products?search=${slug}&edit=${id}`);
+  const form = within(await screen.findByRole('dialog', { name: 'Edit Product' }));
+  const price = await form.findByLabelText(/^Price/);
+  expect(form.queryByLabelText('Why')).toBeNull();
+  await opened.fill(price, '990');
+  const why = form.getByLabelText('Why');
+  await opened.fill(why, 'ab');
+  await opened.press(form.getByRole('button', { name: 'Update Product' }));
+  await form.findByText('Please say why, in 3 to 200 characters');
+  expect(document.activeElement).toBe(why);
+  await opened.fill(why, 'Sugar costs more');
+  await opened.press(form.getByRole('button', { name: 'Update Product' }));
+  await screen.findByRole('button', { name: new RegExp(`^Undo ${slug}`) });
+  await waitFor(() => expect(screen.queryByRole('dialog')).toBeNull());
+  await opened.user.click(await screen.findByRole('link', { name: `Edit ${slug}` }));
+  const dialog = within(await screen.findByRole('dialog', { name: 'Edit Product' }));
+  await opened.user.click(await dialog.findByText('Stock and price history'));
+  const history = within(await dialog.findByRole('list', { name: 'Stock and price history' }));
+  expect(history.getByText(/Sugar costs more/).textContent).toBe('Price: Sugar costs more');
+});
+
 test('a fee of 15,000 is saved only after a question', async () => {
   const opened = await openScreen('/admin/settings?section=delivery');
   const field = await screen.findByLabelText<HTMLInputElement>(/^Delivery fee/);

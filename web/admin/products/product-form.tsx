@@ -9,6 +9,7 @@ import { Notice } from '../../ui/notice.tsx';
 import { keysOf } from '../data/keys-of.ts';
 import { TableProblem } from '../data/table-answer.ts';
 import { Discard } from '../dialogs/discard.tsx';
+import { reasonProblem, reasonRefusal } from '../orders/refunds/refund-problems.ts';
 import { ImplausibleDialog } from '../prices/implausible-dialog.tsx';
 import { questionsAboutProduct } from '../prices/plausible-figures.ts';
 import { useTypicalPrice } from '../prices/price-queries.ts';
@@ -84,6 +85,9 @@ export function ProductFormFields({
   const [isActive, setActive] = useState(!original);
   const [file, setFile] = useState<File | null>(null);
   const [moreImages, setMoreImages] = useState<readonly (string | File)[] | null>(null);
+  /** Why price or stock change. */
+  const [reason, setReason] = useState('');
+  const [reasonFault, setReasonFault] = useState<string>();
   const [problems, setProblems] = useState<ProductProblems>({});
   const [imageProblem, setImageProblem] = useState<string>();
   const [isSlugTyped, setSlugTyped] = useState(product !== null);
@@ -111,6 +115,7 @@ export function ProductFormFields({
   useKeepOpen(isBusy);
 
   const before = seen ? productFormOf(seen) : start;
+  const isFigureChanged = seen !== null && (form.price !== before.price || form.stock !== before.stock);
   const isChanged = file !== null || moreImages !== null || changedFields(before, form).length > 0;
   useEffect(() => {
     if (!isSaved.current) onChanges(isChanged && !isDeleted);
@@ -150,6 +155,10 @@ export function ProductFormFields({
     setProblems(found);
     const first = keysOf(emptyProductForm).find((field) => found[field]);
     if (first) return focusOn(first);
+    const why = isFigureChanged ? reason.trim() : '';
+    const fault = why ? reasonProblem(why) : undefined;
+    setReasonFault(fault);
+    if (fault) return formElement.current?.querySelector<HTMLElement>('[name=reason]')?.focus();
     const { price, stock_quantity } = productValues(form);
     const questions = questionsAboutProduct(
       base && { price: base.price, stock: base.stock_quantity },
@@ -160,7 +169,7 @@ export function ProductFormFields({
     setConflict(null);
     setImageProblem(undefined);
     save.mutate(
-      { form, file, moreImages, seen: base, start: { images: startImages, isActive } },
+      { form, file, moreImages, seen: base, reason: why, start: { images: startImages, isActive } },
       {
         onError(error) {
           if (error instanceof EditConflict) setConflict(error);
@@ -168,6 +177,7 @@ export function ProductFormFields({
           else if (error instanceof ImageRejected || error instanceof UploadStopped) {
             setImageProblem(error.message);
           } else if (error instanceof TableProblem) {
+            setReasonFault(reasonRefusal(error));
             const problem = productProblemOf(error);
             if (!problem) return;
             setProblems({ [problem.field]: problem.text });
@@ -302,6 +312,22 @@ export function ProductFormFields({
               {...field('lowStockBelow')}
             />
           </div>
+          {isFigureChanged ? (
+            <TextField
+              label="Why"
+              name="reason"
+              autoComplete="off"
+              maxLength={200}
+              hint="Optional. In the history of the price and the stock."
+              value={reason}
+              problem={reasonFault}
+              disabled={isBusy}
+              onChange={({ target }) => {
+                setReason(target.value);
+                setReasonFault(undefined);
+              }}
+            />
+          ) : null}
           <div className="grid gap-5 sm:grid-cols-2">
             <SelectField label="Category" required {...field('category')}>
               <option value="">Select a category</option>

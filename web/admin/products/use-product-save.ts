@@ -57,6 +57,8 @@ export interface ProductDraft {
   moreImages: readonly (string | File)[] | null;
   /** The product as the member saw it, or null for a new one. */
   seen: EditedProduct | null;
+  /** Why price or stock change, in the member's words; '' for none. */
+  reason: string;
   /** What a new product starts with: a copy keeps the images of its original, and waits until it is activated. */
   start: { images: ProductImages; isActive: boolean };
 }
@@ -137,7 +139,7 @@ export function useProductSave({ isNew, onProgress, onSaved }: ProductSave) {
       isWriting.current = true;
       try {
         const images = await send(draft);
-        if (seen) void removeUnusedImages(staff, await updateProduct(staff.tables, form, images, seen));
+        if (seen) void removeUnusedImages(staff, await updateProduct(staff.tables, draft, images, seen));
         else await createProduct(staff.tables, form, { ...start.images, ...images }, start.isActive);
         sent.current.clear();
       } catch (error) {
@@ -187,7 +189,7 @@ async function createProduct(
  */
 async function updateProduct(
   tables: Staff['tables'],
-  form: ProductForm,
+  { form, reason }: ProductDraft,
   images: Partial<ProductImages>,
   seen: EditedProduct,
 ): Promise<string[]> {
@@ -198,7 +200,12 @@ async function updateProduct(
   for (;;) {
     let update = tables
       .from('products')
-      .update({ ...values, ...(isStockChanged && { stock_quantity }), ...images })
+      .update({
+        ...values,
+        ...(isStockChanged && { stock_quantity }),
+        ...(reason && { reason_of_change: reason }),
+        ...images,
+      })
       .eq('id', seen.id)
       .eq('updated_at', base.updated_at);
     if (isStockChanged) update = update.eq('stock_quantity', seen.stock_quantity);
