@@ -4,9 +4,9 @@ import type { Page } from 'playwright-core';
 import sharp from 'sharp';
 import { describe, expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
-import { richResultErrors } from '../../scripts/tests/rich-result-issues.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone, waitForHydration } from '../browser.ts';
+import { richResultErrors } from '../rich-result-issues.ts';
 import {
   amina,
   fillOrder,

@@ -128,6 +128,7 @@ const rules: Record<string, Rule> = {
     modules: ['web/ui', 'web/lib', 'web/root.tsx', 'domain', 'supabase/*'],
     // The last has types only.
     packages: ['@supabase/functions-js', '@supabase/postgrest-js', 'react', 'react-router', 'schema-dts'],
+    inTests: ['e2e'],
   },
   'web/rider': {
     modules: ['web/lib', 'domain', 'supabase/*'],

@@ -1,6 +1,6 @@
 // Structured data by the rules of search engines. The compiler checks the names of properties and types (schema-dts).
 import { expect, test } from 'vitest';
-import { richResultErrors, richResultIssues } from '../../../scripts/tests/rich-result-issues.ts';
+import { richResultErrors, richResultIssues } from '../../../e2e/rich-result-issues.ts';
 import { defaultShopSettings } from '../../lib/shop-settings.ts';
 import { describeBreadcrumbs } from './breadcrumbs.ts';
 import { describeCollection, describeProduct, describeSite, describeStore } from './structured-data.ts';
