@@ -92,7 +92,7 @@ declare
   units integer;
 begin
   perform private.expect_staff('products');
-  update public.products as p set stock_quantity = p.stock_quantity + change_stock.by, reason_of_change = change_stock.reason
+  update public.products as p set stock_quantity = p.stock_quantity + change_stock.by, reason_of_change = private.read_reason(change_stock.reason)
   where p.id = change_stock.product_id and p.stock_quantity::bigint + change_stock.by between 0 and 2147483647
     and p.stock_quantity = coalesce(change_stock.seen_units, p.stock_quantity)
   returning p.stock_quantity into units;
