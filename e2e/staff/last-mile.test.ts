@@ -371,12 +371,13 @@ story('double taps, a second tab, a slow network and Back do nothing twice', asy
   await second.goto(url);
   await isStored(page);
   // Both tabs send what was pressed: neither may be through before the other shows it.
-  const slow = await Promise.all([page, second].map((tab) => delayResponses(tab, /\/ride\//)));
+  const slow = await delayResponses(context, /\/ride\//);
   await jobOn(page, order).getByRole('button', { name: 'Picked up' }).dblclick();
   // The other tab shows it, too.
   await jobOn(second, order).getByText('Picked up: pressed', { exact: false }).waitFor();
   expect(await jobOn(page, order).getByRole('button', { name: 'Picked up' }).count()).toBe(0);
-  for (const { release } of slow) release();
+  await expect.poll(() => slow.requested).not.toEqual([]);
+  slow.release();
   await jobOn(page, order).getByRole('button', { name: 'On the way' }).waitFor();
   await isDelivery(shop, order, 'picked_up');
   await page.goto('about:blank');

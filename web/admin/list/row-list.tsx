@@ -166,7 +166,7 @@ function Table<Row extends { id: string }>({
   nameOf,
 }: RowListProps<Row>) {
   const isFixed = columns.some(({ width }) => width);
-  const [headCell, bodyCell] = isFixed ? ['px-2 py-1', 'px-2 py-1'] : ['px-3 py-1.5', 'px-3 py-2'];
+  const [headCell, bodyCell] = isFixed ? ['px-2 py-1', 'px-2 py-1'] : ['px-3 py-1', 'px-3 py-2'];
   return (
     // Positioned: texts for screen readers beyond its edge would otherwise widen the page.
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable by keyboard
