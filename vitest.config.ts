@@ -87,12 +87,23 @@ export default defineConfig({
       {
         test: {
           name: 'long',
-          include: [...longTests, ...sampledTests],
+          include: longTests,
           exclude,
           pool: 'forks',
-          env: { TEST_DEPTH: 'exhaustive' },
           ...timeouts,
           // They start processes and restore databases, four files at once.
+          testTimeout: 180_000,
+        },
+      },
+      {
+        test: {
+          name: 'every-case',
+          include: sampledTests,
+          exclude,
+          pool: 'forks',
+          // The rules are the same SQL on both databases: `sql` tries the sample on PGlite, too.
+          env: { TEST_DEPTH: 'exhaustive', TEST_DATABASES: 'one' },
+          ...timeouts,
           testTimeout: 180_000,
         },
       },

@@ -12,11 +12,11 @@ export let browser: Browser;
 /**
  * Opens a shop and a browser before the file's stories and closes them afterwards. The server's log must have no warning
  * and no error.
- * @param environment further settings of the shop
+ * @param environment further settings of the shop, which makes no backups by itself
  */
 export function openShopForStories(environment?: Record<string, string>): void {
   beforeAll(async () => {
-    [shop, browser] = await Promise.all([openShop(environment), openBrowser()]);
+    [shop, browser] = await Promise.all([openShop({ BACKUPS: 'off', ...environment }), openBrowser()]);
   });
   afterAll(async () => {
     await browser.close();

@@ -1,6 +1,7 @@
 // `npm test`: installs what is missing, a browser and a PostgreSQL included, then types, lint, units, services, SQL, staff screens
 // and the main stories. `npm run test:quick`: types, lint and units, which need neither browser nor database. `npm run test:long`: all
-// stories at every size, the long proofs, and the SQL on the other databases.
+// stories at every size, the long proofs, and the SQL on the other databases. With STORIES=every `npm test` runs all stories, and
+// `npm run test:long` not again.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -100,7 +101,11 @@ async function checkSource() {
   ]);
 }
 
-async function stories(title, selection) {
+const hasEveryStory = process.env.STORIES === 'every';
+
+async function stories(selection) {
+  const title =
+    selection === 'main' ? 'main stories in a browser' : 'all stories in a browser, at every size';
   if (chromium) await suite(title, 'vitest.browser.config.ts', { environment: { STORIES: selection } });
   else failed.push(`${title}: there is no browser`);
 }
@@ -117,11 +122,11 @@ const levels = {
       projects: ['units', 'services', 'sql', 'screens'],
     });
     await checked;
-    await stories('main stories in a browser', 'main');
+    await stories(hasEveryStory ? 'every' : 'main');
   },
   async long() {
-    await stories('all stories in a browser, at every size', 'every');
-    await suite('long proofs', 'vitest.config.ts', { projects: ['long'] });
+    if (!hasEveryStory) await stories('every');
+    await suite('long proofs', 'vitest.config.ts', { projects: ['long', 'every-case'] });
     await suite('SQL on PGlite', 'vitest.config.ts', {
       projects: ['sql'],
       environment: { TEST_DATABASES: 'pglite' },

@@ -179,7 +179,7 @@ describe.each(
       await enterAsStaff(shop, page);
       let requests = 0;
       await page.route('**/rest/v1/rpc/search_orders*', async (route) => {
-        if (route.request().postDataJSON().before_id === null) return route.continue();
+        if (!route.request().postDataJSON().before_id) return route.continue();
         requests += 1;
         await route.fulfill({ status: 403, json: { message: 'Only staff may do this', code: 'PT403' } });
       });

@@ -1,11 +1,12 @@
-// Makes a backup in a separate process at low priority, so that its memory and CPU time do not affect the shop.
+// Makes a backup in a separate process at a lower priority, so that its memory and CPU time do not affect the shop.
 import { constants, setPriority } from 'node:os';
 import { openLog } from '../monitoring/log.ts';
 import { watchLoop } from '../monitoring/watch-loop.ts';
 import { type BackupTask, makeBackup } from './backup-task.ts';
 
 try {
-  setPriority(constants.priority.PRIORITY_LOW);
+  // The lowest would get no time at all on a machine that is busy for hours: a check of ten seconds then takes many minutes.
+  setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
 } catch {
   // The system may not allow it.
 }
