@@ -8,19 +8,26 @@ export default defineConfig({
     exclude: process.env.STORIES === 'main' ? ['e2e/**/*.long.test.ts'] : [],
     globalSetup: ['scripts/tests/prepare-test-run.ts'],
     pool: 'forks',
-    // Each file opens a shop and a browser of its own. Stories wait more than they work: four files share two cores.
+    // One process for many files: each opens its own shop and browser, and closes them.
+    isolate: false,
+    // Stories wait more than they work: four files share two cores.
     maxWorkers: 4,
     maxConcurrency: 4,
     sequence: {
       sequencer: slowestFirst([
+        'e2e/storefront/old-browsers.long.test.ts',
         'e2e/storefront/storefront.test.ts',
         'e2e/storefront/storefront-texts.long.test.ts',
+        'e2e/storefront/coming-back.long.test.ts',
         'e2e/storefront/order-and-pay.test.ts',
         'e2e/staff/staff-sign-in.test.ts',
         'e2e/staff/staff-products.test.ts',
-        'e2e/storefront/storefront-extras.long.test.ts',
-        'e2e/staff/messages-and-receipt.long.test.ts',
         'e2e/staff/staff-orders.test.ts',
+        'e2e/staff/staff-lists.long.test.ts',
+        'e2e/storefront/storefront-extras.long.test.ts',
+        'e2e/storefront/several-drinks.long.test.ts',
+        'e2e/staff/last-mile.long.test.ts',
+        'e2e/staff/messages-and-receipt.long.test.ts',
         'e2e/staff/staff-refunds.long.test.ts',
         'e2e/storefront/own-orders.long.test.ts',
         'e2e/staff/staff-deliveries.long.test.ts',

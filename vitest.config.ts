@@ -82,6 +82,8 @@ export default defineConfig({
           ...timeouts,
           // Looking for elements by their role takes long in a DOM of scripts: on a busy machine a test of many steps needs a minute.
           testTimeout: 180_000,
+          // The list of what passed at the second attempt quotes the console.
+          chaiConfig: { truncateThreshold: 300 },
         },
       },
       {

@@ -4,14 +4,12 @@ import { describe, expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { desktop, phone } from '../browser.ts';
 import { placeAssignedOrder } from '../placed-orders.ts';
-import { inLongRun, mainCase } from '../selection.ts';
 import { amina, order, payButton } from '../shopper.ts';
 import { asOwner, chooseStatus, enterAsStaff, waitForLive } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
 openShopForStories();
 const story = storyWith({ viewport: desktop });
-const longStory = inLongRun(story);
 
 const message = (page: Page, title: string) =>
   page.getByRole('region', { name: /Messages/ }).getByText(title, { exact: true });
@@ -27,12 +25,10 @@ const menu = (page: Page, size: { width: number }) =>
     ? page.getByRole('complementary')
     : page.getByRole('navigation', { name: 'Screens of the day' });
 
-describe.each(
-  mainCase([
-    ['on a desktop', desktop, '0722000102'],
-    ['on a phone', phone, '0722000101'],
-  ] as const),
-)('%s', (where, size, payer) => {
+describe.each([
+  ['on a desktop', desktop, '0722000102'],
+  ['on a phone', phone, '0722000101'],
+] as const)('%s', (where, size, payer) => {
   story('a paid order appears as a toast, a count in the menu, and a row', async ({ newVisitor }) => {
     const [{ page: staff }, { page: shopper }] = [await newVisitor({ viewport: size }), await newVisitor()];
     await enterAsStaff(shop, staff, '/admin/dashboard');
@@ -52,7 +48,7 @@ describe.each(
     await link.getByText('newly paid').waitFor({ state: 'detached' });
   });
 
-  longStory('a message from the contact form appears as a toast that opens it', async ({ newVisitor }) => {
+  story('a message from the contact form appears as a toast that opens it', async ({ newVisitor }) => {
     const [{ page: staff }, { page: visitor }] = [await newVisitor({ viewport: size }), await newVisitor()];
     await enterAsStaff(shop, staff, '/admin/dashboard');
     await waitForLive(staff);
@@ -74,7 +70,7 @@ describe.each(
     await staff.getByRole('dialog', { name: `Inquiry from Baraka ${where}` }).waitFor();
   });
 
-  longStory('a change by one staff member appears for another', async ({ newVisitor }) => {
+  story('a change by one staff member appears for another', async ({ newVisitor }) => {
     const [{ page: first }, { page: second }, { page: shopper }] = [
       await newVisitor({ viewport: size }),
       await newVisitor({ viewport: size }),
@@ -95,7 +91,7 @@ describe.each(
   });
 });
 
-longStory('a staff member without rights receives nothing more', async ({ newVisitor }) => {
+story('a staff member without rights receives nothing more', async ({ newVisitor }) => {
   const [{ page: staff }, { page: watcher }, { page: shopper }] = [
     await newVisitor({ expectedFailures: /40[13] |not admin, or not active|Changed|failed/ }),
     await newVisitor(),
@@ -122,36 +118,33 @@ longStory('a staff member without rights receives nothing more', async ({ newVis
   expect(shown.filter((text) => text.includes('New paid order'))).toEqual([]);
 });
 
-longStory(
-  'after a server outage, the screens reconnect and show what they missed',
-  async ({ newVisitor }) => {
-    const { page } = await newVisitor({
-      viewport: phone,
-      expectedFailures: /ERR_CONNECTION_REFUSED|WebSocket|Failed to fetch|could not|failed/i,
-    });
-    await enterAsStaff(shop, page);
-    await page.goto(`${shop.url}/admin/inquiries`);
-    await page.getByRole('heading', { name: 'Inquiries', level: 1 }).waitFor();
-    await waitForLive(page);
-    const headerHeight = () => page.getByRole('banner').evaluate((header) => header.clientHeight);
-    const height = await headerHeight();
-    await shop.kill();
-    await page.getByText('Reconnecting...').waitFor();
-    expect(await headerHeight()).toBe(height);
-    await shop.restart();
-    const { publishable } = await shop.keys();
-    const sent = await fetch(`${shop.url}/rest/v1/inquiries`, {
-      method: 'POST',
-      headers: { apikey: publishable, 'content-type': 'application/json' },
-      body: JSON.stringify({ name: 'Kamau', email: 'kamau@mail.example', message: 'Hello?' }),
-    });
-    expect(sent.status).toBe(201);
-    await waitForLive(page);
-    await page.getByText('Kamau').first().waitFor();
-  },
-);
+story('after a server outage, the screens reconnect and show what they missed', async ({ newVisitor }) => {
+  const { page } = await newVisitor({
+    viewport: phone,
+    expectedFailures: /ERR_CONNECTION_REFUSED|WebSocket|Failed to fetch|could not|failed/i,
+  });
+  await enterAsStaff(shop, page);
+  await page.goto(`${shop.url}/admin/inquiries`);
+  await page.getByRole('heading', { name: 'Inquiries', level: 1 }).waitFor();
+  await waitForLive(page);
+  const headerHeight = () => page.getByRole('banner').evaluate((header) => header.clientHeight);
+  const height = await headerHeight();
+  await shop.kill();
+  await page.getByText('Reconnecting...').waitFor();
+  expect(await headerHeight()).toBe(height);
+  await shop.restart();
+  const { publishable } = await shop.keys();
+  const sent = await fetch(`${shop.url}/rest/v1/inquiries`, {
+    method: 'POST',
+    headers: { apikey: publishable, 'content-type': 'application/json' },
+    body: JSON.stringify({ name: 'Kamau', email: 'kamau@mail.example', message: 'Hello?' }),
+  });
+  expect(sent.status).toBe(201);
+  await waitForLive(page);
+  await page.getByText('Kamau').first().waitFor();
+});
 
-longStory('a toast does not cover what the keyboard has focused', async ({ newVisitor }) => {
+story('a toast does not cover what the keyboard has focused', async ({ newVisitor }) => {
   for (let count = 0; count < 16; count += 1) await placeAssignedOrder(shop, 'Under a toast');
   const { page } = await newVisitor();
   await enterAsStaff(shop, page, '/admin/orders?search=Under+a+toast');

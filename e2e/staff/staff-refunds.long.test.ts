@@ -7,7 +7,6 @@ import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone, waitForAnimations } from '../browser.ts';
 import { type Order, placeOrder, readOrder } from '../placed-orders.ts';
-import { inLongRun, mainCase } from '../selection.ts';
 import { asOwner, callAsStaff, enterAsStaff, toast } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
@@ -49,14 +48,11 @@ const picture = async (page: Page, name: string, viewport: { width: number }) =>
   }
 };
 
-describe.each(
-  mainCase([
-    ['at the counter', desktop, '07121'],
-    ['on a phone', phone, '07120'],
-  ] as const),
-)('%s', (_, viewport, payer) => {
+describe.each([
+  ['at the counter', desktop, '07121'],
+  ['on a phone', phone, '07120'],
+] as const)('%s', (_, viewport, payer) => {
   const story = storyWith({ viewport });
-  const longStory = inLongRun(story);
 
   story(
     'a large refund is requested by one staff member, approved by another, and sent',
@@ -115,7 +111,7 @@ describe.each(
     },
   );
 
-  longStory(
+  story(
     'a failed refund is recorded as sent by hand; when M-PESA sent it after all, staff resolve it',
     async ({ newVisitor }) => {
       const { page } = await newVisitor();
@@ -183,7 +179,7 @@ describe.each(
     },
   );
 
-  longStory(
+  story(
     'payments are tested: settings, public URL, one shilling paid and refunded',
     async ({ newVisitor }) => {
       const { page } = await newVisitor();

@@ -5,7 +5,6 @@ import { describe, expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, waitForHydration } from '../browser.ts';
-import { inLongRun } from '../selection.ts';
 import {
   amina,
   fillOrder,
@@ -18,7 +17,6 @@ import {
 import { openShopForStories, shop, story } from '../story.ts';
 
 openShopForStories();
-const longStory = inLongRun(story);
 
 /** A text that must be shown, or its locator. */
 type Shown = string | ((page: Page) => Locator);
@@ -292,7 +290,7 @@ describe('on a desktop', () => {
   });
 });
 
-inLongRun(describe)('on a phone', () => {
+describe('on a phone', () => {
   story.concurrent('the menu has every link of the header', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await page.goto(shop.url);
@@ -614,7 +612,7 @@ inLongRun(describe)('on a phone', () => {
   });
 });
 
-inLongRun(describe)('visible numbers', () => {
+describe('visible numbers', () => {
   story.concurrent(
     'the carousel advances every 5 seconds in a loop until the visitor touches it',
     async ({ newVisitor }) => {
@@ -791,7 +789,7 @@ inLongRun(describe)('visible numbers', () => {
 });
 
 // Runs last: afterwards the rate limit blocks lookups from this network for a while.
-longStory("a rejected lookup shows the service's message", async ({ newVisitor }) => {
+story("a rejected lookup shows the service's message", async ({ newVisitor }) => {
   const { publishable } = await shop.keys();
   const guess = () =>
     fetch(`${shop.url}/rest/v1/rpc/track_order`, {

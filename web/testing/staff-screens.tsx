@@ -194,7 +194,8 @@ export async function openScreen(
     Object.assign(console, { error, warn });
     localStorage.clear();
     sessionStorage.clear();
-    expect(consoleMessages, 'the console').toEqual([]);
+    // As a text, which a report quotes.
+    expect(consoleMessages.join('\n'), 'the console').toBe('');
     expect(technicalMessages([...messages]), 'toasts and alerts').toEqual([]);
   });
   await screen.findByText(`Welcome, ${account.email}`);

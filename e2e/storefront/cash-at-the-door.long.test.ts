@@ -3,7 +3,6 @@ import type { Page } from 'playwright-core';
 import { beforeAll, expect } from 'vitest';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone, waitForHydration } from '../browser.ts';
-import { mainCase } from '../selection.ts';
 import {
   amina,
   fillOrder,
@@ -40,10 +39,10 @@ const orderOf = async (number: string) => {
   return ((await (await asOwner(shop, path, 'GET')).json()) as Order[])[0];
 };
 
-const sizes = mainCase([
+const sizes = [
   ['on a phone', phone, '0711008901'],
   ['at a desktop', desktop, '0711008902'],
-] as const);
+] as const;
 
 story.for(sizes)(
   'a customer pays in cash after one question, and the order says what happens now %s',

@@ -5,7 +5,6 @@ import { beforeAll, describe, expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone, waitForAnimations } from '../browser.ts';
-import { inLongRun, mainCase } from '../selection.ts';
 import { asOwner, enterAsStaff, statusButton } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
@@ -100,15 +99,12 @@ const holdPrinter = (page: Page) =>
   });
 const sheet = (page: Page) => page.locator('.print-sheet');
 
-describe.each(
-  mainCase([
-    ['at the counter', desktop],
-    ['on a phone', phone],
-  ] as const),
-)('%s', (where, viewport) => {
+describe.each([
+  ['at the counter', desktop],
+  ['on a phone', phone],
+] as const)('%s', (where, viewport) => {
   const isPhone = viewport === phone;
   const story = storyWith({ viewport });
-  const longStory = inLongRun(story);
   const rowOf = (page: Page, text: string) =>
     page.getByRole(isPhone ? 'listitem' : 'row').filter({ hasText: text });
   const open = async (page: Page, path: string, heading: string) => {
@@ -117,7 +113,7 @@ describe.each(
   };
   const press = (locator: Locator) => (isPhone ? locator.tap() : locator.click());
 
-  longStory('a dense row shows payment, age, drinks, phone and area', async ({ newVisitor }) => {
+  story('a dense row shows payment, age, drinks, phone and area', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
     await open(page, '/admin/orders', 'Orders');
@@ -210,7 +206,7 @@ describe.each(
     await expectAccessible(page, 'the deliveries');
   });
 
-  longStory('an order is found by phone, name, area, address, drink or receipt', async ({ newVisitor }) => {
+  story('an order is found by phone, name, area, address, drink or receipt', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
     await open(page, '/admin/orders', 'Orders');
@@ -229,7 +225,7 @@ describe.each(
     await page.getByText('1 delivery', { exact: true }).waitFor();
   });
 
-  longStory('filters combine, are part of the URL, and survive opening an order', async ({ newVisitor }) => {
+  story('filters combine, are part of the URL, and survive opening an order', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
     await open(page, '/admin/orders', 'Orders');
@@ -329,7 +325,7 @@ describe.each(
     expect(presses).toBe(6);
   });
 
-  longStory('CSV files have Nairobi time, receipt, fee and notes', async ({ newVisitor }) => {
+  story('CSV files have Nairobi time, receipt, fee and notes', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
     const exportList = async (path: string, heading: string) => {
@@ -359,7 +355,7 @@ describe.each(
     expect(deliveries[1]).toContain("'=Blue gate");
   });
 
-  longStory('packing slip, receipt and list print without the rest of the screen', async ({ newVisitor }) => {
+  story('packing slip, receipt and list print without the rest of the screen', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     await enterAsStaff(shop, page);
     await holdPrinter(page);
@@ -401,48 +397,45 @@ describe.each(
   });
 });
 
-inLongRun(storyWith({ viewport: desktop }))(
-  'an order is handed over by keyboard alone',
-  async ({ newVisitor }) => {
-    // The newest: how many rows come before an older one depends on how long the other stories took.
-    const { order_number, id } = await makeOrder('Keyboard Kendi', 0, { receipt: 'UKL3AB14AA' });
-    const { page } = await newVisitor();
-    await enterAsStaff(shop, page);
-    await page.goto(`${shop.url}/admin/orders`);
-    const tabTo = async (target: Locator) => {
-      await target.waitFor();
-      await waitForAnimations(page);
-      for (let presses = 0; presses < 200; presses += 1) {
-        await page.keyboard.press('Tab');
-        if (await target.evaluate((element) => element === document.activeElement)) return;
-      }
-      throw new Error(`Tab does not reach ${target}`);
-    };
-    await tabTo(page.getByRole('link', { name: `View ${order_number}` }));
-    await page.keyboard.press('Enter');
-    await tabTo(page.getByRole('dialog').getByRole('button', { name: 'Assign a rider' }));
-    await page.keyboard.press('Enter');
-    const dialog = page.getByRole('dialog', { name: 'Assign Delivery' });
-    await tabTo(dialog.getByRole('button', { name: /^Joseph Otieno/ }));
-    await page.keyboard.press('Enter');
-    const assign = dialog.getByRole('button', { name: 'Assign Delivery' });
-    await expect.poll(() => assign.evaluate((button) => button === document.activeElement)).toBe(true);
-    await page.keyboard.press('Enter');
-    await dialog.waitFor({ state: 'hidden' });
-    await page.getByRole('dialog').getByText('Joseph Otieno').first().waitFor();
-    await tabTo(statusButton(page, `Set the status of ${order_number}`));
-    await page.keyboard.press('Enter');
-    // The menu itself, where its code came after the press: it then cannot know that a key opened it.
-    await page.locator('[role=menu]:focus, [role=menu] :focus').waitFor();
-    await page.keyboard.press('d');
-    await page.getByRole('menuitemradio', { name: 'Delivered' }).and(page.locator(':focus')).waitFor();
-    await page.keyboard.press('Enter');
-    await until(async () => {
-      const answer = await asOwner(shop, `/rest/v1/orders?id=eq.${id}&select=status`, 'GET');
-      return ((await answer.json()) as { status: string }[])[0]?.status === 'delivered';
-    }, 'the order is delivered');
-  },
-);
+storyWith({ viewport: desktop })('an order is handed over by keyboard alone', async ({ newVisitor }) => {
+  // The newest: how many rows come before an older one depends on how long the other stories took.
+  const { order_number, id } = await makeOrder('Keyboard Kendi', 0, { receipt: 'UKL3AB14AA' });
+  const { page } = await newVisitor();
+  await enterAsStaff(shop, page);
+  await page.goto(`${shop.url}/admin/orders`);
+  const tabTo = async (target: Locator) => {
+    await target.waitFor();
+    await waitForAnimations(page);
+    for (let presses = 0; presses < 200; presses += 1) {
+      await page.keyboard.press('Tab');
+      if (await target.evaluate((element) => element === document.activeElement)) return;
+    }
+    throw new Error(`Tab does not reach ${target}`);
+  };
+  await tabTo(page.getByRole('link', { name: `View ${order_number}` }));
+  await page.keyboard.press('Enter');
+  await tabTo(page.getByRole('dialog').getByRole('button', { name: 'Assign a rider' }));
+  await page.keyboard.press('Enter');
+  const dialog = page.getByRole('dialog', { name: 'Assign Delivery' });
+  await tabTo(dialog.getByRole('button', { name: /^Joseph Otieno/ }));
+  await page.keyboard.press('Enter');
+  const assign = dialog.getByRole('button', { name: 'Assign Delivery' });
+  await expect.poll(() => assign.evaluate((button) => button === document.activeElement)).toBe(true);
+  await page.keyboard.press('Enter');
+  await dialog.waitFor({ state: 'hidden' });
+  await page.getByRole('dialog').getByText('Joseph Otieno').first().waitFor();
+  await tabTo(statusButton(page, `Set the status of ${order_number}`));
+  await page.keyboard.press('Enter');
+  // The menu itself, where its code came after the press: it then cannot know that a key opened it.
+  await page.locator('[role=menu]:focus, [role=menu] :focus').waitFor();
+  await page.keyboard.press('d');
+  await page.getByRole('menuitemradio', { name: 'Delivered' }).and(page.locator(':focus')).waitFor();
+  await page.keyboard.press('Enter');
+  await until(async () => {
+    const answer = await asOwner(shop, `/rest/v1/orders?id=eq.${id}&select=status`, 'GET');
+    return ((await answer.json()) as { status: string }[])[0]?.status === 'delivered';
+  }, 'the order is delivered');
+});
 
 storyWith({ viewport: phone })(
   'nothing of the orders is cut off on a phone, however much waits',

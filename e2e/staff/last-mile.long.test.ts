@@ -20,13 +20,11 @@ import {
   stepsOf,
   wrongCode,
 } from '../riders.ts';
-import { inLongRun, mainCase } from '../selection.ts';
 import { amina, fillOrder, openOrderDialog, payButton, placeOrderButton } from '../shopper.ts';
 import { asOwner, callAsStaff, enterAsStaff, toast } from '../staff-member.ts';
 import { openShopForStories, shop, story } from '../story.ts';
 
 openShopForStories();
-const longStory = inLongRun(story);
 /** A rider's phone: it opens the page without a network, and its console notes each refused press. */
 const ofRider = {
   viewport: phone,
@@ -92,12 +90,10 @@ const waitsFor = (page: Page, presses: number) =>
     })
     .waitFor();
 
-describe.each(
-  mainCase([
-    ['on phones', phone],
-    ['with a customer and staff at a desktop', desktop],
-  ] as const),
-)('%s', (_, viewport) => {
+describe.each([
+  ['on phones', phone],
+  ['with a customer and staff at a desktop', desktop],
+] as const)('%s', (_, viewport) => {
   story(
     'an order goes from its area to the rating, with a rider without a network and five wrong codes',
     async ({ newVisitor }) => {
@@ -188,7 +184,7 @@ describe.each(
   );
 });
 
-longStory(
+story(
   'a delivery changes its rider on the way: the customer reads the new one, and presses of the first are refused',
   async ({ newVisitor }) => {
     const first = await addRider(shop, 'Ochieng First');
@@ -229,7 +225,7 @@ longStory(
   },
 );
 
-longStory(
+story(
   "the start prints links to practise with: the customer's phone and the rider",
   async ({ newVisitor }) => {
     const links = () => /Simulated payments: +(\S+) .*\n +Practice rider: +(\S+) /.exec(shop.output());
@@ -247,7 +243,7 @@ longStory(
   },
 );
 
-longStory(
+story(
   'money that goes back on the way ends the delivery on the page of its rider and of its customer',
   async ({ newVisitor }) => {
     const rider = await addRider(shop, 'Ngugi Refund');
@@ -282,7 +278,7 @@ longStory(
   },
 );
 
-longStory(
+story(
   'a customer asks to cancel while the rider picks up: the rider is asked to call, and goes on after the answer',
   async ({ newVisitor }) => {
     const rider = await addRider(shop, 'Mutua Asked');

@@ -4,23 +4,19 @@ import { describe, expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone, waitForHydration } from '../browser.ts';
-import { inLongRun, mainCase } from '../selection.ts';
 import { enterAsStaff } from '../staff-member.ts';
 import { openShopForStories, shop, story } from '../story.ts';
 
 openShopForStories();
-const longStory = inLongRun(story);
 
 const drinks = (page: Page) => page.getByRole('main').getByRole('article');
 const count = (page: Page, text: string) =>
   page.getByRole('main').getByRole('status').getByText(text).waitFor();
 
-describe.each(
-  mainCase([
-    ['a phone', phone],
-    ['a desktop', desktop],
-  ] as const),
-)('on %s', (device, viewport) => {
+describe.each([
+  ['a phone', phone],
+  ['a desktop', desktop],
+] as const)('on %s', (device, viewport) => {
   const isPhone = viewport === phone;
 
   /** The search box of the header, which is in the menu on phones. */
@@ -31,7 +27,7 @@ describe.each(
     });
   }
 
-  longStory('a question leads to its page, with and without drinks', async ({ newVisitor }) => {
+  story('a question leads to its page, with and without drinks', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await page.goto(`${shop.url}/shop?search=do+you+deliver+to+Mombasa`);
     await page.getByRole('heading', { name: 'No products found' }).waitFor();
@@ -42,7 +38,7 @@ describe.each(
     await page.waitForURL(/\/delivery$/);
   });
 
-  longStory('the header suggests drinks for keyboard and touch', async ({ newVisitor }) => {
+  story('the header suggests drinks for keyboard and touch', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     const searches: string[] = [];
     page.on('request', (request) => {
@@ -181,7 +177,7 @@ describe.each(
     expect(await note.isVisible()).toBe(true);
   });
 
-  longStory('Brands and Flavors open grouped sections with headings', async ({ newVisitor }) => {
+  story('Brands and Flavors open grouped sections with headings', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     for (const [query, title, groups] of [
       ['filter=brand', 'Shop by brand', ['Dusk Energy', 'Embu Fresh', 'Meru Gold']],
@@ -233,7 +229,7 @@ describe.each(
     }
   });
 
-  longStory('filters narrow the list and can be cleared', async ({ newVisitor }) => {
+  story('filters narrow the list and can be cleared', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await page.goto(`${shop.url}/shop`);
     await waitForHydration(page);
@@ -255,54 +251,51 @@ describe.each(
     await page.getByRole('heading', { name: 'Filters' }).waitFor({ state: 'hidden' });
   });
 
-  longStory(
-    'staff add, edit and delete search words, and the shop uses them at once',
-    async ({ newVisitor }) => {
-      const { page } = await newVisitor({ viewport });
-      const word = isPhone ? 'sukumawiki' : 'mchicha';
-      const found = async (text: string) =>
-        (await (await fetch(`${shop.url}/shop?search=${word}`)).text()).includes(text);
-      expect(await found('No products found')).toBe(true);
-      await enterAsStaff(shop, page, '/admin/products');
-      await page.getByRole('main').getByRole('button', { name: 'More', exact: true }).click();
-      await page.getByRole('button', { name: 'Search Words' }).click();
-      const dialog = page.getByRole('dialog');
-      const listed = dialog
-        .getByRole('list', { name: 'Search words' })
-        .getByRole('listitem')
-        .filter({ hasText: word });
-      const toast = (text: string) => page.getByText(text, { exact: true }).first();
-      const adding = dialog.getByRole('form', { name: 'Add a search word' });
-      const add = async (typed: string, means: string) => {
-        await adding.getByLabel('Customers type').fill(typed);
-        await adding.getByLabel('It means').fill(means);
-        await adding.getByRole('button', { name: 'Add Search Word' }).click();
-      };
-      await add('Embe', 'mango');
-      await dialog.getByText('This search word is listed already').waitFor();
-      await add('one two three four', 'mango');
-      await dialog.getByText('Search word takes 1 to 3 words').waitFor();
-      await expectAccessible(page, `search words on ${device}`);
-      await add(` ${word.toUpperCase()}! `, 'Tamarind');
-      await toast('Search word added').waitFor();
-      await listed.getByText('means tamarind').waitFor();
-      await until(() => found('Embu Fresh Tamarind'), 'the shop finds tamarind');
+  story('staff add, edit and delete search words, and the shop uses them at once', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport });
+    const word = isPhone ? 'sukumawiki' : 'mchicha';
+    const found = async (text: string) =>
+      (await (await fetch(`${shop.url}/shop?search=${word}`)).text()).includes(text);
+    expect(await found('No products found')).toBe(true);
+    await enterAsStaff(shop, page, '/admin/products');
+    await page.getByRole('main').getByRole('button', { name: 'More', exact: true }).click();
+    await page.getByRole('button', { name: 'Search Words' }).click();
+    const dialog = page.getByRole('dialog');
+    const listed = dialog
+      .getByRole('list', { name: 'Search words' })
+      .getByRole('listitem')
+      .filter({ hasText: word });
+    const toast = (text: string) => page.getByText(text, { exact: true }).first();
+    const adding = dialog.getByRole('form', { name: 'Add a search word' });
+    const add = async (typed: string, means: string) => {
+      await adding.getByLabel('Customers type').fill(typed);
+      await adding.getByLabel('It means').fill(means);
+      await adding.getByRole('button', { name: 'Add Search Word' }).click();
+    };
+    await add('Embe', 'mango');
+    await dialog.getByText('This search word is listed already').waitFor();
+    await add('one two three four', 'mango');
+    await dialog.getByText('Search word takes 1 to 3 words').waitFor();
+    await expectAccessible(page, `search words on ${device}`);
+    await add(` ${word.toUpperCase()}! `, 'Tamarind');
+    await toast('Search word added').waitFor();
+    await listed.getByText('means tamarind').waitFor();
+    await until(() => found('Embu Fresh Tamarind'), 'the shop finds tamarind');
 
-      await dialog.getByLabel('Find in the list').fill(word);
-      await listed.getByRole('button', { name: 'Edit' }).click();
-      await dialog
-        .getByRole('form', { name: `Edit ${word}` })
-        .getByLabel('It means')
-        .fill('passion');
-      await page.keyboard.press('Enter');
-      await toast('Search word saved').waitFor();
-      await until(() => found('Embu Fresh Passion'), 'the shop finds passion');
+    await dialog.getByLabel('Find in the list').fill(word);
+    await listed.getByRole('button', { name: 'Edit' }).click();
+    await dialog
+      .getByRole('form', { name: `Edit ${word}` })
+      .getByLabel('It means')
+      .fill('passion');
+    await page.keyboard.press('Enter');
+    await toast('Search word saved').waitFor();
+    await until(() => found('Embu Fresh Passion'), 'the shop finds passion');
 
-      await listed.getByRole('button', { name: `Delete ${word}` }).click();
-      await listed.getByRole('button', { name: `Delete ${word} for good` }).click();
-      await toast('Search word deleted').waitFor();
-      await listed.waitFor({ state: 'detached' });
-      await until(() => found('No products found'), 'the shop finds nothing');
-    },
-  );
+    await listed.getByRole('button', { name: `Delete ${word}` }).click();
+    await listed.getByRole('button', { name: `Delete ${word} for good` }).click();
+    await toast('Search word deleted').waitFor();
+    await listed.waitFor({ state: 'detached' });
+    await until(() => found('No products found'), 'the shop finds nothing');
+  });
 });

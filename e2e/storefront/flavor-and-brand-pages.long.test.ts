@@ -3,13 +3,12 @@ import { expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone } from '../browser.ts';
-import { mainCase } from '../selection.ts';
 import { asOwner } from '../staff-member.ts';
 import { openShopForStories, shop, story } from '../story.ts';
 
 openShopForStories();
 
-story.for(mainCase([phone, desktop]))(
+story.for([phone, desktop])(
   'a visitor goes from a drink to its flavor, a brand and another drink, at %o',
   async (viewport, { newVisitor }) => {
     const { page } = await newVisitor({ viewport });
@@ -29,7 +28,7 @@ story.for(mainCase([phone, desktop]))(
   },
 );
 
-story.for(mainCase([phone, desktop]))(
+story.for([phone, desktop])(
   'a product shows its facts, its size in the title and its price once, at %j',
   async (viewport, { newVisitor }) => {
     const { page } = await newVisitor({ viewport });
@@ -50,7 +49,7 @@ story.for(mainCase([phone, desktop]))(
   },
 );
 
-story.for(mainCase([desktop, phone]))(
+story.for([desktop, phone])(
   'the list by flavor leads to its pages, at %o',
   async (viewport, { newVisitor }) => {
     const { page } = await newVisitor({ viewport });

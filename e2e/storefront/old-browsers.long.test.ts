@@ -7,14 +7,12 @@ import { findNewerApis, hasNewerSyntax } from '../../scripts/checks/find-newer-f
 import { currentRelease } from '../../scripts/releases/releases.mjs';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { desktop, phone, waitForHydration } from '../browser.ts';
-import { inLongRun } from '../selection.ts';
 import { amina, fillOrder, openOrderDialog, order, payButton, placeOrderButton } from '../shopper.ts';
 import { fillSignIn, makeAccount, signIn } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
 openShopForStories();
 const story = storyWith({ viewport: phone });
-const longStory = inLongRun(story);
 
 /** Functions that `web/lib/browser/newer-apis.ts` adds. */
 const added = [
@@ -244,7 +242,7 @@ describe('without the functions that are newer than the floor', () => {
     }
   });
 
-  longStory.for(newer.filter((name) => !inPanelAlone.has(name)).map((name, index) => [name, index] as const))(
+  story.for(newer.filter((name) => !inPanelAlone.has(name)).map((name, index) => [name, index] as const))(
     'a drink is ordered and paid without %s alone',
     async ([name, index], { newVisitor }) => {
       const { page } = await newVisitor();
@@ -307,7 +305,7 @@ describe('below the floor', () => {
     expect(requested).toEqual([]);
   });
 
-  longStory.for(required)('no script starts without %s', async (name, { newVisitor }) => {
+  story.for(required)('no script starts without %s', async (name, { newVisitor }) => {
     const { page } = await newVisitor();
     const requested = await belowFloor(page, [name]);
     for (const path of ['/', '/shop/mango-bottle', '/track-order']) {

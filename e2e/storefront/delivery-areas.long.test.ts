@@ -3,7 +3,6 @@ import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone } from '../browser.ts';
-import { mainCase } from '../selection.ts';
 import {
   amina,
   fillOrder,
@@ -22,12 +21,10 @@ const changeArea = (name: string, change: Record<string, unknown>) =>
 const inThreeDays = () =>
   new Intl.DateTimeFormat('sv-SE', { timeZone: 'Africa/Nairobi' }).format(Date.now() + 3 * 86_400_000);
 
-describe.each(
-  mainCase([
-    ['on a phone', phone],
-    ['on a desktop', desktop],
-  ] as const),
-)('%s', (_, viewport) => {
+describe.each([
+  ['on a phone', phone],
+  ['on a desktop', desktop],
+] as const)('%s', (_, viewport) => {
   story(
     'an area is chosen in one tap or by its search, and changes fee, total and promise',
     async ({ newVisitor }) => {

@@ -2,7 +2,6 @@
 import { expect } from 'vitest';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone, waitForHydration } from '../browser.ts';
-import { mainCase } from '../selection.ts';
 import { asOwner } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
@@ -31,10 +30,10 @@ async function makeSoldOut(name: string): Promise<{ slug: string; phones(): Prom
   };
 }
 
-const sizes = mainCase([
+const sizes = [
   ['on a phone', phone, 'Baobab Phone', '0711009901'],
   ['at a desktop', desktop, 'Baobab Desktop', '0711009902'],
-] as const);
+] as const;
 
 story.for(sizes)(
   'a visitor asks for one text %s',

@@ -3,7 +3,6 @@ import type { Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone, waitForHydration } from '../browser.ts';
-import { inLongRun, mainCase } from '../selection.ts';
 import {
   amina,
   fillOrder,
@@ -56,10 +55,10 @@ function tapCounter(page: Page) {
   };
 }
 
-const sizes = mainCase([
+const sizes = [
   ['on a phone', phone, '0711008801'],
   ['at a desktop', desktop, '0711008802'],
-] as const);
+] as const;
 
 story.for(sizes)(
   'a remembered customer orders three drinks with one payment, in few taps %s',
@@ -364,9 +363,7 @@ story('a prompt that was sent, also by another device, fixes the drinks', async 
   await expect.poll(() => addAnother(page).count()).toBe(0);
 });
 
-const longStory = inLongRun(story);
-
-longStory('ten drinks with long names fit every screen, and are the most', async ({ newVisitor }) => {
+story('ten drinks with long names fit every screen, and are the most', async ({ newVisitor }) => {
   const number = '0711008804';
   const { page } = await newVisitor({ viewport: phone });
   const dialog = dialogOf(page);

@@ -6,7 +6,6 @@ import { expect } from 'vitest';
 import { expectAccessible } from '../accessibility.ts';
 import { phone } from '../browser.ts';
 import { type Order, placeOrder, readOrder } from '../placed-orders.ts';
-import { mainCase } from '../selection.ts';
 import { asOwner, callAsStaff, enterAsStaff } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
@@ -48,12 +47,10 @@ async function exportOf(page: Page): Promise<string> {
   return readFile(await file.path(), 'utf8');
 }
 
-story.for(
-  mainCase([
-    ['a phone', phone, '0711050101'],
-    ['a laptop', laptop, '0711050102'],
-  ] as const),
-)(
+story.for([
+  ['a phone', phone, '0711050101'],
+  ['a laptop', laptop, '0711050102'],
+] as const)(
   'money that is kept leads to its customer and is given back from its order, on %s',
   async ([where, viewport, customerPhone], { newVisitor }) => {
     const name = `Wambui ${where}`;
@@ -88,12 +85,10 @@ story.for(
   },
 );
 
-story.for(
-  mainCase([
-    ['a phone', phone, '0711050201'],
-    ['a laptop', laptop, '0711050202'],
-  ] as const),
-)(
+story.for([
+  ['a phone', phone, '0711050201'],
+  ['a laptop', laptop, '0711050202'],
+] as const)(
   'a customer is found, noted and blocked, and the storefront takes no order, on %s',
   async ([where, viewport, customerPhone], { newVisitor }) => {
     const name = `Achieng ${where}`;

@@ -3,7 +3,6 @@ import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone, waitForHydration } from '../browser.ts';
-import { mainCase } from '../selection.ts';
 import {
   amina,
   fillOrder,
@@ -38,10 +37,10 @@ const discountOf = async (percent: number) => {
 };
 const ksh = (cents: number) => `KSh ${(cents / 100).toLocaleString('en-KE', { minimumFractionDigits: 2 })}`;
 
-const sizes = mainCase([
+const sizes = [
   ['on a phone', phone, '0711008901', 'PHONE10'],
   ['at a desktop', desktop, '0711008902', 'DESK10'],
-] as const);
+] as const;
 
 story.for(sizes)(
   'a customer pays less with a code, and reads why it does not apply %s',

@@ -4,7 +4,6 @@ import { describe, expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone } from '../browser.ts';
-import { mainCase } from '../selection.ts';
 import {
   amina,
   fillOrder,
@@ -45,12 +44,10 @@ async function orderAndPay(page: Page, customer: typeof amina): Promise<string> 
   return number;
 }
 
-describe.each(
-  mainCase([
-    ['on a phone', { width: 360, height: 740 }, 1],
-    ['on a desktop', desktop, 2],
-  ] as const),
-)('%s', (_, viewport, which) => {
+describe.each([
+  ['on a phone', { width: 360, height: 740 }, 1],
+  ['on a desktop', desktop, 2],
+] as const)('%s', (_, viewport, which) => {
   story('orders the same again with one tap and the PIN, or undoes it', async ({ newVisitor }) => {
     const customer = { ...amina, phone: `071600910${which}`, location: 'Mpaka Road' };
     const { page, context } = await newVisitor({ viewport });

@@ -2,19 +2,17 @@
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { delayResponses, desktop, phone, waitForHydration } from '../browser.ts';
-import { inLongRun, mainCase } from '../selection.ts';
 import { amina, fillOrder, payButton, placeOrderButton, trackingNumberIn } from '../shopper.ts';
 import { asOwner, enterAsStaff } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
 openShopForStories();
 const story = storyWith({ expectedFailures: /409 \(|429 \(/ });
-const longStory = inLongRun(story);
 
-const sizes = mainCase([
+const sizes = [
   ['on a phone', phone, '0711007701'],
   ['at a desktop', desktop, '0711007702'],
-] as const);
+] as const;
 const dialogOf = (page: Page) => page.getByRole('dialog');
 const pathOf = (page: Page) => new URL(page.url()).pathname;
 const gone = (page: Page) => expect.poll(() => dialogOf(page).count()).toBe(0);
@@ -29,7 +27,7 @@ const entryOf = (page: Page) =>
   expect.poll(() => page.evaluate(() => window.history.state?.usr?.dialogs ?? 0));
 const scrollOf = (page: Page) => page.evaluate(() => Math.round(window.scrollY));
 
-longStory.for(sizes)(
+story.for(sizes)(
   'Back closes the order dialog, even during a payment, and the next Back leaves the page %s',
   async ([, viewport, number], { newVisitor }) => {
     const { page } = await newVisitor({ viewport });
@@ -82,7 +80,7 @@ longStory.for(sizes)(
   },
 );
 
-longStory('Back keeps the dialog open while an order is being sent', async ({ newVisitor }) => {
+story('Back keeps the dialog open while an order is being sent', async ({ newVisitor }) => {
   const { page } = await newVisitor({ viewport: phone });
   await page.goto(`${shop.url}/shop/mango-can`);
   await waitForHydration(page);
@@ -105,7 +103,7 @@ longStory('Back keeps the dialog open while an order is being sent', async ({ ne
   expect(pathOf(page)).toBe('/shop/mango-can');
 });
 
-longStory(
+story(
   'Back on the first page of a tab stays on it, and a reload starts without the dialog',
   async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
@@ -153,7 +151,7 @@ story('a dialog opened right after a reload stays open', async ({ newVisitor }) 
   expect(pathOf(page)).toBe('/shop/mango-bottle');
 });
 
-longStory('closing a dialog while it opens stays on the page', async ({ newVisitor }) => {
+story('closing a dialog while it opens stays on the page', async ({ newVisitor }) => {
   const { page } = await newVisitor({ viewport: desktop });
   await page.goto(`${shop.url}/shop`);
   // Simulates a slow device: transitions render late, and going back takes even longer.
@@ -191,7 +189,7 @@ longStory('closing a dialog while it opens stays on the page', async ({ newVisit
   await page.waitForURL('**/shop');
 });
 
-longStory(
+story(
   'Back closes the menu, and following a link in it leaves no extra history entry',
   async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport: phone });
@@ -235,7 +233,7 @@ longStory(
   },
 );
 
-longStory('Back closes the filters and keeps the selection', async ({ newVisitor }) => {
+story('Back closes the filters and keeps the selection', async ({ newVisitor }) => {
   const { page } = await newVisitor({ viewport: phone });
   await page.goto(`${shop.url}/delivery`);
   await page.goto(`${shop.url}/shop`);
@@ -326,7 +324,7 @@ story.for(sizes)(
   },
 );
 
-longStory(
+story(
   'staff: Back closes a confirmation before its order, and the order before the list',
   async ({ newVisitor }) => {
     const [product] = (await (
