@@ -7,7 +7,7 @@ import { desktop, phone } from '../browser.ts';
 import { asOwner, enterAsStaff, makeAccount, pressUnlessTaken, signIn } from '../staff-member.ts';
 import { browser, openShopForStories, shop, story } from '../story.ts';
 
-openShopForStories();
+openShopForStories({ BACKUPS: 'on' });
 
 const sizes = [
   ['on a desktop', desktop],

@@ -532,6 +532,16 @@ describe.each(
     // Its first image stays in storage for the other product.
     await change(twin.id, { image_url: added[0] ?? null });
     await openProductDialog(page, `edit=${product.id}`);
+    // A removed one that is still being made smaller would be reported as missing.
+    const kept = dialogOf(page).getByRole('listitem').getByRole('img');
+    await kept.last().scrollIntoViewIfNeeded();
+    await until(
+      () =>
+        kept.evaluateAll(
+          (all) => all.length === 3 && all.every((image) => (image as HTMLImageElement).naturalWidth > 0),
+        ),
+      'the images show',
+    );
     await page.getByRole('button', { name: 'Remove image 2' }).click();
     await page.getByRole('button', { name: 'Remove image 2' }).click();
     expect(await save()).toEqual([added[2]]);

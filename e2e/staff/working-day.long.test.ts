@@ -103,7 +103,7 @@ story.for(sizes)(
 
 story(
   'three people work at once, and twenty orders go out together',
-  { timeout: 240_000 },
+  { timeout: 480_000 },
   async ({ newVisitor }) => {
     const people = await Promise.all(
       [phone, tablet, laptop].map(async (viewport) => {

@@ -104,6 +104,8 @@ describe.each([
     const tamarind = page.getByRole('option', { name: /Tamarind/ }).first();
     await (isPhone ? tamarind.tap() : tamarind.click());
     await page.waitForURL('**/shop/tamarind-*');
+    // A page that opens takes the focus, which closes the suggestions.
+    await page.getByRole('heading', { level: 1, name: /Tamarind/ }).waitFor();
     const third = await searchBox(page);
     await third.fill(' ginger & lemon ');
     await options.first().waitFor();
