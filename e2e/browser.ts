@@ -117,6 +117,8 @@ function recordMessages(): void {
   }).observe(document, { subtree: true, childList: true, characterData: true });
 }
 
+export const dialogOf = (page: Page): Locator => page.getByRole('dialog');
+
 /**
  * Waits for hydration. Before it, forms and links work as they do without JavaScript.
  * @param element one that is hydrated later than the page, because its code is loaded on use

@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, phone, waitForAnimations } from '../browser.ts';
+import { desktop, dialogOf, phone, waitForAnimations } from '../browser.ts';
 import { asOwner, chooseStatus, enterAsStaff, statusButton, toast } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
@@ -90,7 +90,6 @@ const move = async (page: Page, order: Order, label: string, confirm?: string): 
     `${order.order_number} is ${label}`,
   );
 };
-const dialogOf = (page: Page) => page.getByRole('dialog');
 const fill = async (page: Page, fields: Record<string, string>): Promise<void> => {
   for (const [label, text] of Object.entries(fields)) {
     await dialogOf(page)

@@ -8,7 +8,7 @@ import sharp from 'sharp';
 import { describe, expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { delayResponses, desktop, phone, waitForHydration } from '../browser.ts';
+import { delayResponses, desktop, dialogOf, phone, waitForHydration } from '../browser.ts';
 import { inLongRun, mainCase } from '../selection.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken, toast } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
@@ -87,7 +87,6 @@ async function uploadAsOwner(name: string): Promise<string> {
 
 const photograph = (colour: string) =>
   sharp({ create: { width: 1600, height: 1200, channels: 3, background: colour } });
-const dialogOf = (page: Page) => page.getByRole('dialog');
 const pickPicture = (page: Page, name: string, mimeType: string, buffer: Buffer) =>
   page.getByLabel('Image file').setInputFiles({ name, mimeType, buffer });
 /** A field of the open dialog; labels of required fields end with a star. */

@@ -1,9 +1,8 @@
 // The time of arrival from the order form to the door, the rider on the way, and the rating of the delivery.
-import type { Page } from 'playwright-core';
 import { describe, expect, onTestFinished } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, phone } from '../browser.ts';
+import { desktop, dialogOf, phone } from '../browser.ts';
 import { textsTo } from '../mailbox.ts';
 import { placePaidOrder } from '../placed-orders.ts';
 import { amina, fillOrder, openOrderDialog, payButton, placeOrderButton } from '../shopper.ts';
@@ -11,7 +10,6 @@ import { asOwner, enterAsStaff } from '../staff-member.ts';
 import { openShopForStories, shop, story } from '../story.ts';
 
 openShopForStories();
-const dialogOf = (page: Page) => page.getByRole('dialog');
 const change = (rows: string, columns: Record<string, unknown>) =>
   asOwner(shop, `/rest/v1/${rows}`, 'PATCH', columns);
 const readFirst = async <Row>(rows: string): Promise<Row> =>

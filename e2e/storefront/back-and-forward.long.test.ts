@@ -1,7 +1,7 @@
 // Back and Forward: each dialog has its own history entry, Back closes it, and every press of Back has an effect.
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
-import { delayResponses, desktop, phone, waitForHydration } from '../browser.ts';
+import { delayResponses, desktop, dialogOf, phone, waitForHydration } from '../browser.ts';
 import { amina, fillOrder, payButton, placeOrderButton, trackingNumberIn } from '../shopper.ts';
 import { asOwner, enterAsStaff } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
@@ -13,7 +13,6 @@ const sizes = [
   ['on a phone', phone, '0711007701'],
   ['at a desktop', desktop, '0711007702'],
 ] as const;
-const dialogOf = (page: Page) => page.getByRole('dialog');
 const pathOf = (page: Page) => new URL(page.url()).pathname;
 const gone = (page: Page) => expect.poll(() => dialogOf(page).count()).toBe(0);
 /**

@@ -2,7 +2,7 @@
 import type { Page } from 'playwright-core';
 import { beforeAll, expect } from 'vitest';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, phone, waitForHydration } from '../browser.ts';
+import { desktop, dialogOf, phone, waitForHydration } from '../browser.ts';
 import {
   amina,
   fillOrder,
@@ -24,7 +24,6 @@ beforeAll(async () => {
   await settings({ offers_cash: true });
 });
 
-const dialogOf = (page: Page) => page.getByRole('dialog');
 const cash = /^Pay KSh [\d,.]+ in cash at the door$/;
 const chooseCash = (page: Page) => page.getByRole('button', { name: cash });
 const confirmCash = (page: Page) => page.getByRole('button', { name: 'Yes, I pay in cash' });

@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, phone } from '../browser.ts';
+import { desktop, dialogOf, phone } from '../browser.ts';
 import {
   amina,
   fillOrder,
@@ -18,7 +18,6 @@ import { openShopForStories, shop, story } from '../story.ts';
 
 openShopForStories();
 
-const dialogOf = (page: Page) => page.getByRole('dialog');
 const cardOf = (page: Page) => page.getByRole('region', { name: /^Your (last order|orders)$/ });
 const ordersOf = async (phoneNumber: string): Promise<{ tracking_number: string; total_amount: number }[]> =>
   (

@@ -1,8 +1,7 @@
 // Areas of delivery: chosen or recognised in the order form, and an order whose fee and day staff agree on before it is paid.
-import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, phone } from '../browser.ts';
+import { desktop, dialogOf, phone } from '../browser.ts';
 import {
   amina,
   fillOrder,
@@ -15,7 +14,6 @@ import { asOwner, enterAsStaff, toast } from '../staff-member.ts';
 import { openShopForStories, shop, story } from '../story.ts';
 
 openShopForStories();
-const dialogOf = (page: Page) => page.getByRole('dialog');
 const changeArea = (name: string, change: Record<string, unknown>) =>
   asOwner(shop, `/rest/v1/delivery_areas?name=eq.${encodeURIComponent(name)}`, 'PATCH', change);
 const inThreeDays = () =>

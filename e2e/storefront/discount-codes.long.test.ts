@@ -1,8 +1,7 @@
 // Discount codes: in the order form, in a link, in a change of the drinks, and without JavaScript.
-import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, phone, waitForHydration } from '../browser.ts';
+import { desktop, dialogOf, phone, waitForHydration } from '../browser.ts';
 import {
   amina,
   fillOrder,
@@ -17,7 +16,6 @@ import { openShopForStories, shop, storyWith } from '../story.ts';
 openShopForStories({ MPESA_QUERIES_PER_MINUTE: '60' });
 const story = storyWith({ expectedFailures: /40\d \(/ });
 
-const dialogOf = (page: Page) => page.getByRole('dialog');
 const makeCode = (code: string, columns: Record<string, unknown> = {}) =>
   asOwner(shop, '/rest/v1/discount_codes', 'POST', { code, percent: 10, ...columns });
 const changeCode = (code: string, columns: Record<string, unknown>) =>

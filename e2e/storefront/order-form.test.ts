@@ -1,9 +1,9 @@
 // The order form: its fields, its messages while it is open, and its layout on small screens.
-import type { Locator, Page } from 'playwright-core';
+import type { Locator } from 'playwright-core';
 import { expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, phone, waitForHydration } from '../browser.ts';
+import { desktop, dialogOf, phone, waitForHydration } from '../browser.ts';
 import { inLongRun, mainCase } from '../selection.ts';
 import {
   amina,
@@ -35,7 +35,6 @@ const lastOrderOf = async (number: string) => {
   const path = `/rest/v1/orders?customer_phone=eq.%2B254${number.slice(1)}&order=created_at.desc&limit=1`;
   return ((await (await asOwner(shop, path, 'GET')).json()) as Record<string, unknown>[])[0];
 };
-const dialogOf = (page: Page) => page.getByRole('dialog');
 
 longStory.for(sizes)(
   'a line above Place Order, or a box to tick, confirms age and terms %s',

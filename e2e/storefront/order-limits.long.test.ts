@@ -1,8 +1,7 @@
 // What an order cannot promise: more than M-PESA takes, places outside Nairobi, a phone that was not reached, a drink that was withdrawn.
-import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, phone, waitForHydration } from '../browser.ts';
+import { desktop, dialogOf, phone, waitForHydration } from '../browser.ts';
 import {
   amina,
   fillOrder,
@@ -16,7 +15,6 @@ import { asOwner } from '../staff-member.ts';
 import { openShopForStories, shop, story } from '../story.ts';
 
 openShopForStories();
-const dialogOf = (page: Page) => page.getByRole('dialog');
 const limit = 'M-PESA takes at most KSh 250,000.00 in one payment.';
 const changeProduct = (slug: string, change: Record<string, unknown>) =>
   asOwner(shop, `/rest/v1/products?slug=eq.${slug}`, 'PATCH', change);

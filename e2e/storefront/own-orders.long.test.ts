@@ -2,7 +2,7 @@
 import type { Page } from 'playwright-core';
 import { afterAll, describe, expect } from 'vitest';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, phone, waitForHydration } from '../browser.ts';
+import { desktop, dialogOf, phone, waitForHydration } from '../browser.ts';
 import {
   amina,
   fillOrder,
@@ -51,7 +51,6 @@ const answerPrompt = async (number: string, answer: 'pin' | 'decline') => {
   expect(done.ok, await done.clone().text()).toBe(true);
 };
 
-const dialogOf = (page: Page) => page.getByRole('dialog');
 const cardOf = (page: Page) => page.getByRole('region', { name: /^Your (last order|orders)$/ });
 const toastOf = (page: Page, title: string) =>
   page

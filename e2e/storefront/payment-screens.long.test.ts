@@ -1,16 +1,14 @@
 // The screens of the payment dialog: what they say and offer while M-PESA answers, after a failure and after success, in both languages.
-import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, phone } from '../browser.ts';
+import { desktop, dialogOf, phone } from '../browser.ts';
 import { amina, order, payButton, trackingNumberIn } from '../shopper.ts';
 import { asOwner } from '../staff-member.ts';
 import { openShopForStories, shop, story } from '../story.ts';
 
 openShopForStories({ MPESA_QUERIES_PER_MINUTE: '60' });
 
-const dialogOf = (page: Page) => page.getByRole('dialog');
 const promptsTo = async (number: string) => {
   const answer = await fetch(`${shop.simulatorUrl}/simulator/ledger?phone=254${number.slice(1)}`);
   return ((await answer.json()) as { prompts: unknown[] }).prompts;

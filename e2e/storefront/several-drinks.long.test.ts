@@ -2,7 +2,7 @@
 import type { Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, phone, waitForHydration } from '../browser.ts';
+import { desktop, dialogOf, phone, waitForHydration } from '../browser.ts';
 import {
   amina,
   fillOrder,
@@ -17,7 +17,6 @@ import { openShopForStories, shop, storyWith } from '../story.ts';
 openShopForStories({ MPESA_QUERIES_PER_MINUTE: '60' });
 const story = storyWith({ expectedFailures: /40\d \(/ });
 
-const dialogOf = (page: Page) => page.getByRole('dialog');
 const addAnother = (page: Page) => dialogOf(page).getByRole('button', { name: 'Add another drink' });
 const drinksOf = (page: Page) => dialogOf(page).getByRole('list', { name: /^Your drinks?$/ });
 const done = (page: Page) => dialogOf(page).getByRole('button', { name: /^Done · KSh/ });

@@ -5,7 +5,7 @@ import sharp from 'sharp';
 import { describe, expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, phone, waitForHydration } from '../browser.ts';
+import { desktop, dialogOf, phone, waitForHydration } from '../browser.ts';
 import { richResultErrors } from '../rich-result-issues.ts';
 import {
   amina,
@@ -26,7 +26,6 @@ const viewports = [
   ['on a desktop', desktop, 2],
 ] as const;
 
-const dialogOf = (page: Page) => page.getByRole('dialog');
 const storedItem = (page: Page, key: string) => page.evaluate((name) => localStorage.getItem(name), key);
 
 describe.each(viewports)('%s', (_, viewport, which) => {

@@ -4,7 +4,7 @@ import type { Locator, Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, waitForHydration } from '../browser.ts';
+import { desktop, dialogOf, waitForHydration } from '../browser.ts';
 import {
   amina,
   fillOrder,
@@ -64,7 +64,6 @@ async function expectShown(page: Page, shown: readonly Shown[]): Promise<void> {
   }
 }
 
-const dialogOf = (page: Page) => page.getByRole('dialog');
 const brokenOff = /ERR_FAILED|Failed to fetch/;
 
 /** Changes the services' responses to the browser; null aborts them. */

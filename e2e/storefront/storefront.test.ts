@@ -4,7 +4,7 @@ import type { Locator, Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, phone, waitForHydration } from '../browser.ts';
+import { desktop, dialogOf, phone, waitForHydration } from '../browser.ts';
 import { newsletterLinkIn, nextMail } from '../mailbox.ts';
 import { inLongRun, mainCase } from '../selection.ts';
 import {
@@ -40,7 +40,6 @@ const routes = [
   '/no-such-page',
 ];
 
-const dialogOf = (page: Page) => page.getByRole('dialog');
 const isFocusInDialog = (page: Page) =>
   page.evaluate(() => document.activeElement?.closest('[role="dialog"]') !== null);
 const focusedText = (page: Page) =>
