@@ -32,7 +32,7 @@ export default defineConfig({
         'prompts/prompts.test.ts',
         'orders/unpaid-orders.sampled.test.ts',
         'orders/shop-model.sampled.test.ts',
-        'payments/money-without-a-prompt.sampled.test.ts',
+        'till/money-without-a-prompt.sampled.test.ts',
         'pglite/kill.long.test.ts',
       ]),
     },

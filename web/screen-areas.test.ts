@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { areasOf } from '../domain/staff-rights.ts';
-import { placeForRole } from './admin/layout/place-for-role.ts';
-import { areaPathOf, homeOf, mayOpen } from './admin/layout/screen-areas.ts';
+import { placeForRole } from './admin/layout/roles/place-for-role.ts';
+import { areaPathOf, homeOf, mayOpen } from './admin/layout/roles/screen-areas.ts';
 import routes from './routes.ts';
 
 const pages = routes

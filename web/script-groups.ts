@@ -50,8 +50,10 @@ export const scriptGroups: ScriptGroup[] = [
   group('pieces', 8, {
     'web/ui': 'flavour.tsx price.tsx product-image.tsx',
     'web/lib/browser': 'analytics.ts',
-    'web/storefront/layout': `storefront-layout.tsx chat-link.ts header-search.tsx navigation.ts newsletter-form.tsx page-meta.ts
-      test-mode-banner.tsx side-drawer.tsx site-footer.tsx site-header.tsx storefront-sheet.tsx use-shop.ts wordmark.tsx`,
+    'web/storefront/layout': `storefront-layout.tsx chat-link.ts navigation.ts page-meta.ts test-mode-banner.tsx site-footer.tsx
+      storefront-sheet.tsx use-shop.ts`,
+    'web/storefront/layout/header': 'header-search.tsx side-drawer.tsx site-header.tsx wordmark.tsx',
+    'web/storefront/newsletter': 'newsletter-form.tsx',
     'web/storefront/discovery': 'data-block.tsx',
     'web/storefront/last-order': 'last-order-slot.tsx',
     'web/storefront/offline': 'use-offline-reading.ts',
@@ -91,7 +93,8 @@ export const scriptGroups: ScriptGroup[] = [
   group('staff', 4, {
     'web/admin/data': 'early-requests.tsx',
     'web/lib': 'staff.ts',
-    'web/admin/layout': 'screen-areas.ts staff-page.ts use-store-name.ts staff-mark.tsx staff.css',
+    'web/admin/layout': 'staff-page.ts use-store-name.ts staff-mark.tsx staff.css',
+    'web/admin/layout/roles': 'screen-areas.ts',
     domain: 'staff-rights.ts',
     'web/admin/ui': 'panel-loading.tsx',
   }),
@@ -113,13 +116,15 @@ export const scriptGroups: ScriptGroup[] = [
       use-row-keys.ts use-rows.ts use-selection.ts`,
     'web/admin/undo': 'undo-bar.tsx use-status-change.ts',
     'web/admin/status': 'status-badge.tsx status-select.tsx status-change.ts',
-    'web/admin/ui': 'age.tsx contact-link.tsx known-names.ts use-last-value.ts use-part.ts',
+    'web/admin/ui': 'contact-link.tsx known-names.ts use-last-value.ts use-part.ts',
+    'web/admin/ui/time': 'age.tsx',
     'web/admin/dialogs': 'use-dialog-url-close.ts uuid.ts',
     'web/admin/deliveries': 'rider-queries.ts',
   }),
   // What is done with a whole list.
   group('whole-lists', 2, {
-    'web/admin/list': 'export-button.tsx phone-cell.ts',
+    'web/admin/list': 'phone-cell.ts',
+    'web/admin/list/export': 'export-button.tsx',
     'web/admin/print': 'print-list.tsx',
   }),
   group('orders', 2, {
@@ -129,7 +134,7 @@ export const scriptGroups: ScriptGroup[] = [
     'web/admin/orders/list': 'order-columns.tsx',
     'web/admin/orders/payments': 'payment-badge.tsx',
     'web/admin/orders/refunds': 'refund-queries.ts',
-    'web/admin/ui': 'due.tsx',
+    'web/admin/ui/time': 'due.tsx',
     domain: 'delivery-status.ts',
   }),
 ];

@@ -309,7 +309,10 @@ describe('the import rules', () => {
       ['web/storefront/shop/shop-page.tsx', 'web/admin/x.tsx'],
       ['web/ui/price.tsx', 'web/root.tsx'],
       ['web/ui/price.tsx', 'supabase/types.ts'],
-      ['packages/daraja-simulator/ledger/ledger.ts', 'supabase/functions/mobile-money/daraja/client.ts'],
+      [
+        'packages/daraja-simulator/ledger/ledger.ts',
+        'supabase/functions/mobile-money/daraja/connection/client.ts',
+      ],
     ];
     expect(forbidden.filter(([from, to]) => isAllowed({ from, to }))).toEqual([]);
     expect(isPackageAllowed({ from: 'web/storefront/home/home-page.tsx', to: 'recharts' })).toBe(false);

@@ -39,7 +39,7 @@ test('only private.normalised_receipt spells a receipt in SQL', () => {
 
 test('what reads messages of M-PESA parses no numbers and dates itself', () => {
   const names =
-    /daraja\/(stk-callback|stk-query|c2b-payment|statement|reversal|transaction-status|initiated-request|money-fields)\.ts$/;
+    /daraja\/(stk-callback|stk-query|c2b-payment|statement|reversal|transaction-status|initiated-request|fields\/money-fields)\.ts$/;
   const readers = code.filter(({ path }) => names.test(path));
   expect(readers).toHaveLength(8);
   expect(found(readers, /parseFloat\(|Number\(|Date\.parse\(|new Date\(/)).toEqual([]);

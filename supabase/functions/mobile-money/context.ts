@@ -1,5 +1,5 @@
 // The dependencies of every action of the payment function.
-import type { DarajaClient } from './daraja/client.ts';
+import type { DarajaClient } from './daraja/connection/client.ts';
 import type { AccountStore } from './database/accounts.ts';
 import type { DatabaseClient } from './database/client.ts';
 import type { PaymentStore } from './database/payments.ts';

@@ -3,7 +3,7 @@
 import type { StaffArea } from '../../../domain/staff-rights.ts';
 import { createCallerAddress } from './caller-address.ts';
 import type { MobileMoneyContext } from './context.ts';
-import { connectDaraja } from './daraja/client.ts';
+import { connectDaraja } from './daraja/connection/client.ts';
 import { openTokenStore } from './database/access-tokens.ts';
 import { openAccountStore } from './database/accounts.ts';
 import { connectDatabase, DatabaseUnavailable } from './database/client.ts';

@@ -5,7 +5,7 @@ import { DatabaseError } from '@jani-juice/backend/database';
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
 import { describe, expect, test } from 'vitest';
 import { isExhaustive } from '../../../scripts/tests/test-depth.ts';
-import { expectBalancedBooks } from '../payments/balanced-books.ts';
+import { expectBalancedBooks } from '../payments/books/balanced-books.ts';
 import {
   makeProduct,
   type PlacedOrder,

@@ -1,7 +1,7 @@
 // Customers cancel their orders: unpaid ones at once, paid ones by a request that staff answer.
 import { testDatabases } from '@jani-juice/backend/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { expectBalancedBooks } from '../payments/balanced-books.ts';
+import { expectBalancedBooks } from '../payments/books/balanced-books.ts';
 import {
   type Caller,
   expectRefusal,

@@ -4,7 +4,7 @@ import { asRole, testDatabases } from '@jani-juice/backend/testing';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { discountOn } from '../../../domain/discount.ts';
-import { expectBalancedBooks } from '../payments/balanced-books.ts';
+import { expectBalancedBooks } from '../payments/books/balanced-books.ts';
 import {
   expectRefusal,
   itemsForm,

@@ -1,7 +1,7 @@
 // Orders that staff enter for a caller, a chat or a customer in the shop.
 import { testDatabases } from '@jani-juice/backend/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { expectBalancedBooks } from '../payments/balanced-books.ts';
+import { expectBalancedBooks } from '../payments/books/balanced-books.ts';
 import {
   everyone,
   expectRefusal,

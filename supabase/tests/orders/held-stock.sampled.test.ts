@@ -3,7 +3,7 @@ import type { Database } from '@jani-juice/backend/database';
 import { testDatabases } from '@jani-juice/backend/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { isExhaustive } from '../../../scripts/tests/test-depth.ts';
-import { expectBalancedBooks } from '../payments/balanced-books.ts';
+import { expectBalancedBooks } from '../payments/books/balanced-books.ts';
 import { letMinutesPass, makeProduct, openShopDatabase } from '../shop-database.ts';
 
 /** A minute of the simulation within the database: a call per order would take most of the time. */

@@ -2,7 +2,7 @@
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Database as Types } from '../../types.ts';
-import { expectBalancedBooks } from '../payments/balanced-books.ts';
+import { expectBalancedBooks } from '../payments/books/balanced-books.ts';
 import {
   everyone,
   expectRefusal,

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { expectBalancedBooks } from '../payments/balanced-books.ts';
+import { expectBalancedBooks } from '../payments/books/balanced-books.ts';
 import {
   expectRefusal,
   itemsForm,

@@ -4,8 +4,8 @@ import { type Claims, testDatabases } from '@jani-juice/backend/testing';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { isExhaustive } from '../../../scripts/tests/test-depth.ts';
-import { expectBalancedBooks } from '../payments/balanced-books.ts';
-import { expectExplainedDays } from '../payments/explained-days.ts';
+import { expectBalancedBooks } from '../payments/books/balanced-books.ts';
+import { expectExplainedDays } from '../payments/books/explained-days.ts';
 import { makeProduct, people, refusalOf, secondStepPassed } from '../shop-database.ts';
 import { newCheckoutRequestId, newPhone, setUpShop } from '../steps.ts';
 

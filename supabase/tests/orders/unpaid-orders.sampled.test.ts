@@ -2,7 +2,7 @@
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { isExhaustive } from '../../../scripts/tests/test-depth.ts';
-import { expectBalancedBooks } from '../payments/balanced-books.ts';
+import { expectBalancedBooks } from '../payments/books/balanced-books.ts';
 import {
   expectRefusal,
   letMinutesPass,

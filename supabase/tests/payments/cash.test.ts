@@ -3,8 +3,8 @@ import { testDatabases } from '@jani-juice/backend/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type Caller, expectRefusal, makeProduct, type PlacedOrder, stockOf } from '../shop-database.ts';
 import { failed, newPhone, type Refund, settleAll, setUpShop } from '../steps.ts';
-import { expectBalancedBooks } from './balanced-books.ts';
-import { expectExplainedDays } from './explained-days.ts';
+import { expectBalancedBooks } from './books/balanced-books.ts';
+import { expectExplainedDays } from './books/explained-days.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
   const shop = setUpShop(kind);

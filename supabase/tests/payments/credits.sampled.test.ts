@@ -5,7 +5,7 @@ import * as fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { makeProduct, type PlacedOrder, refusalOf } from '../shop-database.ts';
 import { newPhone, newReceipt, type Payment, setUpShop } from '../steps.ts';
-import { expectBalancedBooks } from './balanced-books.ts';
+import { expectBalancedBooks } from './books/balanced-books.ts';
 
 const charge = 95_100;
 

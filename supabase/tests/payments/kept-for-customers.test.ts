@@ -11,7 +11,7 @@ import {
   settleAll,
   setUpShop,
 } from '../steps.ts';
-import { expectBalancedBooks } from './balanced-books.ts';
+import { expectBalancedBooks } from './books/balanced-books.ts';
 
 interface Note {
   id: string;

@@ -13,7 +13,7 @@ import {
   type Payment,
   setUpShop,
 } from '../steps.ts';
-import { expectBalancedBooks } from './balanced-books.ts';
+import { expectBalancedBooks } from './books/balanced-books.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
   const shop = setUpShop(kind);

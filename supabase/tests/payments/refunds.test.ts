@@ -20,8 +20,8 @@ import {
   settleAll,
   setUpShop,
 } from '../steps.ts';
-import { expectBalancedBooks } from './balanced-books.ts';
-import { expectExplainedDays } from './explained-days.ts';
+import { expectBalancedBooks } from './books/balanced-books.ts';
+import { expectExplainedDays } from './books/explained-days.ts';
 
 /** Price in cents: one unit is below the limit of KES 1,000, two are above it. */
 const dear = 190_100;

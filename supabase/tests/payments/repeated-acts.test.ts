@@ -4,7 +4,7 @@ import { testDatabases } from '@jani-juice/backend/testing';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { expectRefusal, makeProduct, type PlacedOrder, secondStepPassed } from '../shop-database.ts';
 import { nairobiDay, newPhone, newReceipt, type Payment, settleAll, setUpShop } from '../steps.ts';
-import { expectBalancedBooks } from './balanced-books.ts';
+import { expectBalancedBooks } from './books/balanced-books.ts';
 
 const charge = 95_100;
 

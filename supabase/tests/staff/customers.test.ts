@@ -1,7 +1,7 @@
 // Customers by their phone: the list, the page of one, notes of staff, and blocked phones.
 import { testDatabases } from '@jani-juice/backend/testing';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { expectBalancedBooks } from '../payments/balanced-books.ts';
+import { expectBalancedBooks } from '../payments/books/balanced-books.ts';
 import { type Caller, expectRefusal, makeProduct, type PlacedOrder } from '../shop-database.ts';
 import { newPhone, newReceipt, type Payment, setUpShop } from '../steps.ts';
 

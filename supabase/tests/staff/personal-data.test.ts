@@ -1,7 +1,7 @@
 // Personal data: deleted after its retention period, and on request of a person, while the books stay balanced.
 import { testDatabases } from '@jani-juice/backend/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { expectBalancedBooks } from '../payments/balanced-books.ts';
+import { expectBalancedBooks } from '../payments/books/balanced-books.ts';
 import { expectRefusal, makeProduct, type PlacedOrder } from '../shop-database.ts';
 import { newCheckoutRequestId, newReceipt, type Payment, setUpShop } from '../steps.ts';
 

@@ -1,7 +1,7 @@
 // Staff screens of a large shop read no more rows than those of a small one, with and without statistics.
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { findWrongFigures } from '../payments/balanced-books.ts';
+import { findWrongFigures } from '../payments/books/balanced-books.ts';
 import { people } from '../shop-database.ts';
 import { setUpShop } from '../steps.ts';
 

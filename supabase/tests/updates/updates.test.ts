@@ -7,7 +7,7 @@ import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { shopMigrations } from '../../../scripts/databases/shop-migrations.ts';
 import { describeCatalogue } from '../database/database-catalogue.ts';
-import { expectBalancedBooks } from '../payments/balanced-books.ts';
+import { expectBalancedBooks } from '../payments/books/balanced-books.ts';
 import type { PlacedOrder } from '../shop-database.ts';
 import { type Steps, shopSteps } from '../steps.ts';
 import { initialUnits } from './fill-shop.ts';

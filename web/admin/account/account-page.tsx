@@ -1,7 +1,7 @@
 // A staff member's own account: password, second factor, recovery codes, passkeys and other sessions.
 import { useRevalidator } from 'react-router';
 import { Card } from '../../ui/card.tsx';
-import { type Member, memberContext } from '../layout/member.ts';
+import { type Member, memberContext } from '../layout/roles/member.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { NoticesSection } from '../notices/notices-section.tsx';
 import { CardColumns } from '../ui/card-columns.tsx';

@@ -6,7 +6,7 @@ import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { useAttempt } from '../data/use-attempt.ts';
-import { formatDateTime } from '../ui/dates.ts';
+import { formatDateTime } from '../ui/time/dates.ts';
 import { describeDevice } from './describe-device.ts';
 
 interface OwnSession {

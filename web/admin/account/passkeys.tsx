@@ -8,7 +8,7 @@ import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { showToast } from '../../ui/toasts/toasts.tsx';
 import { useAttempt } from '../data/use-attempt.ts';
-import { formatDate } from '../ui/dates.ts';
+import { formatDate } from '../ui/time/dates.ts';
 import { ConfirmRemoval } from './confirm-removal.tsx';
 import { useReturnFocus } from './use-return-focus.ts';
 

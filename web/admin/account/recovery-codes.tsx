@@ -8,7 +8,7 @@ import { Notice } from '../../ui/notice.tsx';
 import { useAttempt } from '../data/use-attempt.ts';
 import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
 import { useStoreName } from '../layout/use-store-name.ts';
-import { saveFile } from '../list/save-file.ts';
+import { saveFile } from '../list/export/save-file.ts';
 
 /** @param onChanged after new codes were made, or the shown ones hidden */
 export function useRecoveryCodes({ tables }: Staff, onChanged: () => void) {

@@ -3,7 +3,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import type { OrderPaymentStatus } from '../../../supabase/types.ts';
 import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 
 export interface HeldData {
   /** Email in lower case, or phone as `+254…`. */

@@ -4,8 +4,8 @@ import { formatKes, shownAmount } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/phone.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
-import { saveFile } from '../list/save-file.ts';
-import { formatDate, formatDateTime } from '../ui/dates.ts';
+import { saveFile } from '../list/export/save-file.ts';
+import { formatDate, formatDateTime } from '../ui/time/dates.ts';
 import type { HeldData as Held } from './customer-data-queries.ts';
 
 interface HeldDataProps {

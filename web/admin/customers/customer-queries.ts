@@ -4,7 +4,7 @@ import { normalisePhone } from '../../../domain/phone.ts';
 import type { Database } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { dataOf } from '../data/table-answer.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import type { ReadPage } from '../list/use-rows.ts';
 
 type Whole<Composite, Empty extends keyof Composite = never> = {

@@ -1,5 +1,5 @@
 // The badge of a repeat customer, and the rating of a delivery, beside the customer's name in a list.
-import { useMay } from '../layout/use-member.tsx';
+import { useMay } from '../layout/roles/use-member.tsx';
 import { ordinal } from './ordinal.ts';
 
 interface NthOrderProps {

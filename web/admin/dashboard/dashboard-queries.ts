@@ -2,8 +2,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { servicesOrigin } from '../../../supabase/services-origin.ts';
 import { dataOf } from '../data/table-answer.ts';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { useInstallation } from '../layout/use-installation.ts';
-import { useMember } from '../layout/use-member.tsx';
 
 /** Polling interval of the system status, in ms. */
 const minute = 60_000;

@@ -2,8 +2,8 @@
 import { Link } from 'react-router';
 import { dayAfter, dayOf } from '../reconciliation/days/nairobi-day.ts';
 import { onTimePercent, useDeliveryReport } from '../reports/report-queries.ts';
-import { useNow } from '../ui/age.tsx';
 import { FittingFigure } from '../ui/fitting-figure.tsx';
+import { useNow } from '../ui/time/age.tsx';
 
 /** Nothing if it cannot be loaded: the cards above report a failure. */
 export function DeliveriesCard() {

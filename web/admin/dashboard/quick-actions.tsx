@@ -2,7 +2,7 @@
 import { Link } from 'react-router';
 import { Card } from '../../ui/card.tsx';
 import { Icon } from '../../ui/icons.tsx';
-import { StaffIcon, type StaffIconName } from '../layout/staff-icons.tsx';
+import { StaffIcon, type StaffIconName } from '../layout/sidebar/staff-icons.tsx';
 
 const actions: readonly { label: string; to: string; icon: StaffIconName }[] = [
   { label: 'Add New Product', to: '/admin/products?new=1', icon: 'bottle' },

@@ -2,7 +2,7 @@
 import { Link } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
-import { StaffIcon, type StaffIconName } from '../layout/staff-icons.tsx';
+import { StaffIcon, type StaffIconName } from '../layout/sidebar/staff-icons.tsx';
 import { FittingFigure } from '../ui/fitting-figure.tsx';
 import { useFigures } from './dashboard-queries.ts';
 

@@ -1,12 +1,12 @@
 // The system status.
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
+import { useMay } from '../layout/roles/use-member.tsx';
 import { useInstallation } from '../layout/use-installation.ts';
-import { useMay } from '../layout/use-member.tsx';
 import { useMessageBudgets } from '../messages/message-queries.ts';
 import { type PaymentHealth, usePaymentHealth } from '../payments-check/payment-health.ts';
 import { useStatementStatus } from '../reconciliation/reconciliation-queries.ts';
-import { formatDateTime } from '../ui/dates.ts';
+import { formatDateTime } from '../ui/time/dates.ts';
 import { useAuthHealth } from './dashboard-queries.ts';
 import {
   describeAuthentication,

@@ -2,9 +2,9 @@
 import { useEffect, useState } from 'react';
 import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { useInstallation } from '../layout/use-installation.ts';
-import { useMember } from '../layout/use-member.tsx';
-import { formatDateTime } from '../ui/dates.ts';
+import { formatDateTime } from '../ui/time/dates.ts';
 import { useSystemStatus } from './dashboard-queries.ts';
 import { describeBackup } from './describe-status.ts';
 

@@ -1,7 +1,7 @@
 // Shown while messages to customers are withheld, or a daily budget of them is used up.
 import { Link } from 'react-router';
 import { Notice } from '../../ui/notice.tsx';
-import { useMay } from '../layout/use-member.tsx';
+import { useMay } from '../layout/roles/use-member.tsx';
 import { useMessageBudgets } from '../messages/message-queries.ts';
 import { describeWithheld } from './describe-status.ts';
 

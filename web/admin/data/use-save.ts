@@ -2,7 +2,7 @@
 import { type UseMutationResult, useMutation, useQueryClient } from '@tanstack/react-query';
 import { useCallback, useRef } from 'react';
 import { showToast } from '../../ui/toasts/toasts.tsx';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { followLostWrite } from './follow-lost-write.ts';
 import {
   ConflictError,

@@ -1,8 +1,8 @@
 // A chain of totals and the steps between them.
 import { Link } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
-import { mayOpen } from '../layout/screen-areas.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { mayOpen } from '../layout/roles/screen-areas.ts';
+import { useMember } from '../layout/roles/use-member.tsx';
 import type { Bridge, BridgeLine } from './day-bridge.ts';
 
 /** A step between two totals, such as `+ KES 200`. */

@@ -3,7 +3,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import type { Database } from '../../../supabase/types.ts';
 import { dataOf, rowOrNull } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import type { ReadPage } from '../list/use-rows.ts';
 import type { DayTotals } from './day-bridge.ts';
 

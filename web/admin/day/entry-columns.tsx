@@ -1,13 +1,13 @@
 // What moved money, as rows of the day's page and of the file for the accountant.
 import { Link } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
-import type { CsvColumn } from '../list/csv.ts';
+import type { CsvColumn } from '../list/export/csv.ts';
 import { phoneCell } from '../list/phone-cell.ts';
 import type { Column } from '../list/row-list.tsx';
 import { labelOf } from '../status/label-of.ts';
-import { formatForFile, formatTime } from '../ui/dates.ts';
 import { knownNameOf, type NameOf } from '../ui/known-names.ts';
 import { useShortNameOf } from '../ui/staff-name.tsx';
+import { formatForFile, formatTime } from '../ui/time/dates.ts';
 import type { Shown } from './day-bridge.ts';
 import type { Entry } from './day-queries.ts';
 

@@ -2,8 +2,8 @@
 import { formatKes } from '../../../domain/money.ts';
 import { PrintSheet } from '../print/print-sheet.tsx';
 import { nameDay } from '../reconciliation/days/nairobi-day.ts';
-import { formatDateTime } from '../ui/dates.ts';
 import { useShortNameOf } from '../ui/staff-name.tsx';
+import { formatDateTime } from '../ui/time/dates.ts';
 import { describeStep } from './bridge-table.tsx';
 import { describeCashDue } from './cash-due.tsx';
 import { bridgesOf, changesSince, type DayTotals } from './day-bridge.ts';

@@ -12,9 +12,9 @@ import { DialogLoadState } from '../dialogs/dialog-load-state.tsx';
 import { FormFooter } from '../dialogs/form-footer.tsx';
 import { useDialogParameter } from '../dialogs/use-dialog-parameter.ts';
 import { useUnsaved } from '../dialogs/use-unsaved.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { drinksOf } from '../orders/place.ts';
-import { formatDateTime } from '../ui/dates.ts';
+import { formatDateTime } from '../ui/time/dates.ts';
 import {
   checkDeliveryForm,
   type DeliveryForm,

@@ -2,10 +2,10 @@
 import { Link } from 'react-router';
 import { deliveryStatuses } from '../../../domain/delivery-status.ts';
 import { buttonStyle } from '../../ui/button.tsx';
+import { useMay, useMember } from '../layout/roles/use-member.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
-import { useMay, useMember } from '../layout/use-member.tsx';
 import { type FilterParameters, noDays, readDays } from '../list/days.ts';
-import { ExportButton, exportRows } from '../list/export-button.tsx';
+import { ExportButton, exportRows } from '../list/export/export-button.tsx';
 import {
   DayFilterSelect,
   MoreFilters,
@@ -22,7 +22,7 @@ import { useSelection } from '../list/use-selection.ts';
 import { PrintList } from '../print/print-list.tsx';
 import { statusLabel } from '../status/status-badge.tsx';
 import { useNextSteps } from '../today/next-step-button.tsx';
-import { useNow } from '../ui/age.tsx';
+import { useNow } from '../ui/time/age.tsx';
 import { usePart } from '../ui/use-part.ts';
 import type { Route } from './+types/deliveries-page.ts';
 import { AssignDialog } from './assign-dialog.tsx';

@@ -5,7 +5,7 @@ import type { DeliveryStatus } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { dataOf, rowOrNull } from '../data/table-answer.ts';
 import { isUuid } from '../dialogs/uuid.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import type { Days } from '../list/days.ts';
 import { inOrder, type ReadPage, useRows } from '../list/use-rows.ts';
 

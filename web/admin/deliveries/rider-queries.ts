@@ -1,7 +1,7 @@
 // Recent riders and waiting deliveries, shared by all screens that show them.
 import { useQuery } from '@tanstack/react-query';
 import { dataOf } from '../data/table-answer.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 
 /** Riders of the list and those who were typed in the last 60 days, the last one assigned first; undefined until loaded. */
 export function useRecentRiders() {

@@ -3,7 +3,7 @@
 import { ShownError } from '../../lib/shown-error.ts';
 import { dataOf, TableProblem } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import type { DeliveryForm } from './delivery-form.ts';
 import { type ListedDelivery, readDelivery } from './delivery-queries.ts';
 

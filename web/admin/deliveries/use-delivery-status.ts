@@ -3,7 +3,7 @@ import type { DeliveryFailureReason, DeliveryStatus } from '../../../supabase/ty
 import type { RowChange } from '../live/use-live-changes.ts';
 import { statusLabel } from '../status/status-badge.tsx';
 import { deliveryNeedsConsent } from '../status/status-change.ts';
-import { formatDateTime } from '../ui/dates.ts';
+import { formatDateTime } from '../ui/time/dates.ts';
 import { useStatusChange } from '../undo/use-status-change.ts';
 import type { ListedDelivery } from './delivery-queries.ts';
 import { lastDeliveryChange } from './last-delivery-change.ts';

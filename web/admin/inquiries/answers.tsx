@@ -1,10 +1,10 @@
 // The answers to an inquiry, as a conversation: who wrote what, and what became of its message.
 import { Link } from 'react-router';
 import { MessageBadge } from '../messages/message-columns.tsx';
-import { useNow } from '../ui/age.tsx';
-import { formatClock, formatDateTime } from '../ui/dates.ts';
 import { LinkedText } from '../ui/linked-text.tsx';
 import { StaffName } from '../ui/staff-name.tsx';
+import { useNow } from '../ui/time/age.tsx';
+import { formatClock, formatDateTime } from '../ui/time/dates.ts';
 import {
   type AnswerMessage,
   type Inquiry,

@@ -1,8 +1,8 @@
 // The inquiries: search, export, details, and marking one or all as read.
 import { Button } from '../../ui/button.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
-import { useMember } from '../layout/use-member.tsx';
-import { ExportButton } from '../list/export-button.tsx';
+import { ExportButton } from '../list/export/export-button.tsx';
 import { MoreFilters, QuickFilters } from '../list/list-filters.tsx';
 import { SearchBox, SortSelect } from '../list/list-toolbar.tsx';
 import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';

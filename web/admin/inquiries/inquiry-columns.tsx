@@ -2,15 +2,15 @@
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
-import type { CsvColumn } from '../list/csv.ts';
+import type { CsvColumn } from '../list/export/csv.ts';
 import { phoneCell } from '../list/phone-cell.ts';
 import type { Column } from '../list/row-list.tsx';
-import { Age } from '../ui/age.tsx';
 import { mailTo } from '../ui/contact-link.tsx';
-import { formatForFile } from '../ui/dates.ts';
 import { knownNameOf } from '../ui/known-names.ts';
 import { LinkedText } from '../ui/linked-text.tsx';
 import { StaffName } from '../ui/staff-name.tsx';
+import { Age } from '../ui/time/age.tsx';
+import { formatForFile } from '../ui/time/dates.ts';
 import type { Inquiry } from './inquiry-queries.ts';
 import type { useMarkRead } from './use-mark-read.ts';
 

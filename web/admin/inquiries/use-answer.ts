@@ -4,7 +4,7 @@ import { plainText } from '../../../domain/text-message.ts';
 import type { InquiryAnswerWay } from '../../../supabase/types.ts';
 import { ConflictError, dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { type Outcome, outcomeOf } from '../undo/outcome.ts';
 import { offerUndo } from '../undo/undoable-changes.ts';
 import { changeOf } from '../undo/use-status-change.ts';

@@ -2,7 +2,7 @@
 import { ShownError } from '../../lib/shown-error.ts';
 import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import type { Inquiry, Unread } from './inquiry-queries.ts';
 
 const touched = ['inquiries', 'dashboard'];

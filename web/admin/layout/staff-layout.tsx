@@ -25,20 +25,20 @@ import { usePart } from '../ui/use-part.ts';
 import { UndoBar } from '../undo/undo-bar.tsx';
 import { withdrawAll } from '../undo/undoable-changes.ts';
 import type { Route } from './+types/staff-layout.ts';
-import { BottomBar } from './bottom-bar.tsx';
 import { LiveDot } from './live-dot.tsx';
-import { type Member, memberContext } from './member.ts';
-import { mayOpen } from './screen-areas.ts';
-import { Sidebar, SidebarDrawer } from './sidebar.tsx';
-import { StaffIcon } from './staff-icons.tsx';
+import { type Member, memberContext } from './roles/member.ts';
+import { mayOpen } from './roles/screen-areas.ts';
+import { MemberScope } from './roles/use-member.tsx';
+import { BottomBar } from './sidebar/bottom-bar.tsx';
+import { Sidebar, SidebarDrawer } from './sidebar/sidebar.tsx';
+import { StaffIcon } from './sidebar/staff-icons.tsx';
+import { useSidebar } from './sidebar/use-sidebar.ts';
 import { describeStaffPage, staffFor } from './staff-page.ts';
-import { MemberScope } from './use-member.tsx';
-import { useSidebar } from './use-sidebar.ts';
 import { useStoreName } from './use-store-name.ts';
 import './staff.css';
 
 const loadAfterFirstScreen = () => import('./after-first-screen.ts');
-const loadNotForRole = () => import('./not-for-role.tsx');
+const loadNotForRole = () => import('./roles/not-for-role.tsx');
 const loadSessionEnded = () => import('./session-ended.tsx');
 
 /** The last admitted staff member of this tab; null if the next screen must check first. */

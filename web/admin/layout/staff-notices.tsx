@@ -5,8 +5,8 @@ import { Notice } from '../../ui/notice.tsx';
 import { usePaymentHealth } from '../payments-check/payment-health.ts';
 import { namesQuery } from '../ui/known-names.ts';
 import { usePart } from '../ui/use-part.ts';
-import { mayOpen } from './screen-areas.ts';
-import { useMember } from './use-member.tsx';
+import { mayOpen } from './roles/screen-areas.ts';
+import { useMember } from './roles/use-member.tsx';
 
 // The advice on all codes of M-PESA is loaded when there is something to say.
 const loadTexts = () => import('./describe-notices.ts');

@@ -2,7 +2,7 @@
 import { type ReactNode, useId, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
-import { StaffIcon } from '../layout/staff-icons.tsx';
+import { StaffIcon } from '../layout/sidebar/staff-icons.tsx';
 import { usePart } from '../ui/use-part.ts';
 import { type CountedRows, countText, formatCount } from './count-text.ts';
 import { type DayFilter, dayChoices } from './days.ts';

@@ -1,6 +1,6 @@
 // Everything that can be done with a row besides its next step, behind one button.
 import { useId, useRef, useState } from 'react';
-import { StaffIcon } from '../layout/staff-icons.tsx';
+import { StaffIcon } from '../layout/sidebar/staff-icons.tsx';
 import { usePart } from '../ui/use-part.ts';
 import type { RowAction } from './row-menu-items.tsx';
 

@@ -3,7 +3,7 @@ import { useCallback, useRef } from 'react';
 import { useNavigate } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
 import { showToast } from '../../ui/toasts/toasts.tsx';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { withdrawOvertaken } from '../undo/undoable-changes.ts';
 import { titleOfPayment } from './payment-news.ts';
 import type { RowChange } from './use-live-changes.ts';

@@ -4,7 +4,7 @@ import { useEffect, useState } from 'react';
 import type { Database } from '../../../supabase/types.ts';
 import { onSessionRenewed } from '../../lib/staff.ts';
 import { keysOf } from '../data/keys-of.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 
 /** Queries, by the first part of their key, that show data of a table. */
 const shownIn = {

@@ -5,7 +5,7 @@ import { useEffect, useState } from 'react';
 import { readStored, writeStored } from '../../lib/browser/browser-storage.ts';
 import { dataOf, TableProblem } from '../data/table-answer.ts';
 import { useWork } from '../deliveries/rider-queries.ts';
-import { useMay, useMember } from '../layout/use-member.tsx';
+import { useMay, useMember } from '../layout/roles/use-member.tsx';
 import { usePaymentHealth } from '../payments-check/payment-health.ts';
 import { unsentMessageStatuses } from '../status/states.ts';
 

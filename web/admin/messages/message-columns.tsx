@@ -6,12 +6,12 @@ import type { OutboxMessageStatus } from '../../../supabase/types.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
-import type { CsvColumn } from '../list/csv.ts';
+import type { CsvColumn } from '../list/export/csv.ts';
 import { phoneCell } from '../list/phone-cell.ts';
 import type { Column } from '../list/row-list.tsx';
 import { unsentMessageStatuses } from '../status/states.ts';
-import { Age } from '../ui/age.tsx';
-import { formatDateTime, formatForFile } from '../ui/dates.ts';
+import { Age } from '../ui/time/age.tsx';
+import { formatDateTime, formatForFile } from '../ui/time/dates.ts';
 import type { Message, useSendAgain } from './message-queries.ts';
 import { channelLabel, kindLabel, messageState } from './message-texts.ts';
 

@@ -12,10 +12,10 @@ import {
 import { Notice } from '../../ui/notice.tsx';
 import { DialogLoadState } from '../dialogs/dialog-load-state.tsx';
 import { useDialogParameter } from '../dialogs/use-dialog-parameter.ts';
-import { formatDateTime } from '../ui/dates.ts';
 import { Fact } from '../ui/fact.tsx';
 import { LinkedText } from '../ui/linked-text.tsx';
 import { StaffName } from '../ui/staff-name.tsx';
+import { formatDateTime } from '../ui/time/dates.ts';
 import { canSend, MessageBadge, sendLabel } from './message-columns.tsx';
 import { type Message, useMessage, useRepetitions, type useSendAgain } from './message-queries.ts';
 import { channelLabel, kindLabel, messageState } from './message-texts.ts';

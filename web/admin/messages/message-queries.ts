@@ -5,7 +5,7 @@ import type { Staff } from '../../lib/staff.ts';
 import { changedRow, dataOf, rowOrNull } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { isUuid } from '../dialogs/uuid.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { type ReadPage, useRows } from '../list/use-rows.ts';
 
 export type Message = Database['public']['Tables']['outbox_messages']['Row'];

@@ -2,9 +2,9 @@
 import { Link } from 'react-router';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { keysOf } from '../data/keys-of.ts';
+import { useMay, useMember } from '../layout/roles/use-member.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
-import { useMay, useMember } from '../layout/use-member.tsx';
-import { ExportButton } from '../list/export-button.tsx';
+import { ExportButton } from '../list/export/export-button.tsx';
 import { MoreFilters } from '../list/list-filters.tsx';
 import { FilterSelect, SearchBox, SortSelect } from '../list/list-toolbar.tsx';
 import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';

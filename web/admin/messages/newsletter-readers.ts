@@ -1,8 +1,8 @@
 // Exports the newsletter's subscribers for a mailing program.
 import type { Staff } from '../../lib/staff.ts';
-import type { CsvColumn } from '../list/csv.ts';
+import type { CsvColumn } from '../list/export/csv.ts';
 import { isAfter, type ReadPage } from '../list/use-rows.ts';
-import { formatForFile } from '../ui/dates.ts';
+import { formatForFile } from '../ui/time/dates.ts';
 
 interface Reader {
   id: string;

@@ -19,7 +19,7 @@ import { RowForm, RowFormFooter } from '../dialogs/row-form.tsx';
 import { useDialogOpener, useDialogParameter } from '../dialogs/use-dialog-parameter.ts';
 import { useRowForm } from '../dialogs/use-row-form.ts';
 import { type ReplyTemplate, useReplyTemplates } from '../inquiries/inquiry-queries.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { ScreenLoadState } from '../ui/load-states.tsx';
 import { Placeholders } from '../ui/placeholders.tsx';
 import { useShop } from './use-shop.ts';

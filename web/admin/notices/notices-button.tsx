@@ -1,6 +1,6 @@
 // The bell of the header: opens the notices of this device, and says when the browser keeps its sounds back.
 import { useState } from 'react';
-import { StaffIcon } from '../layout/staff-icons.tsx';
+import { StaffIcon } from '../layout/sidebar/staff-icons.tsx';
 import { usePart } from '../ui/use-part.ts';
 import { useDeviceSettings } from './device-settings.ts';
 import { useSoundState } from './sounds.ts';

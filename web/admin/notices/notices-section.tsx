@@ -7,8 +7,8 @@ import { Button } from '../../ui/button.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { useAction } from '../../ui/use-action.ts';
 import { dataOf } from '../data/table-answer.ts';
-import { useMember } from '../layout/use-member.tsx';
-import { formatDateTime } from '../ui/dates.ts';
+import { useMember } from '../layout/roles/use-member.tsx';
+import { formatDateTime } from '../ui/time/dates.ts';
 import {
   askForNotifications,
   type NotificationSupport,

@@ -1,7 +1,7 @@
 // Counts what waits in the title of the tab and on the icon of the installed app.
 import { useEffect } from 'react';
 import { useWork } from '../deliveries/rider-queries.ts';
-import { useMay } from '../layout/use-member.tsx';
+import { useMay } from '../layout/roles/use-member.tsx';
 import type { Waiting } from '../live/use-waiting.ts';
 import { useOrdersNeedingReview } from '../orders/order-queries.ts';
 import { useDeviceSettings } from './device-settings.ts';

@@ -6,7 +6,7 @@ import { describeNotice, type Notice } from '../../../domain/notice-text.ts';
 import { serviceWorkers } from '../../lib/browser/browser-storage.ts';
 import { showToast } from '../../ui/toasts/toasts.tsx';
 import { dataOf } from '../data/table-answer.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { closeNotifications, notificationSupport, notify, subscribeDevice } from './device-notifications.ts';
 import { deviceSettings, useDeviceSettings } from './device-settings.ts';
 import { planNotices } from './plan-notices.ts';

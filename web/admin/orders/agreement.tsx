@@ -6,9 +6,9 @@ import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
-import { useMay, useMember } from '../layout/use-member.tsx';
+import { useMay, useMember } from '../layout/roles/use-member.tsx';
 import { dayAfter, dayOf } from '../reconciliation/days/nairobi-day.ts';
-import { formatDate } from '../ui/dates.ts';
+import { formatDate } from '../ui/time/dates.ts';
 import type { WholeOrder } from './order-queries.ts';
 
 /** The longest that staff can agree ahead, as in the database. */

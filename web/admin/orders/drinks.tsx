@@ -1,5 +1,5 @@
 // What an order consists of, as it is packed: quantity and drink first, never cut, then the brand, then the customer's notes.
-import { StaffIcon } from '../layout/staff-icons.tsx';
+import { StaffIcon } from '../layout/sidebar/staff-icons.tsx';
 import { drinkAndBrand, unitsOf } from './place.ts';
 
 interface OrderedDrinks {

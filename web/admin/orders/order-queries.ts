@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import type { OrderPaymentStatus, OrderStatus } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { dataOf } from '../data/table-answer.ts';
-import { useMay, useMember } from '../layout/use-member.tsx';
+import { useMay, useMember } from '../layout/roles/use-member.tsx';
 import type { Days, FilterParameters } from '../list/days.ts';
 import { inOrder, type PageWanted, type ReadPage, useRows } from '../list/use-rows.ts';
 

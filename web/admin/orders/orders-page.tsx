@@ -2,8 +2,8 @@
 import { type ReactNode, useId, useState } from 'react';
 import { useSearchParams } from 'react-router';
 import { useWork } from '../deliveries/rider-queries.ts';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
-import { useMember } from '../layout/use-member.tsx';
 import { noDays, readDays } from '../list/days.ts';
 import { MoreFilters, type QuickFilter, QuickFilters, RowCount } from '../list/list-filters.tsx';
 import { FilterSelect, SearchBox } from '../list/list-toolbar.tsx';
@@ -16,7 +16,7 @@ import { hasPaymentInReview } from '../status/states.ts';
 import { statusLabel } from '../status/status-badge.tsx';
 import { useNextSteps } from '../today/next-step-button.tsx';
 import { queuedOf } from '../today/use-next-step.ts';
-import { useNow } from '../ui/age.tsx';
+import { useNow } from '../ui/time/age.tsx';
 import { usePart } from '../ui/use-part.ts';
 import type { Route } from './+types/orders-page.ts';
 import { OrderRow, orderColumns, orderTableWidth } from './list/order-columns.tsx';

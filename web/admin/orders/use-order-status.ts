@@ -4,8 +4,8 @@ import type { OrderStatus } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { type StaffStatus, statusLabel } from '../status/status-badge.tsx';
 import { needsConsent, type OrderState } from '../status/status-change.ts';
-import { formatDateTime } from '../ui/dates.ts';
 import { knownNameOf } from '../ui/known-names.ts';
+import { formatDateTime } from '../ui/time/dates.ts';
 import { useStatusChange } from '../undo/use-status-change.ts';
 
 export type OrderSeen = OrderState & { id: string };

@@ -5,7 +5,7 @@ import { isTrackingNumber } from '../../../domain/tracking-number.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { dataOf, rowOrNull } from '../data/table-answer.ts';
 import { isUuid } from '../dialogs/uuid.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 
 async function idOfNumber({ tables }: Staff, number: string, signal: AbortSignal): Promise<string | null> {
   const answer = await tables

@@ -1,4 +1,4 @@
-// The question before a pause. The shop of these tests is shared, so that no test pauses it: e2e/staff/pause-orders.long.test.ts does.
+// The question before a pause. The shop of these tests is shared, so that no test pauses it: e2e/staff/orders/pause-orders.long.test.ts does.
 import { screen, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
 import { interceptNext, type OpenScreen, openScreen } from '../../testing/staff-screens.tsx';

@@ -7,11 +7,11 @@ import { TextField } from '../../ui/field.tsx';
 import { dataOf, TableProblem } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { FormFooter } from '../dialogs/form-footer.tsx';
-import { useMember } from '../layout/use-member.tsx';
-import { useNow } from '../ui/age.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { Choices } from '../ui/choices.tsx';
-import { formatDateTime } from '../ui/dates.ts';
 import { NameInHistory } from '../ui/staff-name.tsx';
+import { useNow } from '../ui/time/age.tsx';
+import { formatDateTime } from '../ui/time/dates.ts';
 import { usePauseChanges } from './pause-queries.ts';
 
 interface PauseDialogProps {

@@ -5,11 +5,11 @@ import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
-import { useMay, useMember } from '../layout/use-member.tsx';
-import { useNow } from '../ui/age.tsx';
-import { formatClock, formatDateTime } from '../ui/dates.ts';
-import { formatMinutes } from '../ui/due.tsx';
+import { useMay, useMember } from '../layout/roles/use-member.tsx';
 import { knownNameOf, shorten } from '../ui/known-names.ts';
+import { useNow } from '../ui/time/age.tsx';
+import { formatClock, formatDateTime } from '../ui/time/dates.ts';
+import { formatMinutes } from '../ui/time/due.tsx';
 import { PauseDialog } from './pause-dialog.tsx';
 import { useOrderPause } from './pause-queries.ts';
 

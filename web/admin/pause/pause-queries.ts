@@ -2,8 +2,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { type OrderPause, orderPauseOf } from '../../../domain/order-pause.ts';
 import { dataOf } from '../data/table-answer.ts';
-import { useMember } from '../layout/use-member.tsx';
-import { useNow } from '../ui/age.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
+import { useNow } from '../ui/time/age.tsx';
 
 /** The last changes, newest first; one without a reason ended a pause. */
 export function usePauseChanges() {

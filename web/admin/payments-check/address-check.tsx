@@ -4,7 +4,7 @@ import type { Reach, ReachStep, Setup } from '../../../domain/payment-setup.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { labelOf } from '../status/label-of.ts';
 
 const stepLabels: Record<ReachStep, string> = {

@@ -1,7 +1,7 @@
 // The last increase of the refund limit, in one sentence.
 import { formatKes } from '../../../domain/money.ts';
-import { formatDateTime } from '../ui/dates.ts';
 import { knownNameOf, type NameOf } from '../ui/known-names.ts';
+import { formatDateTime } from '../ui/time/dates.ts';
 import type { PaymentHealth } from './payment-health.ts';
 
 /** Who raised it, when, by how much, and when it takes effect. */

@@ -2,7 +2,7 @@
 import { type CallbackSource, callbackSource } from '../../../domain/callback-url.ts';
 import { Card } from '../../ui/card.tsx';
 import { labelOf } from '../status/label-of.ts';
-import { formatDateTime } from '../ui/dates.ts';
+import { formatDateTime } from '../ui/time/dates.ts';
 import { usePaymentHealth } from './payment-health.ts';
 
 const senders: Record<CallbackSource, string> = {

@@ -1,7 +1,7 @@
 // The state of payments by M-PESA, as reported by the database (`payment_health`).
 import { useQuery } from '@tanstack/react-query';
 import { dataOf } from '../data/table-answer.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 
 interface ReceivedMessage {
   received_at: string;

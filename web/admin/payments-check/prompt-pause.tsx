@@ -3,8 +3,8 @@ import { adviseOnResult } from '../../../domain/result-advice.ts';
 import { Button } from '../../ui/button.tsx';
 import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
-import { useMember } from '../layout/use-member.tsx';
-import { formatDateTime } from '../ui/dates.ts';
+import { useMember } from '../layout/roles/use-member.tsx';
+import { formatDateTime } from '../ui/time/dates.ts';
 import { usePaymentHealth } from './payment-health.ts';
 
 export function PromptPause() {

@@ -12,11 +12,11 @@ import { Card } from '../../ui/card.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { dataOf, messageForUser } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { useInstallation } from '../layout/use-installation.ts';
-import { useMember } from '../layout/use-member.tsx';
 import { lastRefund, touchedByRefunds } from '../orders/refunds/refund-queries.ts';
 import { RefundState } from '../orders/refunds/refund-state.tsx';
-import { formatDateTime } from '../ui/dates.ts';
+import { formatDateTime } from '../ui/time/dates.ts';
 
 type PaymentTest = Database['public']['Tables']['payments']['Row'];
 

@@ -1,8 +1,8 @@
 // Who changed the delivery fee, when, and from what to what.
 
 import { formatKes } from '../../../domain/money.ts';
-import { formatDateTime } from '../ui/dates.ts';
 import { NameInHistory } from '../ui/staff-name.tsx';
+import { formatDateTime } from '../ui/time/dates.ts';
 import { useFeeChanges } from './price-queries.ts';
 
 export function FeeHistory() {

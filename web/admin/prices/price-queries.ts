@@ -1,7 +1,7 @@
 // The history of the delivery fee, and the typical price.
 import { useQuery } from '@tanstack/react-query';
 import { dataOf } from '../data/table-answer.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 
 /** The last changes of the delivery fee, newest first. */
 export function useFeeChanges() {

@@ -2,7 +2,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { formatKes } from '../../../domain/money.ts';
 import { changedRow } from '../data/table-answer.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { outcomeOf } from '../undo/outcome.ts';
 import { offerUndo, undoMs } from '../undo/undoable-changes.ts';
 

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { changeOrder, placePaidOrder } from '../../../e2e/placed-orders.ts';
 import { asOwner } from '../../../e2e/staff-member.ts';
 import { openScreen, shop } from '../../testing/staff-screens.tsx';
-import { formatDate, formatDateTime } from '../ui/dates.ts';
+import { formatDate, formatDateTime } from '../ui/time/dates.ts';
 
 async function print(orderId: string, paper: string): Promise<HTMLElement> {
   vi.stubGlobal('print', vi.fn());

@@ -8,7 +8,7 @@ import { AssignedRider } from '../deliveries/assigned-rider.tsx';
 import type { WholeOrder } from '../orders/order-queries.ts';
 import { changeOf } from '../orders/payments/change-of.ts';
 import { moneyOf } from '../orders/refunds/refund-queries.ts';
-import { formatDate, formatDateTime } from '../ui/dates.ts';
+import { formatDate, formatDateTime } from '../ui/time/dates.ts';
 import { describeMissingPayment, describeMoneyToCollect, describeTrouble } from './money-to-collect.ts';
 import { PrintSheet } from './print-sheet.tsx';
 

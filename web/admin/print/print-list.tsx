@@ -4,7 +4,7 @@ import { Button } from '../../ui/button.tsx';
 import { showToast } from '../../ui/toasts/toasts.tsx';
 import { useAction } from '../../ui/use-action.ts';
 import { dataOf } from '../data/table-answer.ts';
-import type { CsvColumn } from '../list/csv.ts';
+import type { CsvColumn } from '../list/export/csv.ts';
 import type { Cursor, ReadPage } from '../list/use-rows.ts';
 import { usePart } from '../ui/use-part.ts';
 

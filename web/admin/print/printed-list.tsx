@@ -1,6 +1,6 @@
 // A list on paper.
-import type { CsvColumn } from '../list/csv.ts';
-import { formatDateTime } from '../ui/dates.ts';
+import type { CsvColumn } from '../list/export/csv.ts';
+import { formatDateTime } from '../ui/time/dates.ts';
 import { PrintSheet } from './print-sheet.tsx';
 
 /** Numbers, phones, dates: text without line breaks. */

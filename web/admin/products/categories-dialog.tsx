@@ -7,7 +7,7 @@ import { TextField } from '../../ui/field.tsx';
 import { changedRow, dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { FormButtons } from '../dialogs/form-footer.tsx';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { DialogListLoadState } from '../ui/load-states.tsx';
 import { type ListedCategory, useCategories } from './product-queries.ts';
 import { categoryProblemOf, checkCategoryName, tidyName } from './product-values.ts';

@@ -5,8 +5,8 @@ import { Notice } from '../../ui/notice.tsx';
 import { changedRow, dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
-import { useMember } from '../layout/use-member.tsx';
-import { removeUnusedImages } from './product-image-storage.ts';
+import { useMember } from '../layout/roles/use-member.tsx';
+import { removeUnusedImages } from './images/product-image-storage.ts';
 import { imagesOf, type ListedProduct, type ProductImages } from './product-queries.ts';
 
 interface DeleteProductProps {

@@ -4,13 +4,13 @@ import { formatKes } from '../../../domain/money.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
 import { fromThisPage } from '../dialogs/use-dialog-url-close.ts';
-import { StaffIcon, type StaffIconName } from '../layout/staff-icons.tsx';
+import { StaffIcon, type StaffIconName } from '../layout/sidebar/staff-icons.tsx';
 import type { Column } from '../list/row-list.tsx';
 import { RowMenu } from '../list/row-menu.tsx';
 import { withProductDialog } from './product-dialog.tsx';
 import type { ListedProduct } from './product-queries.ts';
-import { SoldOutNote, useSoldOutActions } from './sold-out.tsx';
-import { type StockHandlers, StockLevel, StockStepper } from './stock-stepper.tsx';
+import { SoldOutNote, useSoldOutActions } from './stock/sold-out.tsx';
+import { type StockHandlers, StockLevel, StockStepper } from './stock/stock-stepper.tsx';
 
 interface Handlers extends StockHandlers {
   /** Whether it is being activated or deactivated. */

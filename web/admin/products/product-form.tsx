@@ -14,10 +14,10 @@ import { ImplausibleDialog } from '../prices/implausible-dialog.tsx';
 import { questionsAboutProduct } from '../prices/plausible-figures.ts';
 import { useTypicalPrice } from '../prices/price-queries.ts';
 import { ConflictNotice } from './conflict-notice.tsx';
-import { ImagePicker } from './image-picker.tsx';
-import { MoreImages } from './more-images.tsx';
+import { ImagePicker } from './images/image-picker.tsx';
+import { MoreImages } from './images/more-images.tsx';
+import { ImageRejected, UploadStopped } from './images/product-image-storage.ts';
 import { ProductHistory } from './product-history.tsx';
-import { ImageRejected, UploadStopped } from './product-image-storage.ts';
 import { type EditedProduct, type ListedCategory, useBrands, useCategories } from './product-queries.ts';
 import {
   changedFields,
@@ -36,7 +36,7 @@ import {
   productValues,
   slugFromName,
 } from './product-values.ts';
-import { SoldOutSection } from './sold-out.tsx';
+import { SoldOutSection } from './stock/sold-out.tsx';
 import { EditConflict, ProductDeleted, useProductSave } from './use-product-save.ts';
 
 const factExamples: Record<FactColumn, string> = {

@@ -7,9 +7,9 @@ import { formatKes } from '../../../domain/money.ts';
 import type { StockChangeCause } from '../../../supabase/types.ts';
 import { Button } from '../../ui/button.tsx';
 import { dataOf } from '../data/table-answer.ts';
-import { useMember } from '../layout/use-member.tsx';
-import { formatDateTime } from '../ui/dates.ts';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { NameInHistory } from '../ui/staff-name.tsx';
+import { formatDateTime } from '../ui/time/dates.ts';
 
 const pageSize = 50;
 

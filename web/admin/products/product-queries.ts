@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { factColumns } from '../../../domain/product-facts.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { dataOf, TableProblem } from '../data/table-answer.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { type Cursor, type ReadPage, useRows } from '../list/use-rows.ts';
 import type { ProductValues } from './product-values.ts';
 

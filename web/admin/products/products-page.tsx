@@ -3,10 +3,10 @@ import { useState } from 'react';
 import { Link, useSearchParams } from 'react-router';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { fromThisPage } from '../dialogs/use-dialog-url-close.ts';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
-import { useMember } from '../layout/use-member.tsx';
-import type { CsvColumn } from '../list/csv.ts';
-import { ExportButton } from '../list/export-button.tsx';
+import type { CsvColumn } from '../list/export/csv.ts';
+import { ExportButton } from '../list/export/export-button.tsx';
 import { MoreFilters, QuickFilters } from '../list/list-filters.tsx';
 import { FilterSelect, SearchBox } from '../list/list-toolbar.tsx';
 import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';
@@ -26,9 +26,9 @@ import {
   useLowStockCount,
   useProducts,
 } from './product-queries.ts';
-import { SynonymsDialog } from './synonyms-dialog.tsx';
+import { useStockChanges } from './stock/use-stock-changes.ts';
+import { SynonymsDialog } from './synonyms/synonyms-dialog.tsx';
 import { useProductToggle } from './use-product-toggle.ts';
-import { useStockChanges } from './use-stock-changes.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Products');
 

@@ -6,9 +6,9 @@ import type { Staff } from '../../lib/staff.ts';
 import { keysOf } from '../data/keys-of.ts';
 import { dataOf, SavedWithoutAnswer, TableProblem } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { type PriceChange, usePriceUndo } from '../prices/use-price-undo.ts';
-import { removeUnusedImages, uploadImage } from './product-image-storage.ts';
+import { removeUnusedImages, uploadImage } from './images/product-image-storage.ts';
 import {
   type EditedProduct,
   editedColumns,

@@ -3,7 +3,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { showToast } from '../../ui/toasts/toasts.tsx';
 import { ConflictError, changedRow, messageForUser, SavedWithoutAnswer } from '../data/table-answer.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import type { ListedProduct } from './product-queries.ts';
 
 const failure = 'Failed to update product status';

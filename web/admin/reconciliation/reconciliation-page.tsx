@@ -7,7 +7,7 @@ import { keysOf } from '../data/keys-of.ts';
 import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
 import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
 import { describeStaffPage } from '../layout/staff-page.ts';
-import { ExportButton } from '../list/export-button.tsx';
+import { ExportButton } from '../list/export/export-button.tsx';
 import { MoreFilters, type QuickFilter, QuickFilters } from '../list/list-filters.tsx';
 import { FilterSelect } from '../list/list-toolbar.tsx';
 import { ListFrame, RowList } from '../list/row-list.tsx';

@@ -4,7 +4,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import type { OrderPaymentStatus, OrderStatus } from '../../../supabase/types.ts';
 import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import {
   amountsOf,
   type BookRow,

@@ -2,7 +2,7 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import type { Database } from '../../../supabase/types.ts';
 import { dataOf } from '../data/table-answer.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { daysBetween, type Span } from './report-span.ts';
 
 type Composite = Database['public']['CompositeTypes'];

@@ -3,7 +3,7 @@ import { lazy, Suspense, useId } from 'react';
 import { Link } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
-import { exportRows } from '../list/export-button.tsx';
+import { exportRows } from '../list/export/export-button.tsx';
 import type { Bars } from './report-chart.tsx';
 import type { Span } from './report-span.ts';
 

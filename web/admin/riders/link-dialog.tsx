@@ -9,7 +9,7 @@ import {
 } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { useShop } from '../messages/use-shop.ts';
 import { ContactLink, chatTo } from '../ui/contact-link.tsx';
-import { formatDateTime } from '../ui/dates.ts';
+import { formatDateTime } from '../ui/time/dates.ts';
 import { useLastValue } from '../ui/use-last-value.ts';
 import type { OpenedLink } from './rider-list.ts';
 

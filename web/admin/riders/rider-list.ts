@@ -5,7 +5,7 @@ import { ridePath } from '../../../domain/rider-page.ts';
 import type { Database } from '../../../supabase/types.ts';
 import { dataOf, TableProblem } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { useShop } from '../messages/use-shop.ts';
 
 export type ListedRider = Database['public']['Functions']['list_riders']['Returns'][number];

@@ -2,7 +2,7 @@
 import { shopTextSlugs } from '../../../domain/shop-text.ts';
 import { ScreenLoadState } from '../ui/load-states.tsx';
 import { Screens } from './section-cards.tsx';
-import { useShopTexts } from './text-queries.ts';
+import { useShopTexts } from './texts/text-queries.ts';
 
 /** The texts of the contact page, by their titles. */
 export function PagesSection() {

@@ -7,10 +7,10 @@ import { Card } from '../../ui/card.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { messageForUser } from '../data/table-answer.ts';
 import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { usePaymentSetup } from '../orders/refunds/refund-queries.ts';
-import { formatDateTime } from '../ui/dates.ts';
 import { ScreenLoadState } from '../ui/load-states.tsx';
+import { formatDateTime } from '../ui/time/dates.ts';
 
 interface Outcome {
   kind: 'registered' | 'already registered' | 'refused' | 'unknown' | 'not set up';

@@ -5,7 +5,7 @@ import { Card } from '../../ui/card.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { LimitRaise } from '../payments-check/limit-raise.tsx';
 import { FeeHistory } from '../prices/fee-history.tsx';
-import { DaysOff, OpeningHours } from './hours-fields.tsx';
+import { DaysOff, OpeningHours } from './hours/hours-fields.tsx';
 import { RegisterUrls } from './register-urls.tsx';
 import type { SectionId, SettingsCard } from './settings-sections.ts';
 import { fieldInputs, labelOfField, type SettingsPlace, settingsSections } from './settings-sections.ts';

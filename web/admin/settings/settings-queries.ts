@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import type { Staff } from '../../lib/staff.ts';
 import { changedRow, dataOf } from '../data/table-answer.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import type { SettingsValues } from './settings-values.ts';
 
 /** The settings, and when they were last changed. */

@@ -14,7 +14,7 @@ import {
   describeHours,
   hoursColumn,
   hoursText,
-} from './hours-values.ts';
+} from './hours/hours-values.ts';
 
 /** Labels of the fields, in the order of the form. */
 export const settingsLabels = {

@@ -2,10 +2,10 @@
 import { useQuery } from '@tanstack/react-query';
 import type { RunningVersion } from '../../../domain/running-version.ts';
 import { Card } from '../../ui/card.tsx';
-import { useMember } from '../layout/use-member.tsx';
-import { formatDate, formatDateTime } from '../ui/dates.ts';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { BoldFact } from '../ui/fact.tsx';
 import { ScreenLoadState } from '../ui/load-states.tsx';
+import { formatDate, formatDateTime } from '../ui/time/dates.ts';
 import { TerminalCommand } from './terminal-command.tsx';
 
 /** After this time without an update staff are reminded. */

@@ -9,7 +9,7 @@ import { showToast } from '../../ui/toasts/toasts.tsx';
 import { useAction } from '../../ui/use-action.ts';
 import { EarlyRequests } from '../data/early-requests.tsx';
 import { useAttempt } from '../data/use-attempt.ts';
-import { homeOf } from '../layout/screen-areas.ts';
+import { homeOf } from '../layout/roles/screen-areas.ts';
 import { describeStaffPage, staffFor } from '../layout/staff-page.ts';
 import { PanelLoading } from '../ui/panel-loading.tsx';
 import type { Route } from './+types/sign-in-page.ts';

@@ -2,19 +2,19 @@
 
 import type { Staff } from '../../lib/staff.ts';
 import { keysOf } from '../data/keys-of.ts';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
-import { useMember } from '../layout/use-member.tsx';
-import type { CsvColumn } from '../list/csv.ts';
 import { type DayFilter, noDays, readDays } from '../list/days.ts';
-import { ExportButton } from '../list/export-button.tsx';
+import type { CsvColumn } from '../list/export/csv.ts';
+import { ExportButton } from '../list/export/export-button.tsx';
 import { DayFilterSelect, MoreFilters } from '../list/list-filters.tsx';
 import { FilterSelect } from '../list/list-toolbar.tsx';
 import { type Column, ListFrame, noneFound, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
 import { type ReadPage, useRows } from '../list/use-rows.ts';
-import { formatDateTime, formatForFile } from '../ui/dates.ts';
 import { UpLink } from '../ui/page-heading.tsx';
 import { NameInHistory, useNameOf } from '../ui/staff-name.tsx';
+import { formatDateTime, formatForFile } from '../ui/time/dates.ts';
 import type { Route } from './+types/audit-page.ts';
 import { type AuditRow, auditAreas, describeKind, describeSubject, describeValues } from './audit-texts.ts';
 import { nameOf, useTeam } from './team-queries.ts';

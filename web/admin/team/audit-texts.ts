@@ -9,7 +9,7 @@ import { homeSections } from '../products/product-values.ts';
 import { nameDay } from '../reconciliation/days/nairobi-day.ts';
 import { describeDecision } from '../reconciliation/differences/difference-texts.ts';
 import { describeColumn, type SettingsField, settingsLabels } from '../settings/settings-values.ts';
-import { formatDateTime } from '../ui/dates.ts';
+import { formatDateTime } from '../ui/time/dates.ts';
 
 export type AuditRow = Database['public']['CompositeTypes']['audit_row'] & { id: string; created_at: string };
 

@@ -4,7 +4,7 @@ import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog/dialo
 import { TextField } from '../../ui/field.tsx';
 import { FormFooter } from '../dialogs/form-footer.tsx';
 import { useUnsaved } from '../dialogs/use-unsaved.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { RoleChoice } from './role-choice.tsx';
 import { nameOf, type TeamMember, useChangeMember } from './team-queries.ts';
 

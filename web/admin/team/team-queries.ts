@@ -5,7 +5,7 @@ import type { Database } from '../../../supabase/types.ts';
 import { ShownError } from '../../lib/shown-error.ts';
 import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { useShop } from '../messages/use-shop.ts';
 
 export type TeamMember = Omit<Database['public']['Functions']['team']['Returns'][number], 'role'> & {

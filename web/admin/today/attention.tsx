@@ -1,8 +1,8 @@
 // What waits for staff, as links to where it is done.
 import { Link } from 'react-router';
 import { useWork, type Work } from '../deliveries/rider-queries.ts';
-import { mayOpen } from '../layout/screen-areas.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { mayOpen } from '../layout/roles/screen-areas.ts';
+import { useMember } from '../layout/roles/use-member.tsx';
 import type { Waiting } from '../live/use-waiting.ts';
 import { useOrdersToAgree } from '../orders/agreement.tsx';
 import { useOrdersNeedingReview } from '../orders/order-queries.ts';

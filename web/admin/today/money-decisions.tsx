@@ -2,7 +2,7 @@
 import { Link } from 'react-router';
 import { buttonStyle } from '../../ui/button.tsx';
 import { fromThisPage } from '../dialogs/use-dialog-url-close.ts';
-import { useMay, useMember } from '../layout/use-member.tsx';
+import { useMay, useMember } from '../layout/roles/use-member.tsx';
 import { prepareOrderDialog } from '../orders/list/order-columns.tsx';
 import { useOrdersNeedingReview } from '../orders/order-queries.ts';
 import { whyDecide } from '../orders/payments/why-decide.ts';

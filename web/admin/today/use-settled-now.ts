@@ -1,7 +1,7 @@
 // The time by which cards change their place: it stands still while a member is about to press one of them.
 import { useEffect, useRef, useState } from 'react';
 import { isDialogOpen } from '../dialogs/is-dialog-open.ts';
-import { useNow } from '../ui/age.tsx';
+import { useNow } from '../ui/time/age.tsx';
 
 /** How long no one must have pointed, pressed or scrolled, in ms. */
 const restMs = 3000;

@@ -1,6 +1,6 @@
 // What colleagues call a staff member, by the email address that histories store.
 import { useQuery } from '@tanstack/react-query';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import { type NameOf, nameIn, namesQuery, shorten } from './known-names.ts';
 
 export function useNameOf(): NameOf {

@@ -4,7 +4,7 @@ import type { Database } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { ConflictError, dataOf, SavedWithoutAnswer } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
-import { useMember } from '../layout/use-member.tsx';
+import { useMember } from '../layout/roles/use-member.tsx';
 import type { RowChange } from '../live/use-live-changes.ts';
 import { type Outcome, outcomeOf } from './outcome.ts';
 import { offerUndo } from './undoable-changes.ts';

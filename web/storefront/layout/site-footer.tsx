@@ -2,11 +2,11 @@
 import { Link } from 'react-router';
 import { formatPhone } from '../../../domain/phone-format.ts';
 import { Icon } from '../../ui/icons.tsx';
+import { NewsletterForm } from '../newsletter/newsletter-form.tsx';
 import { useChatLink } from './chat-link.ts';
+import { Wordmark } from './header/wordmark.tsx';
 import { pages, shopTextPath } from './navigation.ts';
-import { NewsletterForm } from './newsletter-form.tsx';
 import { useShop } from './use-shop.ts';
-import { Wordmark } from './wordmark.tsx';
 
 const explore = pages.slice(0, 4);
 const help = [

@@ -10,8 +10,9 @@ import { dismissToast } from '../../ui/toasts/toasts.tsx';
 import { useShop } from '../layout/use-shop.ts';
 import { paymentTopic } from '../own-orders/announced-payments.ts';
 import { loadOrderStates, useOrderPolling, useOwnMeaning } from '../own-orders/order-states.ts';
-import { ChangeDrinks, type ChangedDrinks } from './change-drinks.tsx';
-import { readChangedOrder } from './order-drinks.ts';
+import { ChangeDrinks, type ChangedDrinks } from './details/change-drinks.tsx';
+import { readChangedOrder } from './details/order-drinks.ts';
+import { useOrderDetails } from './details/use-order-details.ts';
 import { useHasTill } from './pay-by-till.tsx';
 import { AskForCash, CashChosen } from './pay-cash.tsx';
 import { PaymentFailed } from './payment-failed.tsx';
@@ -19,7 +20,6 @@ import { canResend, type PaymentState } from './payment-machine.ts';
 import { PaymentReceived } from './payment-received.tsx';
 import { OrderClosed, PaidByHand, PromptsPaused, ReadyToPay, WaitingForMpesa } from './payment-states.tsx';
 import { PaymentLanguage } from './texts/payment-language.tsx';
-import { useOrderDetails } from './use-order-details.ts';
 import { type PayableOrder, trackingPageOf, usePayment } from './use-payment.ts';
 
 /** Polling interval in ms. */

@@ -13,9 +13,9 @@ import { Icon } from '../../ui/icons.tsx';
 import { Price } from '../../ui/price.tsx';
 import { ProductImage } from '../../ui/product-image.tsx';
 import type { OrderDetails } from '../tracking/tracked-order.ts';
+import { firstNameOf } from './details/use-order-details.ts';
 import { TrackingNumber } from './payment-parts.tsx';
 import { usePaymentTexts } from './texts/payment-language.tsx';
-import { firstNameOf } from './use-order-details.ts';
 import type { PayableOrder } from './use-payment.ts';
 
 interface PaymentReceivedProps {

@@ -4,7 +4,7 @@ import { Form, useNavigation } from 'react-router';
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
-import { useRememberedOrder } from '../payment/use-remembered-order.ts';
+import { useRememberedOrder } from '../payment/details/use-remembered-order.ts';
 import type { TrackedOrder } from './tracked-order.ts';
 
 interface CancelOrderProps {

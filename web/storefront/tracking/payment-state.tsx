@@ -7,9 +7,9 @@ import { buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { TextWithAmounts } from '../../ui/price.tsx';
 import { ContactButtons } from '../layout/contact-links.tsx';
+import { useRememberedOrder } from '../payment/details/use-remembered-order.ts';
 import { PayByTill, ReceiptChat, useHasTill } from '../payment/pay-by-till.tsx';
 import { PayNow } from '../payment/pay-now.tsx';
-import { useRememberedOrder } from '../payment/use-remembered-order.ts';
 import type { TrackedOrder } from './tracked-order.ts';
 
 const tones = {

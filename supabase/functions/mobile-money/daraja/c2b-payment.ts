@@ -2,7 +2,7 @@
 import { readPayerPhone } from '../../../../domain/mpesa-payer-phone.ts';
 import { type TransactionKind, transactionKindOf } from '../../../../domain/mpesa-transaction-kind.ts';
 import { parseObject, storableText } from '../request-body.ts';
-import { readMoneyFields, type UnreadablePart } from './money-fields.ts';
+import { readMoneyFields, type UnreadablePart } from './fields/money-fields.ts';
 
 export interface TillPayment {
   /** Null if missing or unreadable. */

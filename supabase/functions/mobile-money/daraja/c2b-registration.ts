@@ -1,6 +1,6 @@
 // Registers the callback URLs for payments without a prompt (C2B).
-import { type DarajaClient, type DarajaReply, lacksProduct } from './client.ts';
-import { type Accepted, classifyReply, type Refused, type Unknown } from './request-outcome.ts';
+import { type DarajaClient, type DarajaReply, lacksProduct } from './connection/client.ts';
+import { type Accepted, classifyReply, type Refused, type Unknown } from './connection/request-outcome.ts';
 
 /** An app has one version, as the portal shows. They differ in the payer's phone of confirmations: masked, or a hash (v1). */
 const VERSIONS = ['v2', 'v1'] as const;

@@ -2,8 +2,8 @@
 import { constants, createPublicKey, publicEncrypt } from 'node:crypto';
 import { asObject, type JsonObject, parseObject, storableText } from '../request-body.ts';
 import type { DarajaSettings } from '../settings.ts';
-import type { DarajaClient } from './client.ts';
-import { classifyReply, type Refused, type Unknown } from './request-outcome.ts';
+import type { DarajaClient } from './connection/client.ts';
+import { classifyReply, type Refused, type Unknown } from './connection/request-outcome.ts';
 
 export type InitiatedRequest =
   /** M-PESA will send the result. */

@@ -1,10 +1,10 @@
 // Classification of Daraja's answers: refused and final only when that is certain.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { DarajaReply } from './client.ts';
-import { darajaDateTime, darajaTimestamp } from './field-formats.ts';
-import { merchantFields } from './merchant-fields.ts';
-import { classifyReply } from './request-outcome.ts';
+import type { DarajaReply } from './connection/client.ts';
+import { classifyReply } from './connection/request-outcome.ts';
+import { darajaDateTime, darajaTimestamp } from './fields/field-formats.ts';
+import { merchantFields } from './fields/merchant-fields.ts';
 import { readReversalResult } from './reversal.ts';
 import { readStatementLine } from './statement.ts';
 import { readStkCallback } from './stk-callback.ts';

@@ -12,7 +12,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { DarajaSettings } from '../settings.ts';
 import { readTillPayment } from './c2b-payment.ts';
 import { registerTillUrls } from './c2b-registration.ts';
-import { connectDaraja, type DarajaClient } from './client.ts';
+import { connectDaraja, type DarajaClient } from './connection/client.ts';
 import { readReversalResult, reverse } from './reversal.ts';
 import { pullStatement, registerStatement } from './statement.ts';
 import { sendPush } from './stk-push.ts';

@@ -5,10 +5,10 @@ import { normaliseReceipt } from '../../../../domain/mpesa-receipt.ts';
 import { type TransactionKind, transactionKindOf } from '../../../../domain/mpesa-transaction-kind.ts';
 import { asObject, storableText } from '../request-body.ts';
 import { type Registration, registrationOf } from './c2b-registration.ts';
-import type { DarajaClient } from './client.ts';
-import { darajaDateTime } from './field-formats.ts';
-import { readMoneyFields, type UnreadablePart } from './money-fields.ts';
-import { classifyReply, type Refused, type Unknown } from './request-outcome.ts';
+import type { DarajaClient } from './connection/client.ts';
+import { classifyReply, type Refused, type Unknown } from './connection/request-outcome.ts';
+import { darajaDateTime } from './fields/field-formats.ts';
+import { readMoneyFields, type UnreadablePart } from './fields/money-fields.ts';
 
 const REGISTER_PATH = '/pulltransactions/v1/register';
 const QUERY_PATH = '/pulltransactions/v1/query';

@@ -1,7 +1,7 @@
 // Reads the body of an STK callback. Missing or malformed values become null, never an exception.
 import { isReadableCode, judgeResultCode, type PaymentResult } from '../../../../domain/payment-result.ts';
 import { asObject, type JsonObject, parseObject, storableText } from '../request-body.ts';
-import { readMoneyFields, type UnreadablePart } from './money-fields.ts';
+import { readMoneyFields, type UnreadablePart } from './fields/money-fields.ts';
 
 export interface StkCallback {
   /** `pending` if the body is inconclusive. */

@@ -5,9 +5,9 @@ import { adviseOnResult } from '../../../../domain/result-advice.ts';
 import { accountReference } from '../../../../domain/tracking-number.ts';
 import type { PaymentEndedBy } from '../../../types.ts';
 import { storableText } from '../request-body.ts';
-import type { DarajaClient, DarajaReply } from './client.ts';
-import { merchantFields } from './merchant-fields.ts';
-import { classifyReply, type Refused } from './request-outcome.ts';
+import type { DarajaClient, DarajaReply } from './connection/client.ts';
+import { classifyReply, type Refused } from './connection/request-outcome.ts';
+import { merchantFields } from './fields/merchant-fields.ts';
 
 const PUSH_PATH = '/mpesa/stkpush/v1/processrequest';
 /** At most 13 characters. */

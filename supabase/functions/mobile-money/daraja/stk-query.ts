@@ -1,9 +1,9 @@
 // The STK query: requests the state of a prompt.
 import { judgeResultCode, type PaymentResult } from '../../../../domain/payment-result.ts';
 import { storableText } from '../request-body.ts';
-import type { DarajaClient, DarajaReply } from './client.ts';
-import { merchantFields } from './merchant-fields.ts';
-import type { UnreadablePart } from './money-fields.ts';
+import type { DarajaClient, DarajaReply } from './connection/client.ts';
+import { merchantFields } from './fields/merchant-fields.ts';
+import type { UnreadablePart } from './fields/money-fields.ts';
 import { readMetadata } from './stk-callback.ts';
 
 const QUERY_PATH = '/mpesa/stkpushquery/v1/query';

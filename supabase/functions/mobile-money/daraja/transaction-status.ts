@@ -1,9 +1,9 @@
 // Status queries about payments and reversals, and their results.
 
 import { storableText } from '../request-body.ts';
-import type { DarajaClient } from './client.ts';
+import type { DarajaClient } from './connection/client.ts';
+import { readMoneyFields, type UnreadablePart } from './fields/money-fields.ts';
 import { type InitiatedRequest, readConversationResult, requestAsInitiator } from './initiated-request.ts';
-import { readMoneyFields, type UnreadablePart } from './money-fields.ts';
 
 const STATUS_PATH = '/mpesa/transactionstatus/v1/query';
 

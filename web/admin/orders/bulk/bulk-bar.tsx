@@ -6,7 +6,7 @@ import { Icon } from '../../../ui/icons.tsx';
 import { showToast } from '../../../ui/toasts/toasts.tsx';
 import { dataOf, messageForUser } from '../../data/table-answer.ts';
 import type { Carrier } from '../../deliveries/rider-queries.ts';
-import { useMember } from '../../layout/use-member.tsx';
+import { useMember } from '../../layout/roles/use-member.tsx';
 import type { Selection } from '../../list/use-selection.ts';
 import type { NextSteps } from '../../today/next-step-button.tsx';
 import type { Queued, Step } from '../../today/use-next-step.ts';

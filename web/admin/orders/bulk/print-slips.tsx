@@ -1,7 +1,7 @@
 // Packing slips of several orders, one per page.
 import { useEffect, useRef, useState } from 'react';
 import { showToast } from '../../../ui/toasts/toasts.tsx';
-import { useMember } from '../../layout/use-member.tsx';
+import { useMember } from '../../layout/roles/use-member.tsx';
 import OrderPapers from '../../print/order-papers.tsx';
 import { readWholeOrder, type WholeOrder } from '../whole-order.ts';
 import { changeMany } from './change-many.ts';

@@ -12,9 +12,9 @@ import { confirmOrderStatus, orderStatusBlock } from '../../status/status-change
 import { loadStatusParts, StatusSelect } from '../../status/status-select.tsx';
 import { NextStepButton, type NextSteps } from '../../today/next-step-button.tsx';
 import { queuedOf } from '../../today/use-next-step.ts';
-import { Age } from '../../ui/age.tsx';
 import { callTo } from '../../ui/contact-link.tsx';
-import { Due } from '../../ui/due.tsx';
+import { Age } from '../../ui/time/age.tsx';
+import { Due } from '../../ui/time/due.tsx';
 import { contactActions } from '../contact-actions.ts';
 import { Drinks } from '../drinks.tsx';
 import { type ListedOrder, orderStatuses } from '../order-queries.ts';

@@ -1,12 +1,12 @@
 // An order as a row of the export and of the printed list.
 import { shownAmount } from '../../../../domain/money.ts';
 import { formatPhone } from '../../../../domain/phone.ts';
-import type { CsvColumn } from '../../list/csv.ts';
+import type { CsvColumn } from '../../list/export/csv.ts';
 import { phoneCell } from '../../list/phone-cell.ts';
 import { labelOf } from '../../status/label-of.ts';
 import { describePaymentOfOrder, sourceLabels } from '../../status/staff-labels.ts';
 import { statusLabel } from '../../status/status-badge.tsx';
-import { formatForFile } from '../../ui/dates.ts';
+import { formatForFile } from '../../ui/time/dates.ts';
 import type { ListedOrder } from '../order-queries.ts';
 import { changeOf } from '../payments/change-of.ts';
 import { areaOf, drinksOf } from '../place.ts';

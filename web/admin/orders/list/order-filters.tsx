@@ -1,8 +1,8 @@
 // Filters of the orders that are rarely needed, and what is done with the whole list: loaded when someone opens them.
 import type { Staff } from '../../../lib/staff.ts';
 import { useRecentRiders } from '../../deliveries/rider-queries.ts';
-import { useMember } from '../../layout/use-member.tsx';
-import { ExportButton, exportRows } from '../../list/export-button.tsx';
+import { useMember } from '../../layout/roles/use-member.tsx';
+import { ExportButton, exportRows } from '../../list/export/export-button.tsx';
 import { DayFilterSelect, RiderFilterSelect } from '../../list/list-filters.tsx';
 import { FilterSelect, SortSelect } from '../../list/list-toolbar.tsx';
 import type { ListFilters } from '../../list/use-list-filters.ts';

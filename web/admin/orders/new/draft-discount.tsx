@@ -6,7 +6,7 @@ import { checkCode } from '../../../lib/orders/check-discount-code.ts';
 import { Button } from '../../../ui/button.tsx';
 import { TextField } from '../../../ui/field.tsx';
 import { useAction } from '../../../ui/use-action.ts';
-import { useMember } from '../../layout/use-member.tsx';
+import { useMember } from '../../layout/roles/use-member.tsx';
 
 interface DraftDiscountProps {
   terms: DiscountTerms | null;

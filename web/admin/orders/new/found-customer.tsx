@@ -4,8 +4,8 @@ import { Button } from '../../../ui/button.tsx';
 import { Icon } from '../../../ui/icons.tsx';
 import { Notice } from '../../../ui/notice.tsx';
 import { useCustomer } from '../../customers/customer-queries.ts';
-import { useNow } from '../../ui/age.tsx';
-import { formatClock } from '../../ui/dates.ts';
+import { useNow } from '../../ui/time/age.tsx';
+import { formatClock } from '../../ui/time/dates.ts';
 import { type Draft, hasAddress, type KnownDrinks, withAddress, withSameAgain } from './draft.ts';
 import type { KnownCustomer, PastOrder, useKnownCustomer } from './new-order-queries.ts';
 

@@ -8,7 +8,7 @@ import { savedCode } from '../../../lib/lost-answers.ts';
 import { detailsToSend, fieldOfRefusal, type OrderForm } from '../../../lib/orders/order-form.ts';
 import type { Staff } from '../../../lib/staff.ts';
 import { dataOf, isUnanswered, messageForUser, TableProblem } from '../../data/table-answer.ts';
-import { useMember } from '../../layout/use-member.tsx';
+import { useMember } from '../../layout/roles/use-member.tsx';
 import { type Amounts, type Draft, type Drink, formToSend, type KnownDrinks } from './draft.ts';
 
 /**

@@ -8,7 +8,7 @@ import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { Discard } from '../../dialogs/discard.tsx';
 import { useUnsaved } from '../../dialogs/use-unsaved.ts';
-import { useMay, useMember } from '../../layout/use-member.tsx';
+import { useMay, useMember } from '../../layout/roles/use-member.tsx';
 import { useSettings } from '../../settings/settings-queries.ts';
 import { Choices } from '../../ui/choices.tsx';
 import type { WholeOrder } from '../order-queries.ts';

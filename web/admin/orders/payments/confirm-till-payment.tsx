@@ -10,7 +10,7 @@ import { dataOf, TableProblem } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { Discard } from '../../dialogs/discard.tsx';
 import { useUnsaved } from '../../dialogs/use-unsaved.ts';
-import { useMember } from '../../layout/use-member.tsx';
+import { useMember } from '../../layout/roles/use-member.tsx';
 import { isOpenRefund } from '../../status/states.ts';
 import type { WholeOrder } from '../order-queries.ts';
 import { receiptProblem, receiptRefusal } from '../refunds/refund-problems.ts';

@@ -6,7 +6,7 @@ import { Button } from '../../../ui/button.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { ConfirmDialog } from '../../dialogs/confirm-dialog.tsx';
-import { useMay, useMember } from '../../layout/use-member.tsx';
+import { useMay, useMember } from '../../layout/roles/use-member.tsx';
 import { hasLeftShop } from '../../status/states.ts';
 import type { WholeOrder } from '../order-queries.ts';
 import { countedOf, isRefundable, moneyOf, type PaymentOfOrder } from '../refunds/refund-queries.ts';

@@ -3,8 +3,8 @@ import { useQuery } from '@tanstack/react-query';
 import { Button } from '../../../ui/button.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
-import { useMay, useMember } from '../../layout/use-member.tsx';
-import { formatDateTime } from '../../ui/dates.ts';
+import { useMay, useMember } from '../../layout/roles/use-member.tsx';
+import { formatDateTime } from '../../ui/time/dates.ts';
 import type { WholeOrder } from '../order-queries.ts';
 
 /** The newest first; undefined until loaded. */

@@ -4,7 +4,7 @@ import { chargeCents, formatKes } from '../../../../domain/money.ts';
 import { Button } from '../../../ui/button.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
-import { useMember } from '../../layout/use-member.tsx';
+import { useMember } from '../../layout/roles/use-member.tsx';
 import {
   explainReviewDecision,
   labelReviewDecision,

@@ -2,7 +2,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { shortOrderLink } from '../../../../domain/order-link.ts';
 import { dataOf } from '../../data/table-answer.ts';
-import { useMember } from '../../layout/use-member.tsx';
+import { useMember } from '../../layout/roles/use-member.tsx';
 import { useShop } from '../../messages/use-shop.ts';
 
 /** In memory from placing an order on, so that its member needs no question. */

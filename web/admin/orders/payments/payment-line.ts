@@ -2,7 +2,7 @@
 import { chargeCents, formatKes } from '../../../../domain/money.ts';
 import { openParts } from '../../print/money-to-collect.ts';
 import { describePaymentOfOrder, type StaffLabel } from '../../status/staff-labels.ts';
-import { formatClock } from '../../ui/dates.ts';
+import { formatClock } from '../../ui/time/dates.ts';
 import type { WholeOrder } from '../order-queries.ts';
 import { lastRefund, moneyOf, type PaymentOfOrder } from '../refunds/refund-queries.ts';
 import { changeOf } from './change-of.ts';

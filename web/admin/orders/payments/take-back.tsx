@@ -5,7 +5,7 @@ import { Button } from '../../../ui/button.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { ConfirmDialog } from '../../dialogs/confirm-dialog.tsx';
-import { useMember } from '../../layout/use-member.tsx';
+import { useMember } from '../../layout/roles/use-member.tsx';
 import { hasLeftShop, isOpenRefund } from '../../status/states.ts';
 import type { WholeOrder } from '../order-queries.ts';
 import type { PaymentOfOrder } from '../refunds/refund-queries.ts';

@@ -8,7 +8,7 @@ import { Notice } from '../../../ui/notice.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { FormFooter } from '../../dialogs/form-footer.tsx';
-import { useMember } from '../../layout/use-member.tsx';
+import { useMember } from '../../layout/roles/use-member.tsx';
 import { usePaymentHealth } from '../../payments-check/payment-health.ts';
 import { useSettings } from '../../settings/settings-queries.ts';
 import type { WholeOrder } from '../order-queries.ts';

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import type { Setup } from '../../../../domain/payment-setup.ts';
 import type { Database } from '../../../../supabase/types.ts';
 import { dataOf } from '../../data/table-answer.ts';
-import { useMay, useMember } from '../../layout/use-member.tsx';
+import { useMay, useMember } from '../../layout/roles/use-member.tsx';
 import { isDroppedRefund } from '../../status/states.ts';
 import { decisionOf, type WholeOrder } from '../order-queries.ts';
 

@@ -9,10 +9,10 @@ import { TextField } from '../../../ui/field.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { ConfirmDialog } from '../../dialogs/confirm-dialog.tsx';
-import { useMay, useMember } from '../../layout/use-member.tsx';
+import { useMay, useMember } from '../../layout/roles/use-member.tsx';
 import { labelOf } from '../../status/label-of.ts';
-import { formatDateTime } from '../../ui/dates.ts';
 import { NameInHistory, useNameOf } from '../../ui/staff-name.tsx';
+import { formatDateTime } from '../../ui/time/dates.ts';
 import { reasonProblem, receiptProblem, receiptRefusal } from './refund-problems.ts';
 import { describeApprovers, type Refund, touchedByRefunds, useRefundApprovers } from './refund-queries.ts';
 

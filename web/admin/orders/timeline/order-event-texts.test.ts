@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Json, OrderEventActor, OrderEventKind } from '../../../../supabase/types.ts';
-import { formatDate } from '../../ui/dates.ts';
+import { formatDate } from '../../ui/time/dates.ts';
 import { describeActor, describeEvent, plainFailure } from './order-event-texts.ts';
 
 test.each<[kind: OrderEventKind, details: Json, what: string, more: string | undefined]>([

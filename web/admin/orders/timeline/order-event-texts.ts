@@ -17,7 +17,7 @@ import type {
 import { entryOf, labelOf } from '../../status/label-of.ts';
 import { labelOfFailure, sourceInSentence } from '../../status/staff-labels.ts';
 import { type StaffStatus, statusLabel } from '../../status/status-badge.tsx';
-import { formatDate } from '../../ui/dates.ts';
+import { formatDate } from '../../ui/time/dates.ts';
 import { describeReview } from '../payments/describe-review.ts';
 
 export type OrderEvent = Database['public']['Tables']['order_events']['Row'];

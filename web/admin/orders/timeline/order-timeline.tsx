@@ -2,8 +2,8 @@
 
 import { Link } from 'react-router';
 import { useMessagesOf } from '../../messages/message-queries.ts';
-import { formatDateTime } from '../../ui/dates.ts';
 import { useNameOf } from '../../ui/staff-name.tsx';
+import { formatDateTime } from '../../ui/time/dates.ts';
 import { type MessageLine, messageLines } from './message-lines.ts';
 import { describeActor, describeEvent, type EventText, type OrderEvent } from './order-event-texts.ts';
 

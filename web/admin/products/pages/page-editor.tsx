@@ -14,7 +14,7 @@ import { DialogLoadState } from '../../dialogs/dialog-load-state.tsx';
 import { FormFooter } from '../../dialogs/form-footer.tsx';
 import { useDialogParameter } from '../../dialogs/use-dialog-parameter.ts';
 import { useUnsaved } from '../../dialogs/use-unsaved.ts';
-import { useMember } from '../../layout/use-member.tsx';
+import { useMember } from '../../layout/roles/use-member.tsx';
 import { type PageRow, pageTextLength, pathOf, type usePages, writePageText } from './page-queries.ts';
 
 /** The value of `?edit=` for a page. */

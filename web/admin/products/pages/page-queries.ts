@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import type { Database } from '../../../../supabase/types.ts';
 import type { Staff } from '../../../lib/staff.ts';
 import { changedRow, dataOf } from '../../data/table-answer.ts';
-import { useMember } from '../../layout/use-member.tsx';
+import { useMember } from '../../layout/roles/use-member.tsx';
 
 /** Maximum characters of the text, as in the database. */
 export const pageTextLength = 2000;

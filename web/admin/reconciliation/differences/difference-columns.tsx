@@ -4,9 +4,9 @@ import { Link } from 'react-router';
 import { formatKes } from '../../../../domain/money.ts';
 import { Badge } from '../../../ui/badge.tsx';
 import { Button } from '../../../ui/button.tsx';
-import type { CsvColumn } from '../../list/csv.ts';
+import type { CsvColumn } from '../../list/export/csv.ts';
 import type { Column } from '../../list/row-list.tsx';
-import { formatForFile, formatTime } from '../../ui/dates.ts';
+import { formatForFile, formatTime } from '../../ui/time/dates.ts';
 import type { Resolve } from '../reconciliation-queries.ts';
 import type { BookRow } from './difference-texts.ts';
 import {

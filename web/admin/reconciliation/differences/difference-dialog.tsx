@@ -16,9 +16,9 @@ import { DialogLoadState } from '../../dialogs/dialog-load-state.tsx';
 import { useDialogParameter } from '../../dialogs/use-dialog-parameter.ts';
 import { SearchBox } from '../../list/list-toolbar.tsx';
 import { statusLabel } from '../../status/status-badge.tsx';
-import { formatDateTime } from '../../ui/dates.ts';
 import type { LoadingQuery } from '../../ui/load-states.tsx';
 import { NameInHistory } from '../../ui/staff-name.tsx';
+import { formatDateTime } from '../../ui/time/dates.ts';
 import {
   type BookDay,
   type Resolve,

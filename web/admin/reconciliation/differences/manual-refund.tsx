@@ -3,7 +3,7 @@ import type { FormEvent } from 'react';
 import { formatKes } from '../../../../domain/money.ts';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
-import { useMember } from '../../layout/use-member.tsx';
+import { useMember } from '../../layout/roles/use-member.tsx';
 import { ManualRefundFields, useManualRefundFields } from '../../orders/refunds/manual-refund-fields.tsx';
 import { receiptRefusal } from '../../orders/refunds/refund-problems.ts';
 import { touchedByRefunds } from '../../orders/refunds/refund-queries.ts';

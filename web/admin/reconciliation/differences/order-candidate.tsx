@@ -4,7 +4,7 @@ import { formatPhone } from '../../../../domain/phone.ts';
 import { Badge, type BadgeTone } from '../../../ui/badge.tsx';
 import { Button } from '../../../ui/button.tsx';
 import { statusLabel } from '../../status/status-badge.tsx';
-import { formatDateTime } from '../../ui/dates.ts';
+import { formatDateTime } from '../../ui/time/dates.ts';
 import type { Candidate } from '../reconciliation-queries.ts';
 import type { BookRow } from './difference-texts.ts';
 

@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import type { Staff } from '../../../lib/staff.ts';
 import { changedRow, dataOf } from '../../data/table-answer.ts';
-import { useMember } from '../../layout/use-member.tsx';
+import { useMember } from '../../layout/roles/use-member.tsx';
 import { type AreaEstimate, type AreaRow, estimatesByArea } from './area-values.ts';
 
 /** All of them, also inactive ones, in their order. */

@@ -9,7 +9,7 @@ import { DialogLoadState } from '../../dialogs/dialog-load-state.tsx';
 import { RowForm, RowFormFooter } from '../../dialogs/row-form.tsx';
 import { useDialogParameter } from '../../dialogs/use-dialog-parameter.ts';
 import { useRowForm } from '../../dialogs/use-row-form.ts';
-import { useMember } from '../../layout/use-member.tsx';
+import { useMember } from '../../layout/roles/use-member.tsx';
 import { Choices } from '../../ui/choices.tsx';
 import { changeCode, useDiscountCode } from './discount-queries.ts';
 import {

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import type { Staff } from '../../../lib/staff.ts';
 import { changedRow, dataOf } from '../../data/table-answer.ts';
 import { isUuid } from '../../dialogs/uuid.ts';
-import { useMember } from '../../layout/use-member.tsx';
+import { useMember } from '../../layout/roles/use-member.tsx';
 import { type ReadPage, useRows } from '../../list/use-rows.ts';
 import type { DiscountRow } from './discount-values.ts';
 

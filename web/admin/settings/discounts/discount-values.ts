@@ -1,7 +1,7 @@
 // A discount code in the form, in the database, and in words.
 import { formatKes } from '../../../../domain/money.ts';
 import { dayAfter, dayOf } from '../../reconciliation/days/nairobi-day.ts';
-import { formatDate } from '../../ui/dates.ts';
+import { formatDate } from '../../ui/time/dates.ts';
 
 /** As `list_discount_codes` returns it. Amounts in cents. */
 export interface DiscountRow {

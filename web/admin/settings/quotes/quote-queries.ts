@@ -1,7 +1,7 @@
 // Reads the words that customers let the shop show, and shows them on the storefront.
 import type { Staff } from '../../../lib/staff.ts';
 import { dataOf } from '../../data/table-answer.ts';
-import { useMember } from '../../layout/use-member.tsx';
+import { useMember } from '../../layout/roles/use-member.tsx';
 import { type ReadPage, useRows } from '../../list/use-rows.ts';
 
 export interface QuotableRating {

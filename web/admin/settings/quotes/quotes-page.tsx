@@ -2,11 +2,11 @@
 import { Badge } from '../../../ui/badge.tsx';
 import { Button } from '../../../ui/button.tsx';
 import { useSave } from '../../data/use-save.ts';
+import { useMember } from '../../layout/roles/use-member.tsx';
 import { describeStaffPage } from '../../layout/staff-page.ts';
-import { useMember } from '../../layout/use-member.tsx';
 import { CardList } from '../../list/card-list.tsx';
-import { Age } from '../../ui/age.tsx';
 import { PageHeading } from '../../ui/page-heading.tsx';
+import { Age } from '../../ui/time/age.tsx';
 import type { Route } from './+types/quotes-page.ts';
 import { type QuotableRating, quoteRating, useQuotableRatings } from './quote-queries.ts';
 

@@ -6,8 +6,8 @@ import { useWorkQueue } from '../../deliveries/delivery-queries.ts';
 import { LiveDot } from '../../layout/live-dot.tsx';
 import { useLiveState } from '../../live/live-state.ts';
 import { NoticesButton } from '../../notices/notices-button.tsx';
-import { useNow } from '../../ui/age.tsx';
-import { formatClock } from '../../ui/dates.ts';
+import { useNow } from '../../ui/time/age.tsx';
+import { formatClock } from '../../ui/time/dates.ts';
 import { enterFullscreen, useCounterMode } from './use-counter-mode.ts';
 import { useWakeLock } from './use-wake-lock.ts';
 
