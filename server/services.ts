@@ -5,7 +5,7 @@ import type { Database } from '@jani-juice/backend/database';
 import type { FairShare } from '@jani-juice/backend/limits';
 import type { ApiKeys } from '@jani-juice/backend/settings';
 import type { ImageProcess } from '@jani-juice/backend/storage';
-import { renderedSides } from '../domain/product-image.ts';
+import { renderedSides } from '../domain/products/product-image.ts';
 import { createMobileMoney } from '../supabase/functions/mobile-money/handler.ts';
 import { requestIdHeader } from './http/request-id.ts';
 import { createSecretUrls } from './http/secret-urls.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { areasOf } from '../domain/staff-rights.ts';
+import { areasOf } from '../domain/people/staff-rights.ts';
 import { placeForRole } from './admin/layout/roles/place-for-role.ts';
 import { areaPathOf, homeOf, mayOpen } from './admin/layout/roles/screen-areas.ts';
 import routes from './routes.ts';

@@ -38,7 +38,9 @@ export const scriptGroups: ScriptGroup[] = [
       'web/ui': `badge.tsx button.tsx error-screen.tsx early-taps.tsx icons.tsx notice.tsx reload.ts skip-link.tsx
         use-validation-text.ts`,
       'web/ui/dialog': 'dialog-history.ts native-dialog.ts',
-      domain: 'money.ts phone-format.ts timeout.ts whatsapp-link.ts',
+      domain: 'money.ts timeout.ts',
+      'domain/people': 'phone-format.ts',
+      'domain/messages': 'whatsapp-link.ts',
     },
     [
       /node_modules\/(?:react|react-dom|react-router|scheduler)\//,
@@ -59,7 +61,7 @@ export const scriptGroups: ScriptGroup[] = [
     'web/storefront/offline': 'use-offline-reading.ts',
     'web/storefront/product': 'product-card.tsx',
     'web/storefront/order': 'use-quick-order.ts',
-    domain: 'product-image.ts',
+    'domain/products': 'product-image.ts',
   }),
   group('order-pieces', 7, { 'web/storefront/layout': 'share-button.tsx use-dialog-code.ts' }),
   // The drinks and the typed text of an order, for its form and for "Order again".
@@ -67,15 +69,16 @@ export const scriptGroups: ScriptGroup[] = [
     'web/lib/orders': 'order-contents.ts',
     'web/storefront/order/form': 'order-memory.ts',
     'web/storefront/order/lines': 'order-lines.ts',
-    domain: 'discount.ts',
+    'domain/orders': 'discount.ts',
   }),
   group('form-pieces', 7, {
     'web/ui': 'field.tsx spinner.tsx use-action.ts use-is-online.ts',
     'web/ui/toasts': 'toasts.tsx',
-    domain: 'phone.ts delivery-promise.ts',
+    'domain/people': 'phone.ts',
+    'domain/deliveries': 'delivery-promise.ts',
   }),
   // Links to orders and their numbers: neither the contact form nor the first screen of the panel has them.
-  group('order-links', 7, { domain: 'order-link.ts tracking-number.ts' }),
+  group('order-links', 7, { 'domain/orders': 'order-link.ts tracking-number.ts' }),
   group('till-pieces', 7, { 'web/ui': 'copy-button.tsx', 'web/storefront/payment': 'pay-by-till.tsx' }),
   group('tracking-pieces', 7, {
     'web/storefront/tracking': 'reveal-form.tsx tracked-order.ts',
@@ -95,7 +98,7 @@ export const scriptGroups: ScriptGroup[] = [
     'web/lib': 'staff.ts',
     'web/admin/layout': 'staff-page.ts use-store-name.ts staff-mark.tsx staff.css',
     'web/admin/layout/roles': 'screen-areas.ts',
-    domain: 'staff-rights.ts',
+    'domain/people': 'staff-rights.ts',
     'web/admin/ui': 'panel-loading.tsx',
   }),
   // The pages without a session, and the auth client, which the other pages load after their first screen (`web/lib/staff.ts`).
@@ -135,6 +138,6 @@ export const scriptGroups: ScriptGroup[] = [
     'web/admin/orders/payments': 'payment-badge.tsx',
     'web/admin/orders/refunds': 'refund-queries.ts',
     'web/admin/ui/time': 'due.tsx',
-    domain: 'delivery-status.ts',
+    'domain/deliveries': 'delivery-status.ts',
   }),
 ];

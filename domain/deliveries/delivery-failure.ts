@@ -1,5 +1,5 @@
 // Why a delivery failed, in the words of staff and in those that the customer reads (docs/product.md#deliveries).
-import type { DeliveryFailureReason } from '../supabase/types.ts';
+import type { DeliveryFailureReason } from '../../supabase/types.ts';
 
 /** The reasons in the order in which staff choose. `words` follow "we could not deliver your order:"; empty for none. */
 export const deliveryFailures: Record<DeliveryFailureReason, { label: string; words: string }> = {

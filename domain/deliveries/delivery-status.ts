@@ -4,7 +4,7 @@ import type {
   OrderPaymentMethod,
   OrderPaymentStatus,
   OrderStatus,
-} from '../supabase/types.ts';
+} from '../../supabase/types.ts';
 
 /** All of them, in the order of their life. */
 export const deliveryStatuses = [

@@ -1,7 +1,8 @@
 // The words of jobs, for a chat with their rider.
+
+import { formatKsh } from '../money.ts';
+import { formatPhone } from '../people/phone.ts';
 import { formatArrival } from './delivery-promise.ts';
-import { formatKsh } from './money.ts';
-import { formatPhone } from './phone.ts';
 
 interface Job {
   order_number: string;

@@ -1,7 +1,7 @@
 // What the page of a rider receives, and what it says after a press (docs/decisions/riders.md).
-import type { DeliveryFailureReason } from '../supabase/types.ts';
+import type { DeliveryFailureReason } from '../../supabase/types.ts';
+import { formatKsh } from '../money.ts';
 import { deliveryFailures } from './delivery-failure.ts';
-import { formatKsh } from './money.ts';
 
 export type RiderStep = 'picked_up' | 'in_transit' | 'delivered' | 'failed';
 /** The steps that a delivery takes on the page; assigned is where it begins. */

@@ -1,12 +1,12 @@
 // Messages to customers and staff: their placeholders, and how a template becomes the text of one message.
-import type { DeliveryFailureReason, OutboxMessageChannel, OutboxMessageKind } from '../supabase/types.ts';
-import { deliveryFailures } from './delivery-failure.ts';
-import { formatArrival } from './delivery-promise.ts';
-import { chargeCents, formatKsh, shownAmount } from './money.ts';
+import type { DeliveryFailureReason, OutboxMessageChannel, OutboxMessageKind } from '../../supabase/types.ts';
+import { deliveryFailures } from '../deliveries/delivery-failure.ts';
+import { formatArrival } from '../deliveries/delivery-promise.ts';
+import { chargeCents, formatKsh, shownAmount } from '../money.ts';
+import { adviseOnResult } from '../mpesa/result-advice.ts';
+import { orderLink, shortOrderLink } from '../orders/order-link.ts';
+import { formatPhone } from '../people/phone.ts';
 import { newsletterLink } from './newsletter-link.ts';
-import { orderLink, shortOrderLink } from './order-link.ts';
-import { formatPhone } from './phone.ts';
-import { adviseOnResult } from './result-advice.ts';
 import { plainText } from './text-message.ts';
 
 type Reader = 'customer' | 'subscriber' | 'waiting' | 'staff' | 'rider';

@@ -1,8 +1,8 @@
 // What a notice to staff says, in the panel and in a push, and where it leads (docs/decisions/notices.md).
-import type { DeliveryFailureReason, NoticeKind } from '../supabase/types.ts';
-import { deliveryFailures } from './delivery-failure.ts';
-import { formatKes } from './money.ts';
-import { areaOf, drinkAndBrand } from './order-summary.ts';
+import type { DeliveryFailureReason, NoticeKind } from '../../supabase/types.ts';
+import { deliveryFailures } from '../deliveries/delivery-failure.ts';
+import { formatKes } from '../money.ts';
+import { areaOf, drinkAndBrand } from '../orders/order-summary.ts';
 
 /** All kinds, as staff choose among them. */
 export const noticeKinds = {

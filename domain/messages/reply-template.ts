@@ -1,4 +1,6 @@
 // Templates from which staff begin a reply to an inquiry: their placeholders, and how one becomes the text that staff edit and send.
+
+import { findTrackingNumbers } from '../orders/tracking-number.ts';
 import {
   fillTemplate,
   type MessageFacts,
@@ -6,7 +8,6 @@ import {
   shopPlaceholders,
   shopValues,
 } from './customer-message.ts';
-import { findTrackingNumbers } from './tracking-number.ts';
 
 /** The placeholders with their meanings; `private.check_reply_template` lists the same ones. */
 export const replyPlaceholders = {

@@ -1,7 +1,7 @@
 // Texts of the contact page that staff edit: their places, their placeholders and their limits.
-import type { ShopTextSlug } from '../supabase/types.ts';
-import { formatKsh } from './money.ts';
-import { formatPhone } from './phone.ts';
+import type { ShopTextSlug } from '../../supabase/types.ts';
+import { formatKsh } from '../money.ts';
+import { formatPhone } from '../people/phone.ts';
 
 /** The texts, in the order in which the contact page shows them. The slug is the anchor there. */
 export const shopTextSlugs = ['faq', 'privacy', 'terms'] as const satisfies readonly ShopTextSlug[];

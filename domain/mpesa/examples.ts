@@ -1,5 +1,5 @@
 // Examples of what M-PESA and people write, with what it means. They test the readers of domain/ and their counterparts in SQL.
-import type { TransactionKind } from './mpesa-transaction-kind.ts';
+import type { TransactionKind } from './transaction-kind.ts';
 
 /** What is written, and the receipt; null: not a receipt. */
 export const receiptExamples: [written: string, receipt: string | null][] = [

@@ -1,5 +1,5 @@
 // The payer's phone number (MSISDN) in M-PESA's messages: in full, masked, or hashed. It is shown to staff and never matched.
-import { normalisePhone } from './phone.ts';
+import { normalisePhone } from '../people/phone.ts';
 
 /**
  * Reads a payer's phone number (Daraja: `MSISDN`, `msisdn`, `PhoneNumber`).

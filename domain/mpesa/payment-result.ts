@@ -1,5 +1,5 @@
 // M-PESA's result codes: which are final, and their messages for customers.
-import type { PaymentStatus } from '../supabase/types.ts';
+import type { PaymentStatus } from '../../supabase/types.ts';
 
 type OpenAttempt = 'initiating' | 'processing';
 /** The state of a payment as customers can query it: `pending` while its prompt is open. */

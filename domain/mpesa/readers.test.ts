@@ -1,17 +1,17 @@
 // Readers of M-PESA's texts, by the shared examples.
 import { expect, test } from 'vitest';
-import { readAmountCents } from './mpesa-amount.ts';
+import { readAmountCents } from './amount.ts';
 import {
   amountExamples,
   kindExamples,
   payerPhoneExamples,
   receiptExamples,
   timeExamples,
-} from './mpesa-examples.ts';
-import { readPayerPhone } from './mpesa-payer-phone.ts';
-import { normaliseReceipt } from './mpesa-receipt.ts';
-import { readMpesaTime } from './mpesa-time.ts';
-import { transactionKindOf } from './mpesa-transaction-kind.ts';
+} from './examples.ts';
+import { readPayerPhone } from './payer-phone.ts';
+import { normaliseReceipt } from './receipt.ts';
+import { readMpesaTime } from './time.ts';
+import { transactionKindOf } from './transaction-kind.ts';
 
 test.each(receiptExamples)('%j as a receipt is %j', (written, receipt) => {
   expect(normaliseReceipt(written)).toBe(receipt);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { PaymentEndedBy } from '../supabase/types.ts';
+import type { PaymentEndedBy } from '../../supabase/types.ts';
 import { adviseOnRefund, adviseOnResult } from './result-advice.ts';
 
 const invalid = (field: string) => `Bad Request - Invalid ${field}`;

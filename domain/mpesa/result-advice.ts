@@ -1,5 +1,5 @@
 // M-PESA's result and error codes: who can end the cause, and its explanation for staff with the remedy.
-import type { PaymentEndedBy } from '../supabase/types.ts';
+import type { PaymentEndedBy } from '../../supabase/types.ts';
 
 export interface ResultAdvice {
   what: string;

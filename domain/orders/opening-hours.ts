@@ -1,5 +1,5 @@
 // Opening hours and days off in words, for pages and search engines.
-import type { DayOff, OpenSpan } from './delivery-promise.ts';
+import type { DayOff, OpenSpan } from '../deliveries/delivery-promise.ts';
 
 export interface Opening {
   /** Such as `Mon-Sat 9:00-17:00`, for days with the same hours. */

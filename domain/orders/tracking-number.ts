@@ -1,6 +1,6 @@
 // Numbers of orders: the customer's tracking number JJ-YYYYMMDD-NNNN, and the staff's order number ORD-NNNN. The only reader of
 // both; its counterpart in SQL is `private.order_numbers_in`, and order-number-examples.ts tests the two together.
-import { normalisePhone } from './phone.ts';
+import { normalisePhone } from '../people/phone.ts';
 
 /** Longer texts are cut before a pattern reads them. */
 const longestText = 300;

@@ -1,5 +1,5 @@
 // The one check of an email address, the same for every form and setting.
-import { visibleLength, wordLength } from './visible-text.ts';
+import { visibleLength, wordLength } from '../visible-text.ts';
 
 /** The longest email address there is (RFC 5321, section 4.5.3.1.3, without the angle brackets). */
 export const maxEmailLength = 254;

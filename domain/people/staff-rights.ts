@@ -1,6 +1,6 @@
 // What each role of a staff member may do. The database decides (`private.areas_of` in supabase/schemas/01_rules.sql); screens leave out
 // what it would refuse.
-import type { AdminProfileRole } from '../supabase/types.ts';
+import type { AdminProfileRole } from '../../supabase/types.ts';
 
 export type StaffRole = AdminProfileRole;
 

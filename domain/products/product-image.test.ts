@@ -41,7 +41,7 @@ describe('an image file', () => {
   });
 
   test('has the limits of the bucket', async () => {
-    const folder = new URL('../supabase/migrations/', import.meta.url);
+    const folder = new URL('../../supabase/migrations/', import.meta.url);
     const files = (await readdir(folder)).filter((file) => file.endsWith('.sql'));
     const sql = (await Promise.all(files.map((file) => readFile(new URL(file, folder), 'utf8')))).join('\n');
     expect(sql).toContain(`'${imageBucket}', '${imageBucket}', true, 10 * 1024 * 1024`);

@@ -24,9 +24,9 @@ const code = ['domain', 'supabase/functions', 'server', 'web'].flatMap((folder) 
 );
 const schemas = sourcesIn('supabase/schemas', /\.sql$/);
 
-test('only domain/mpesa-receipt.ts has the pattern of a receipt', () => {
+test('only domain/mpesa/receipt.ts has the pattern of a receipt', () => {
   const files = found(code, /\[A-Z(a-z)?0-9\]\{(8|10)/).map((line) => line.split(':')[0]);
-  expect(files).toEqual(['domain/mpesa-receipt.ts']);
+  expect(files).toEqual(['domain/mpesa/receipt.ts']);
 });
 
 test('only private.normalised_receipt spells a receipt in SQL', () => {

@@ -4,10 +4,10 @@ import {
   type MessageTemplate,
   type NewsletterFacts,
   writeMessage,
-} from '../../domain/customer-message.ts';
-import { newsletterLink } from '../../domain/newsletter-link.ts';
-import { orderLink } from '../../domain/order-link.ts';
-import { msisdn } from '../../domain/phone.ts';
+} from '../../domain/messages/customer-message.ts';
+import { newsletterLink } from '../../domain/messages/newsletter-link.ts';
+import { orderLink } from '../../domain/orders/order-link.ts';
+import { msisdn } from '../../domain/people/phone.ts';
 import type { Store } from '../../supabase/store.ts';
 import type { OutboxMessageChannel, OutboxMessageKind } from '../../supabase/types.ts';
 import type { Log } from '../monitoring/log.ts';

@@ -1,6 +1,6 @@
 // Sends notices to devices of staff by Web Push (RFC 8030, 8188, 8291, 8292; docs/decisions/notices.md).
 import { type Fetch, PrivateAddress } from '@jani-juice/backend/http';
-import { describeNotice, type Notice } from '../../domain/notice-text.ts';
+import { describeNotice, type Notice } from '../../domain/messages/notice-text.ts';
 import type { Store } from '../../supabase/store.ts';
 import type { Log } from '../monitoring/log.ts';
 

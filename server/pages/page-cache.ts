@@ -2,7 +2,13 @@
 import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
-import { listParameters, pageNumberIn, searchIn, sitemapPartIn, sortOrders } from '../../domain/catalogue.ts';
+import {
+  listParameters,
+  pageNumberIn,
+  searchIn,
+  sitemapPartIn,
+  sortOrders,
+} from '../../domain/products/catalogue.ts';
 
 const [toBrotli, toGzip] = [promisify(brotliCompress), promisify(gzip)];
 

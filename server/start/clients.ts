@@ -2,7 +2,7 @@
 import type { Backend } from '@jani-juice/backend';
 import type { FairShare } from '@jani-juice/backend/limits';
 import type { ApiKeys } from '@jani-juice/backend/settings';
-import type { StaffArea } from '../../domain/staff-rights.ts';
+import type { StaffArea } from '../../domain/people/staff-rights.ts';
 import { createStore, type Store } from '../../supabase/store.ts';
 import { createSharedFetch, jobCalls } from '../http/shared-calls.ts';
 import type { Config } from './settings/config.ts';

@@ -1,5 +1,5 @@
 // The practice rider, who exists while payments are simulated.
-import { ridePath } from '../../domain/rider-page.ts';
+import { ridePath } from '../../domain/deliveries/rider-page.ts';
 import type { Store } from '../../supabase/store.ts';
 import type { Log } from '../monitoring/log.ts';
 

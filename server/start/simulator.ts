@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { AddressTaken } from '@jani-juice/backend/http';
 import { startDarajaSimulator } from '@jani-juice/daraja-simulator';
-import type { Setup } from '../../domain/payment-setup.ts';
+import type { Setup } from '../../domain/mpesa/payment-setup.ts';
 import type { Store } from '../../supabase/store.ts';
 import type { Job } from '../jobs/jobs.ts';
 import type { Log } from '../monitoring/log.ts';

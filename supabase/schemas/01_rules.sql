@@ -71,7 +71,7 @@ begin
 end
 $$;
 comment on function private.normalised_phone is
-  'The Kenyan mobile number in a text, also in a link or with a name, as +2547… or +2541…; null for a text without one or with different ones. Reads as domain/phone.ts.';
+  'The Kenyan mobile number in a text, also in a link or with a name, as +2547… or +2541…; null for a text without one or with different ones. Reads as domain/people/phone.ts.';
 
 create function private.are_opening_hours(written jsonb) returns boolean
 language plpgsql immutable set search_path = '' as $$
@@ -185,7 +185,7 @@ begin
 end
 $$;
 comment on function private.normalised_receipt is
-  'An M-PESA receipt in capitals, without blanks; null for any other text. normaliseReceipt in domain/mpesa-receipt.ts.';
+  'An M-PESA receipt in capitals, without blanks; null for any other text. normaliseReceipt in domain/mpesa/receipt.ts.';
 
 create function private.masked_phone(phone text) returns text
 language sql immutable set search_path = '' as $$
@@ -329,7 +329,7 @@ begin
 end
 $$;
 comment on function private.is_email is
-  'Whether a text can be an email address, by the rule of domain/email.ts: at most 254 characters; one @ with text before it; after it a dot with text on both sides; no spaces or control characters.';
+  'Whether a text can be an email address, by the rule of domain/people/email.ts: at most 254 characters; one @ with text before it; after it a dot with text on both sides; no spaces or control characters.';
 
 -- A function with a body of `return` is read when it is created, so it needs no search_path; without one it becomes part of its
 -- caller's plan.
@@ -432,7 +432,7 @@ return case role
   ]
 end;
 comment on function private.areas_of is
-  'The areas in which a role may read and write. panel: what every screen needs. deliveries: Today and deliveries. refunds: up to the limit; approvals: above it. domain/staff-rights.ts repeats it for screens.';
+  'The areas in which a role may read and write. panel: what every screen needs. deliveries: Today and deliveries. refunds: up to the limit; approvals: above it. domain/people/staff-rights.ts repeats it for screens.';
 
 create function public.may(area text) returns boolean
 language plpgsql stable security definer set search_path = '' as $$

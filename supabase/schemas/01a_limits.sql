@@ -291,7 +291,7 @@ comment on function private.count_call is 'private.count_call_from the caller''s
 create function private.readable_phone(phone text) returns text
 language sql immutable
 return regexp_replace(phone, '^\+254(\d{3})(\d{3})(\d{3})$', '0\1 \2 \3');
-comment on function private.readable_phone is 'A Kenyan number in groups, as 0712 345 678; others unchanged, as formatPhone of domain/phone.ts.';
+comment on function private.readable_phone is 'A Kenyan number in groups, as 0712 345 678; others unchanged, as formatPhone of domain/people/phone.ts.';
 
 create function private.contact_numbers() returns text
 language sql stable set search_path = '' as $$

@@ -152,7 +152,7 @@ create table public.shop_texts (
   constraint "a text has a body" check (char_length(body) <= 20000 and trim(body) <> '')
 );
 comment on table public.shop_texts is
-  'Texts of the contact page in Markdown; slug is the anchor. {name} is replaced by a setting (domain/shop-text.ts).';
+  'Texts of the contact page in Markdown; slug is the anchor. {name} is replaced by a setting (domain/messages/shop-text.ts).';
 alter table public.shop_texts enable row level security;
 grant select on public.shop_texts to anon, authenticated;
 grant update (title, body, updated_at) on public.shop_texts to authenticated;
@@ -278,7 +278,7 @@ create table public.products (
   ),
   constraint "a previous price is above the price" check (previous_price > price and previous_price <= 1000000000),
   constraint "a low-stock threshold is not negative" check (low_stock_below between 0 and 1000000),
-  -- The form has the same lengths (domain/product-facts.ts).
+  -- The form has the same lengths (domain/products/product-facts.ts).
   constraint "facts of a product are within their lengths" check (
     char_length(size) between 1 and 40 and char_length(khat_strength) between 1 and 40 and char_length(caffeine) between 1 and 40
     and char_length(sweetened_with) between 1 and 80 and char_length(keeps) between 1 and 80

@@ -28,7 +28,7 @@ create function private.end_of_pause(paused_until timestamptz) returns text
 language sql stable
 return coalesce('until ' || to_char(paused_until at time zone 'Africa/Nairobi', 'HH24:MI'), 'for now');
 comment on function private.end_of_pause is
-  'The end of a pause as customers read it: until 18:30. The same sentence is in domain/order-pause.ts.';
+  'The end of a pause as customers read it: until 18:30. The same sentence is in domain/orders/order-pause.ts.';
 
 create function public.pause_orders(reason text, minutes integer default null) returns void
 language plpgsql volatile security definer set search_path = '' as $$

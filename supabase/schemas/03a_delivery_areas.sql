@@ -22,7 +22,7 @@ create table public.delivery_areas (
 comment on table public.delivery_areas is
   'Areas that customers choose from when ordering. Orders refer to them, so they are not deleted: an inactive one is not offered.';
 comment on column public.delivery_areas.spellings is
-  'Other names, streets and towns by which a typed address is recognised (domain/delivery-area.ts).';
+  'Other names, streets and towns by which a typed address is recognised (domain/deliveries/delivery-area.ts).';
 comment on column public.delivery_areas.fee_cents is 'Delivery fee. Null: that of the shop (store_settings.delivery_fee). Not used where it is agreed.';
 comment on column public.delivery_areas.promise_to_minutes is
   'Within how many minutes after the payment an order arrives; promise_from_minutes: at the earliest. 1440 or more are shown as days.';

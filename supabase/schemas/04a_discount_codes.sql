@@ -83,7 +83,7 @@ $$;
 create trigger discount_codes_before_change before insert or update or delete on public.discount_codes
   for each row execute function private.before_discount_code_change();
 
--- The one rounding rule of discounts; domain/discount.ts shows what it will be.
+-- The one rounding rule of discounts; domain/orders/discount.ts shows what it will be.
 create function private.discount_on(discount public.discount_codes, drinks_cents bigint, delivery_fee integer) returns integer
 language sql immutable
 return case when drinks_cents >= discount.minimum_cents then greatest(0, least(

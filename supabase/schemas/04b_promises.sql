@@ -5,7 +5,7 @@ create function private.shop_promise_minutes() returns integer
 language sql immutable
 return 60;
 comment on function private.shop_promise_minutes is
-  'Minutes from the payment to the arrival, for orders without an area. shopPromiseMinutes in domain/delivery-promise.ts.';
+  'Minutes from the payment to the arrival, for orders without an area. shopPromiseMinutes in domain/deliveries/delivery-promise.ts.';
 
 create function private.open_times(settings public.store_settings, since timestamptz, days integer default 61) returns tstzmultirange
 language plpgsql stable set search_path = '' as $$
@@ -128,7 +128,7 @@ return coalesce(
   coalesce(delivery_created_at, o.created_at) + make_interval(mins => private.shop_promise_minutes())
 );
 comment on function private.due_at is
-  'When an order is late: its promise, else the end of the agreed day, else an hour after its payment. dueAt in domain/delivery-promise.ts.';
+  'When an order is late: its promise, else the end of the agreed day, else an hour after its payment. dueAt in domain/deliveries/delivery-promise.ts.';
 
 create function public.delivery_promise(area_id uuid default null) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$

@@ -66,7 +66,7 @@ comment on column public.payments.requested_by is 'The staff member who sent the
 comment on column public.payments.review_cause is
   'Why the attempt came into review, and stays afterwards. wrong_amount: a message named another amount than the charge, or none. contradiction: a message said that it failed, or gave no known result, but named money.';
 comment on column public.payments.ended_by is
-  'Who can end the cause of the failure, as the payment function classified it (domain/result-advice.ts). owner: the shop''s settings or account. Null: not failed.';
+  'Who can end the cause of the failure, as the payment function classified it (domain/mpesa/result-advice.ts). owner: the shop''s settings or account. Null: not failed.';
 comment on column public.payments.refunded_at is 'When the money was refunded. needs_refund stays set.';
 alter table public.payments enable row level security;
 grant select on public.payments to authenticated;

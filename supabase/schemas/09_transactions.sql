@@ -59,7 +59,7 @@ alter table private.mpesa_registrations enable row level security;
 
 create function private.order_numbers_in(written text) returns text[]
 language sql immutable set search_path = '' as $$
-  -- The patterns of domain/tracking-number.ts.
+  -- The patterns of domain/orders/tracking-number.ts.
   with spelled as (
     select translate(
       regexp_replace(left(order_numbers_in.written, 300), '[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]', '', 'g'),
@@ -97,7 +97,7 @@ language sql immutable set search_path = '' as $$
   from (select distinct on (k.number) k.number, k.kind, k.place from numbers as k order by k.number, k.kind, k.place) as n;
 $$;
 comment on function private.order_numbers_in is
-  'The tracking numbers and order numbers that a short text names, as they are stored, the tracking numbers first. The same as readOrderNumbers in domain/tracking-number.ts.';
+  'The tracking numbers and order numbers that a short text names, as they are stored, the tracking numbers first. The same as readOrderNumbers in domain/orders/tracking-number.ts.';
 
 create function private.orders_named(numbers text[]) returns setof uuid
 language sql stable set search_path = '' as $$

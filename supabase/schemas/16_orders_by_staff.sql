@@ -530,7 +530,7 @@ $$;
 comment on function public.dismiss_ended_pay_link is 'For staff: someone has dealt with an order that ended unpaid. Repeating it changes nothing.';
 
 create type public.pay_link as (tracking_number text, access_key text);
-comment on type public.pay_link is 'What the link of an order consists of (domain/order-link.ts).';
+comment on type public.pay_link is 'What the link of an order consists of (domain/orders/order-link.ts).';
 
 create function private.wait_for_pay_link(shown public.orders) returns void
 language plpgsql set search_path = '' as $$

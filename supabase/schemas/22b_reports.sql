@@ -23,7 +23,7 @@ language sql immutable
 return nullif(concat_ws(', ',
   nullif(trim(regexp_replace(shipping_address, ', (Building|Unit): .*$', '')), ''), nullif(nullif(trim(city), ''), 'Nairobi')
 ), '');
-comment on function private.area_of is 'The address of an order without building and unit; with the city if it is not Nairobi. As areaOf in domain/order-summary.ts.';
+comment on function private.area_of is 'The address of an order without building and unit; with the city if it is not Nairobi. As areaOf in domain/orders/order-summary.ts.';
 
 create function private.folded_area(area text) returns text
 language sql immutable set search_path = '' as $$

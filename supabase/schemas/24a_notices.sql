@@ -321,7 +321,7 @@ language sql stable set search_path = '' as $$
     )
   end;
 $$;
-comment on function private.notice_facts is 'What a notice says, in its parts (domain/notice-text.ts). A push leaves names out.';
+comment on function private.notice_facts is 'What a notice says, in its parts (domain/messages/notice-text.ts). A push leaves names out.';
 
 create function public.waiting_notices() returns table (
   id uuid, kind text, event_key text, order_id uuid, created_at timestamptz, facts jsonb

@@ -11,7 +11,7 @@ values (
   array['image/jpeg', 'image/png', 'image/webp', 'image/avif', 'image/gif']
 );
 
--- The first fifteen are the areas of the delivery page. Spellings: domain/delivery-area.ts.
+-- The first fifteen are the areas of the delivery page. Spellings: domain/deliveries/delivery-area.ts.
 insert into public.delivery_areas (name, spellings, promise_from_minutes, promise_to_minutes, needs_agreement, position) values
   ('Nairobi CBD', array['CBD', 'Nairobi town', 'City centre', 'City center', 'Tao', 'Moi Avenue', 'Kenyatta Avenue', 'Tom Mboya', 'River Road', 'Kimathi Street', 'Haile Selassie', 'University Way', 'KICC', 'Archives'], 15, 60, false, 1),
   ('Westlands', array['Westy', 'Westi', 'Sarit', 'Westgate', 'Mpaka Road', 'Waiyaki Way', 'Rhapta', 'Muthangari', 'Spring Valley', 'Mwanzi'], 15, 60, false, 2),

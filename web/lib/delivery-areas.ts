@@ -1,6 +1,6 @@
 // Reads the areas of delivery for pages with an order form.
 import { deliveryAreasTag } from '../../domain/cache-tags.ts';
-import type { DeliveryArea } from '../../domain/delivery-area.ts';
+import type { DeliveryArea } from '../../domain/deliveries/delivery-area.ts';
 import type { ShopContext } from './shop-context.ts';
 
 /** The columns of `DeliveryArea`. */

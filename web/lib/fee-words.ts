@@ -1,5 +1,5 @@
 // The delivery fee in words, written by loaders: pages that show it have the words in their data, not in their scripts.
-import { type DeliveryArea, feeRange } from '../../domain/delivery-area.ts';
+import { type DeliveryArea, feeRange } from '../../domain/deliveries/delivery-area.ts';
 import { formatKes, formatKsh } from '../../domain/money.ts';
 
 /**

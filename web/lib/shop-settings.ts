@@ -1,7 +1,7 @@
 // The settings that every page reads, and their defaults for when they cannot be read.
-import type { DayOff, OpenSpan } from '../../domain/delivery-promise.ts';
-import { describeOpening, endOfDay, type Opening } from '../../domain/opening-hours.ts';
-import { type OrderPause, orderPauseOf, type PauseSettings } from '../../domain/order-pause.ts';
+import type { DayOff, OpenSpan } from '../../domain/deliveries/delivery-promise.ts';
+import { describeOpening, endOfDay, type Opening } from '../../domain/orders/opening-hours.ts';
+import { type OrderPause, orderPauseOf, type PauseSettings } from '../../domain/orders/order-pause.ts';
 import type { Store } from '../../supabase/store.ts';
 import type { Database } from '../../supabase/types.ts';
 import type { ShopContext } from './shop-context.ts';

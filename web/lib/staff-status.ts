@@ -1,7 +1,7 @@
 // What the panel knows of a user, with and without the auth client (`staff.ts`, `staff-auth.ts`).
 import type { Factor } from '@supabase/auth-js';
 import type { PostgrestClient } from '@supabase/postgrest-js';
-import type { StaffRole } from '../../domain/staff-rights.ts';
+import type { StaffRole } from '../../domain/people/staff-rights.ts';
 import type { Database } from '../../supabase/types.ts';
 import { noteStaffSession } from './browser/early-requests.ts';
 

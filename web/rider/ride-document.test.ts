@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { OpenJob, Ride } from '../../domain/rider-page.ts';
+import type { OpenJob, Ride } from '../../domain/deliveries/rider-page.ts';
 import { colourPairs, colours } from './ride-colours.ts';
 import { renderClosed, renderRide } from './ride-document.tsx';
 import { loader as loadWorker } from './ride-worker-route.ts';

@@ -1,9 +1,7 @@
 // The document of the rider's page: complete without scripts, and readable in sunlight (contrast 7:1 and more).
 import { renderToStaticMarkup } from 'react-dom/server.edge';
-import { deliveryFailures } from '../../domain/delivery-failure.ts';
-import { formatArrival } from '../../domain/delivery-promise.ts';
-import { chargeCents } from '../../domain/money.ts';
-import { formatPhone } from '../../domain/phone.ts';
+import { deliveryFailures } from '../../domain/deliveries/delivery-failure.ts';
+import { formatArrival } from '../../domain/deliveries/delivery-promise.ts';
 import {
   type DoneJob,
   describeEnd,
@@ -15,8 +13,10 @@ import {
   type Ride,
   type RiderStep,
   stepLabels,
-} from '../../domain/rider-page.ts';
-import { whatsappLink } from '../../domain/whatsapp-link.ts';
+} from '../../domain/deliveries/rider-page.ts';
+import { whatsappLink } from '../../domain/messages/whatsapp-link.ts';
+import { chargeCents } from '../../domain/money.ts';
+import { formatPhone } from '../../domain/people/phone.ts';
 import { colours } from './ride-colours.ts';
 import { startRide } from './ride-script.ts';
 

@@ -1,6 +1,6 @@
 // The page of a rider, /ride/{secret}: its deliveries, and what is pressed there (docs/decisions/riders.md). A document of its own, without
 // the scripts of the other pages.
-import { describePress, type Ride, readShillings } from '../../domain/rider-page.ts';
+import { describePress, type Ride, readShillings } from '../../domain/deliveries/rider-page.ts';
 import { shopContext } from '../lib/shop-context.ts';
 import { readShopSettings } from '../lib/shop-settings.ts';
 import type { Route } from './+types/ride-route.ts';

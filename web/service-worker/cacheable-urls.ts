@@ -1,6 +1,6 @@
 // Which of the shop's URLs are cached on a visitor's device for offline reading. Everything else is never cached:
 // staff screens, responses of the services, payments, and pages whose URL reveals personal data.
-import { listParameters } from '../../domain/catalogue.ts';
+import { listParameters } from '../../domain/products/catalogue.ts';
 
 /** A page of the storefront that may be cached, by its path. */
 const cacheablePage = /^\/(?:shop|delivery|contact|track-order|(?:shop|flavors|brands)\/[a-z0-9-]{1,200})?$/;

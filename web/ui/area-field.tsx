@@ -6,7 +6,7 @@ import {
   feeIn,
   findAreas,
   type GuessedArea,
-} from '../../domain/delivery-area.ts';
+} from '../../domain/deliveries/delivery-area.ts';
 import { formatKsh } from '../../domain/money.ts';
 import { inputStyle, SelectField } from './field.tsx';
 import { Icon } from './icons.tsx';

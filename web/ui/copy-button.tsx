@@ -1,6 +1,6 @@
 // Copies a short text and confirms it.
 import { useEffect, useState } from 'react';
-import { whatsappLink } from '../../domain/whatsapp-link.ts';
+import { whatsappLink } from '../../domain/messages/whatsapp-link.ts';
 import { copyText } from './copy-text.ts';
 import { Icon } from './icons.tsx';
 

@@ -1,6 +1,6 @@
 // A product's image, or a placeholder with a glass of juice.
 import { useCallback, useState } from 'react';
-import { isAllowedImageUrl, renderedImageUrl, renderedSides } from '../../domain/product-image.ts';
+import { isAllowedImageUrl, renderedImageUrl, renderedSides } from '../../domain/products/product-image.ts';
 
 const drawn = /^(\/art\/[a-z0-9-]+)-960\.webp$/;
 const drawnWidths = [240, 360, 480, 720, 960];

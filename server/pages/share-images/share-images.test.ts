@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { copyMigratedDatabase } from '@jani-juice/backend/testing';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { shareImagePath, squareShareImagePath } from '../../../domain/share-image.ts';
+import { shareImagePath, squareShareImagePath } from '../../../domain/products/share-image.ts';
 import { shopMigrations } from '../../../scripts/databases/shop-migrations.ts';
 import { openLog } from '../../monitoring/log.ts';
 import { type Shop, startShop } from '../../shop.ts';

@@ -15,8 +15,8 @@ import {
   shareImageSize,
   shareImageVersion,
   squareShareImageSize,
-} from '../../../domain/share-image.ts';
-import { maxImageBytes } from '../../../domain/uploaded-image.ts';
+} from '../../../domain/products/share-image.ts';
+import { maxImageBytes } from '../../../domain/products/uploaded-image.ts';
 import type { Store } from '../../../supabase/store.ts';
 import { shareDrawing, squareShareDrawing } from './share-drawing.ts';
 

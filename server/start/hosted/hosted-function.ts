@@ -1,7 +1,7 @@
 // Checks the payment function that a hosted project runs.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Setup } from '../../../domain/payment-setup.ts';
+import type { Setup } from '../../../domain/mpesa/payment-setup.ts';
 import { buildHeader } from '../../../supabase/functions/mobile-money/build.ts';
 import { keyHeaders } from '../../../supabase/store.ts';
 import type { Config } from '../settings/config.ts';

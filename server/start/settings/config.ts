@@ -3,8 +3,8 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { WrongSetting } from '@jani-juice/backend/settings';
-import { isEmail } from '../../../domain/email.ts';
-import { msisdn, normalisePhone } from '../../../domain/phone.ts';
+import { isEmail } from '../../../domain/people/email.ts';
+import { msisdn, normalisePhone } from '../../../domain/people/phone.ts';
 import type { MessagesConfig } from '../../messages/messages.ts';
 import { type BackendConfig, readBackendConfig } from './backend-config.ts';
 

@@ -1,6 +1,6 @@
 // The payment function `mobile-money`: collects an order's payment by M-PESA. Uses web standards only, for Node and Deno.
 
-import type { StaffArea } from '../../../domain/staff-rights.ts';
+import type { StaffArea } from '../../../domain/people/staff-rights.ts';
 import { createCallerAddress } from './caller-address.ts';
 import type { MobileMoneyContext } from './context.ts';
 import { connectDaraja } from './daraja/connection/client.ts';

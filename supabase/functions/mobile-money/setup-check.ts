@@ -1,6 +1,6 @@
 // The payment settings as staff see them (without secrets), and the check whether the public URL is reachable.
-import { checkCallbackUrl } from '../../../domain/callback-url.ts';
-import type { Reach, ReachStep, Setup } from '../../../domain/payment-setup.ts';
+import { checkCallbackUrl } from '../../../domain/mpesa/callback-url.ts';
+import type { Reach, ReachStep, Setup } from '../../../domain/mpesa/payment-setup.ts';
 import { callbackUrlFor, unknownUrl } from './callback-urls.ts';
 import type { MobileMoneyContext } from './context.ts';
 import { readText } from './request-body.ts';

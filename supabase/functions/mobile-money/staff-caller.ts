@@ -1,5 +1,5 @@
 // The staff member who calls, by the access token of their session.
-import type { StaffArea } from '../../../domain/staff-rights.ts';
+import type { StaffArea } from '../../../domain/people/staff-rights.ts';
 import type { MobileMoneyContext } from './context.ts';
 import { parseObject } from './request-body.ts';
 import { bearerTokenOf } from './secrets.ts';

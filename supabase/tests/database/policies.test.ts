@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { type Database, DatabaseError } from '@jani-juice/backend/database';
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { areasOf } from '../../../domain/staff-rights.ts';
+import { areasOf } from '../../../domain/people/staff-rights.ts';
 import {
   everyCaller as everyone,
   makeProduct,

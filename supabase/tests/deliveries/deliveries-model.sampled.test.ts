@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { testDatabases } from '@jani-juice/backend/testing';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { DayOff, OpenSpan } from '../../../domain/delivery-promise.ts';
+import type { DayOff, OpenSpan } from '../../../domain/deliveries/delivery-promise.ts';
 import { isExhaustive } from '../../../scripts/tests/test-depth.ts';
 import { makeProduct, type PlacedOrder, refusalOf } from '../shop-database.ts';
 import { simulateClock } from '../simulated-clock.ts';

@@ -1,5 +1,5 @@
 // A simple model of private.promise_for: it walks through the minutes one by one.
-import type { DayOff, OpenSpan } from '../../../domain/delivery-promise.ts';
+import type { DayOff, OpenSpan } from '../../../domain/deliveries/delivery-promise.ts';
 
 export const minuteMs = 60_000;
 export const dayMinutes = 24 * 60;

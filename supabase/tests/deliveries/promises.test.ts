@@ -1,7 +1,7 @@
 // When an order arrives: the promise of each way to pay, lateness by it, one message about a delay, and what deliveries took.
 import { testDatabases } from '@jani-juice/backend/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { dueAt } from '../../../domain/delivery-promise.ts';
+import { dueAt } from '../../../domain/deliveries/delivery-promise.ts';
 import { makeProduct, type PlacedOrder } from '../shop-database.ts';
 import { nairobiDay, newPhone, setUpShop } from '../steps.ts';
 

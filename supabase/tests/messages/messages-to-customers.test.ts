@@ -1,15 +1,15 @@
 // Messages to customers: queued once in the transaction of their cause, which never fails because of them.
 import { testDatabases } from '@jani-juice/backend/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { deliveryFailures } from '../../../domain/deliveries/delivery-failure.ts';
 import {
   exampleFacts,
   type MessageFacts,
   type MessageTemplate,
   placeholders,
   writeMessage,
-} from '../../../domain/customer-message.ts';
-import { deliveryFailures } from '../../../domain/delivery-failure.ts';
-import { textLength } from '../../../domain/text-message.ts';
+} from '../../../domain/messages/customer-message.ts';
+import { textLength } from '../../../domain/messages/text-message.ts';
 import type { DeliveryFailureReason } from '../../types.ts';
 import { expectRefusal, makeProduct, type PlacedOrder } from '../shop-database.ts';
 import { setUpShop } from '../steps.ts';

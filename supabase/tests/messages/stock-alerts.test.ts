@@ -1,8 +1,8 @@
 // A visitor asks for one text when a drink is in stock again: who may ask, who is texted when, and what the text says.
 import { testDatabases } from '@jani-juice/backend/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { type StockFacts, writeMessage } from '../../../domain/customer-message.ts';
-import { textLength } from '../../../domain/text-message.ts';
+import { type StockFacts, writeMessage } from '../../../domain/messages/customer-message.ts';
+import { textLength } from '../../../domain/messages/text-message.ts';
 import { expectRefusal, type Person } from '../shop-database.ts';
 import { setUpShop } from '../steps.ts';
 

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { discountOn } from '../../../domain/discount.ts';
+import { discountOn } from '../../../domain/orders/discount.ts';
 import { expectBalancedBooks } from '../payments/books/balanced-books.ts';
 import {
   expectRefusal,

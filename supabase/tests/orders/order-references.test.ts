@@ -1,9 +1,9 @@
-// Texts that name an order: the database reads them as domain/tracking-number.ts does, for payments, customers and staff.
+// Texts that name an order: the database reads them as domain/orders/tracking-number.ts does, for payments, customers and staff.
 import { testDatabases } from '@jani-juice/backend/testing';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { orderNumberExamples } from '../../../domain/order-number-examples.ts';
-import { accountReference, readOrderNumbers } from '../../../domain/tracking-number.ts';
+import { orderNumberExamples } from '../../../domain/orders/order-number-examples.ts';
+import { accountReference, readOrderNumbers } from '../../../domain/orders/tracking-number.ts';
 import { expectRefusal, makeProduct, type PlacedOrder } from '../shop-database.ts';
 import { setUpShop } from '../steps.ts';
 
@@ -50,14 +50,14 @@ describe.each(testDatabases())('on %s', (kind) => {
     return rows[0]?.numbers ?? [];
   }
 
-  test('reads every example as domain/tracking-number.ts does', async () => {
+  test('reads every example as domain/orders/tracking-number.ts does', async () => {
     const found = await numbersIn(orderNumberExamples.map(([text]) => text));
     expect(found.map((numbers, index) => [orderNumberExamples[index]?.[0], numbers])).toEqual(
       orderNumberExamples.map(([text, numbers]) => [text, numbers]),
     );
   });
 
-  test('reads any text as domain/tracking-number.ts does', async () => {
+  test('reads any text as domain/orders/tracking-number.ts does', async () => {
     const piece = fc.constantFrom(
       'J',
       'JJ',

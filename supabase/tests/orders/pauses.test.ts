@@ -1,7 +1,7 @@
 // What cannot be ordered for a while: everything while orders are paused, and drinks that are sold out.
 import { testDatabases } from '@jani-juice/backend/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { orderPauseOf } from '../../../domain/order-pause.ts';
+import { orderPauseOf } from '../../../domain/orders/order-pause.ts';
 import {
   type Caller,
   everyone,

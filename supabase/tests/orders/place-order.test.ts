@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { isEmail } from '../../../domain/email.ts';
+import { isEmail } from '../../../domain/people/email.ts';
 import {
   expectRefusal,
   makeProduct,

@@ -2,7 +2,7 @@
 // books.
 import { testDatabases } from '@jani-juice/backend/testing';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { adviseOnResult } from '../../../domain/result-advice.ts';
+import { adviseOnResult } from '../../../domain/mpesa/result-advice.ts';
 import { expectRefusal, makeProduct, personIds } from '../shop-database.ts';
 import {
   byQuery,

@@ -1,8 +1,8 @@
 // Staff lists: search of orders and deliveries by customers and riders, and filters by open work.
 import { testDatabases } from '@jani-juice/backend/testing';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { shopPromiseMinutes } from '../../../domain/delivery-promise.ts';
-import { type WorkStep, workStep } from '../../../domain/delivery-status.ts';
+import { shopPromiseMinutes } from '../../../domain/deliveries/delivery-promise.ts';
+import { type WorkStep, workStep } from '../../../domain/deliveries/delivery-status.ts';
 import type { DeliveryStatus, OrderPaymentMethod, OrderPaymentStatus, OrderStatus } from '../../types.ts';
 import { expectRefusal, type Person } from '../shop-database.ts';
 import { setUpShop } from '../steps.ts';

@@ -1,7 +1,7 @@
 // The area that an address is in, with the names and spellings that a new shop begins with.
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { type DeliveryArea, findAreas, guessArea } from '../../../domain/delivery-area.ts';
+import { type DeliveryArea, findAreas, guessArea } from '../../../domain/deliveries/delivery-area.ts';
 
 /** The areas that a new shop begins with. */
 const rows = readFileSync(new URL('../../schemas/27_rows.sql', import.meta.url), 'utf8');

@@ -1,7 +1,7 @@
 // Valid URLs of product images: the constraint and the rule of the screens.
 import { testDatabases } from '@jani-juice/backend/testing';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { isAllowedImageUrl } from '../../../domain/product-image.ts';
+import { isAllowedImageUrl } from '../../../domain/products/product-image.ts';
 import { makeProduct } from '../shop-database.ts';
 import { setUpShop } from '../steps.ts';
 

@@ -1,7 +1,7 @@
 // Facts of a product: optional lines of limited length, which staff write.
 import { testDatabases } from '@jani-juice/backend/testing';
 import { describe, expect, test } from 'vitest';
-import { factColumns, productFacts } from '../../../domain/product-facts.ts';
+import { factColumns, productFacts } from '../../../domain/products/product-facts.ts';
 import { setUpShop } from '../steps.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {

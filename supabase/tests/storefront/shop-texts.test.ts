@@ -1,7 +1,7 @@
 // The texts of the contact page: limited in length, and rendered with the settings they contain.
 import { testDatabases } from '@jani-juice/backend/testing';
 import { describe, expect, test } from 'vitest';
-import { checkShopText, shopTextLimits, shopTextSlugs } from '../../../domain/shop-text.ts';
+import { checkShopText, shopTextLimits, shopTextSlugs } from '../../../domain/messages/shop-text.ts';
 import { setUpShop } from '../steps.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {

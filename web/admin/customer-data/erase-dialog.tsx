@@ -1,6 +1,6 @@
 // Confirms an erasure: shows the consequences and asks for the phone or e-mail again.
 import { useId, useState } from 'react';
-import { formatPhone } from '../../../domain/phone.ts';
+import { formatPhone } from '../../../domain/people/phone.ts';
 import { DialogBody, DialogHeading, DialogOrDrawer, useKeepOpen } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { FormFooter } from '../dialogs/form-footer.tsx';

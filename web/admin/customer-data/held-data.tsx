@@ -1,7 +1,7 @@
 // The stored data of one person as numbers and orders, with buttons to export and erase it.
 import { Link } from 'react-router';
 import { formatKes, shownAmount } from '../../../domain/money.ts';
-import { formatPhone } from '../../../domain/phone.ts';
+import { formatPhone } from '../../../domain/people/phone.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { saveFile } from '../list/export/save-file.ts';

@@ -2,7 +2,7 @@
 import { type FormEvent, useState } from 'react';
 import { Link } from 'react-router';
 import { formatKes, shownAmount } from '../../../domain/money.ts';
-import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
+import { formatPhone, normalisePhone } from '../../../domain/people/phone.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextArea } from '../../ui/field.tsx';

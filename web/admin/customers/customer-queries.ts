@@ -1,6 +1,6 @@
 // Queries of the customers and their keys.
 import { useQuery } from '@tanstack/react-query';
-import { normalisePhone } from '../../../domain/phone.ts';
+import { normalisePhone } from '../../../domain/people/phone.ts';
 import type { Database } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { dataOf } from '../data/table-answer.ts';

@@ -2,7 +2,7 @@
 import { useCallback } from 'react';
 import { Link, useLocation, useNavigate, useSearchParams } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
-import { formatPhone } from '../../../domain/phone.ts';
+import { formatPhone } from '../../../domain/people/phone.ts';
 import { fromThisPage, useDialogUrlClose } from '../dialogs/use-dialog-url-close.ts';
 import { useMember } from '../layout/roles/use-member.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';

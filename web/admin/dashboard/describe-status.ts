@@ -1,5 +1,5 @@
 // Describes the state of each part of the system.
-import { adviseOnResult } from '../../../domain/result-advice.ts';
+import { adviseOnResult } from '../../../domain/mpesa/result-advice.ts';
 import type { BackupOutcome, OutboxMessageChannel } from '../../../supabase/types.ts';
 import { describeLimitRaise } from '../payments-check/describe-limit-raise.ts';
 import type { PaymentHealth } from '../payments-check/payment-health.ts';

@@ -1,5 +1,5 @@
 // What a staff member typed at the close of the day: counted cash and reasons.
-import { readAmountCents } from '../../../domain/mpesa-amount.ts';
+import { readAmountCents } from '../../../domain/mpesa/amount.ts';
 import type { CashOfMember, CountedCash } from './day-queries.ts';
 
 export interface TypedCount {

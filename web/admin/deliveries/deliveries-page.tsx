@@ -1,6 +1,6 @@
 // The deliveries: search, filters, export, assignment and status changes.
 import { Link } from 'react-router';
-import { deliveryStatuses } from '../../../domain/delivery-status.ts';
+import { deliveryStatuses } from '../../../domain/deliveries/delivery-status.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { useMay, useMember } from '../layout/roles/use-member.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';

@@ -1,9 +1,14 @@
 // A delivery in the list (docs/product.md#deliveries-screen): as a table row, as a compact row, and in the export.
 import { Link } from 'react-router';
-import { dueAt } from '../../../domain/delivery-promise.ts';
-import { isWaiting, statusesOnceAssigned, takesRider, workStep } from '../../../domain/delivery-status.ts';
+import { dueAt } from '../../../domain/deliveries/delivery-promise.ts';
+import {
+  isWaiting,
+  statusesOnceAssigned,
+  takesRider,
+  workStep,
+} from '../../../domain/deliveries/delivery-status.ts';
 import { shownAmount } from '../../../domain/money.ts';
-import { formatPhone } from '../../../domain/phone.ts';
+import { formatPhone } from '../../../domain/people/phone.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';

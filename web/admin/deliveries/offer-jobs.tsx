@@ -1,5 +1,5 @@
 // Offers the jobs that a rider has just been given as a message on WhatsApp: one press, and all jobs in as few messages as possible.
-import { joinJobs } from '../../../domain/rider-job.ts';
+import { joinJobs } from '../../../domain/deliveries/rider-job.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { dismissToast, showToast } from '../../ui/toasts/toasts.tsx';

@@ -1,7 +1,8 @@
 // The job of a delivery as a message to its rider on WhatsApp.
+
+import { describeJob } from '../../../domain/deliveries/rider-job.ts';
 import { chargeCents } from '../../../domain/money.ts';
-import { normalisePhone } from '../../../domain/phone.ts';
-import { describeJob } from '../../../domain/rider-job.ts';
+import { normalisePhone } from '../../../domain/people/phone.ts';
 import { chatTo } from '../ui/contact-link.tsx';
 
 type Order = Parameters<typeof describeJob>[0] & {

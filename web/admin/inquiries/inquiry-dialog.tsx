@@ -1,7 +1,7 @@
 // The details of an inquiry, with its answers and the form to answer it. Open while the URL has `?view=<id>`. Opening does not mark it
 // as read, because that cannot be undone and a colleague may still have to answer.
 import { useId, useState } from 'react';
-import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
+import { formatPhone, normalisePhone } from '../../../domain/people/phone.ts';
 import { Button } from '../../ui/button.tsx';
 import {
   DialogBody,

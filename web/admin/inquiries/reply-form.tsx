@@ -1,9 +1,9 @@
 // The reply to an inquiry, as it will be sent: by email or SMS, or a note that it was answered elsewhere.
 import { useEffect, useId, useRef, useState } from 'react';
 import { Link } from 'react-router';
-import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
-import { hasPlaceholder, replyLimits, writeReply } from '../../../domain/reply-template.ts';
-import { textLength } from '../../../domain/text-message.ts';
+import { hasPlaceholder, replyLimits, writeReply } from '../../../domain/messages/reply-template.ts';
+import { textLength } from '../../../domain/messages/text-message.ts';
+import { formatPhone, normalisePhone } from '../../../domain/people/phone.ts';
 import { visibleLength } from '../../../domain/visible-text.ts';
 import type { InquiryAnswerWay } from '../../../supabase/types.ts';
 import { Button } from '../../ui/button.tsx';

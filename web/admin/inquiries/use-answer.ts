@@ -1,6 +1,6 @@
 // Answers an inquiry, and offers to undo it until the reply leaves.
 import { useQueryClient } from '@tanstack/react-query';
-import { plainText } from '../../../domain/text-message.ts';
+import { plainText } from '../../../domain/messages/text-message.ts';
 import type { InquiryAnswerWay } from '../../../supabase/types.ts';
 import { ConflictError, dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';

@@ -1,5 +1,5 @@
 // What staff must know on every screen, each with the screen where it is dealt with.
-import { adviseOnResult } from '../../../domain/result-advice.ts';
+import { adviseOnResult } from '../../../domain/mpesa/result-advice.ts';
 import type { PaymentHealth } from '../payments-check/payment-health.ts';
 import { formatDateTime } from '../ui/time/dates.ts';
 

@@ -1,5 +1,5 @@
 // Phone numbers in files. Apart from csv.ts, whose library is loaded with the first export.
-import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
+import { formatPhone, normalisePhone } from '../../../domain/people/phone.ts';
 
 /**
  * A phone number for a cell, in groups, which spreadsheets keep as text.

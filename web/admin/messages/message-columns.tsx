@@ -1,7 +1,7 @@
 // A message in the list, and in the export.
 
 import { Link } from 'react-router';
-import { formatPhone } from '../../../domain/phone.ts';
+import { formatPhone } from '../../../domain/people/phone.ts';
 import type { OutboxMessageStatus } from '../../../supabase/types.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';

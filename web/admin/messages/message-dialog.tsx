@@ -1,7 +1,7 @@
 // The details of a message: text, recipient and state. Open while the URL has `?view=<id>`.
 import { useState } from 'react';
 import { Link } from 'react-router';
-import { formatPhone } from '../../../domain/phone.ts';
+import { formatPhone } from '../../../domain/people/phone.ts';
 import { Button } from '../../ui/button.tsx';
 import {
   DialogBody,

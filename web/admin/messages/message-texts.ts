@@ -1,5 +1,5 @@
 // Texts for the status of a message.
-import { messageKinds } from '../../../domain/customer-message.ts';
+import { messageKinds } from '../../../domain/messages/customer-message.ts';
 import type {
   OutboxMessageChannel,
   OutboxMessageKind,

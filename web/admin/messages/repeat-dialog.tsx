@@ -1,6 +1,7 @@
 // Confirms that a sent message is sent once more: to whom, what it says, and whether that is still true.
-import { formatPhone } from '../../../domain/phone.ts';
-import { textLength } from '../../../domain/text-message.ts';
+
+import { textLength } from '../../../domain/messages/text-message.ts';
+import { formatPhone } from '../../../domain/people/phone.ts';
 import { Notice } from '../../ui/notice.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';

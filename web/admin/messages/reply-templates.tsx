@@ -6,8 +6,8 @@ import {
   replyPlaceholders,
   replyTemplateLimits,
   writeReply,
-} from '../../../domain/reply-template.ts';
-import { plainText, textLength } from '../../../domain/text-message.ts';
+} from '../../../domain/messages/reply-template.ts';
+import { plainText, textLength } from '../../../domain/messages/text-message.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog/dialog-or-drawer.tsx';

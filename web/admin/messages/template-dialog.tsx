@@ -1,7 +1,12 @@
 // The dialog that edits a template, with its placeholders and a preview with an example order. Open while the URL has
 // `?edit=<id>`.
-import { checkTemplate, exampleFacts, placeholdersOf, readerOf } from '../../../domain/customer-message.ts';
-import { textLength } from '../../../domain/text-message.ts';
+import {
+  checkTemplate,
+  exampleFacts,
+  placeholdersOf,
+  readerOf,
+} from '../../../domain/messages/customer-message.ts';
+import { textLength } from '../../../domain/messages/text-message.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextArea, TextField } from '../../ui/field.tsx';

@@ -1,7 +1,7 @@
 // The templates of all messages: each kind as an e-mail and as a text, and the replies to inquiries.
 
-import { messageKinds } from '../../../domain/customer-message.ts';
-import { textLength } from '../../../domain/text-message.ts';
+import { messageKinds } from '../../../domain/messages/customer-message.ts';
+import { textLength } from '../../../domain/messages/text-message.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';

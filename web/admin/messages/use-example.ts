@@ -1,5 +1,5 @@
 // Renders a template with an example order or newsletter e-mail.
-import { exampleOf, type MessageTemplate, writeMessage } from '../../../domain/customer-message.ts';
+import { exampleOf, type MessageTemplate, writeMessage } from '../../../domain/messages/customer-message.ts';
 import type { Template } from './message-queries.ts';
 import { useShop } from './use-shop.ts';
 

@@ -1,6 +1,6 @@
 // The shop's name and contacts, for messages.
 import { useRouteLoaderData } from 'react-router';
-import { exampleFacts, type MessageFacts } from '../../../domain/customer-message.ts';
+import { exampleFacts, type MessageFacts } from '../../../domain/messages/customer-message.ts';
 
 interface RootFacts {
   settings: { store_name: string; support_phone: string; support_email: string };

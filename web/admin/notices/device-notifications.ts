@@ -1,6 +1,6 @@
 // Notifications of this device: whether it can show them, and its push subscription.
-import type { Notice } from '../../../domain/notice-text.ts';
-import { describeNotice } from '../../../domain/notice-text.ts';
+import type { Notice } from '../../../domain/messages/notice-text.ts';
+import { describeNotice } from '../../../domain/messages/notice-text.ts';
 import { withTimeout } from '../../../domain/timeout.ts';
 import { serviceWorkers } from '../../lib/browser/browser-storage.ts';
 import { ShownError } from '../../lib/shown-error.ts';

@@ -1,6 +1,6 @@
 // What a member chose for the notices of this device.
 import { useSyncExternalStore } from 'react';
-import { noticeKinds } from '../../../domain/notice-text.ts';
+import { noticeKinds } from '../../../domain/messages/notice-text.ts';
 import type { NoticeKind } from '../../../supabase/types.ts';
 import { onStoredElsewhere, readStored, writeStored } from '../../lib/browser/browser-storage.ts';
 import { keysOf } from '../data/keys-of.ts';

@@ -1,7 +1,7 @@
 // The notices of this device: sounds, notifications, counts, and which events they are about.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useId, useState } from 'react';
-import { noticeKinds } from '../../../domain/notice-text.ts';
+import { noticeKinds } from '../../../domain/messages/notice-text.ts';
 import { ShownError } from '../../lib/shown-error.ts';
 import { Button } from '../../ui/button.tsx';
 import { Notice } from '../../ui/notice.tsx';

@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import { useNavigate } from 'react-router';
-import { describeNotice, type Notice } from '../../../domain/notice-text.ts';
+import { describeNotice, type Notice } from '../../../domain/messages/notice-text.ts';
 import { serviceWorkers } from '../../lib/browser/browser-storage.ts';
 import { showToast } from '../../ui/toasts/toasts.tsx';
 import { dataOf } from '../data/table-answer.ts';

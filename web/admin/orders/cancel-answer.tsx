@@ -1,6 +1,6 @@
 // The answer of staff to a customer who asks to cancel a paid order (docs/decisions/cancelling.md).
 import { useState } from 'react';
-import { hasCancelRequest } from '../../../domain/delivery-status.ts';
+import { hasCancelRequest } from '../../../domain/deliveries/delivery-status.ts';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
 import { dataOf } from '../data/table-answer.ts';

@@ -2,10 +2,10 @@
 
 import type { ReactElement, ReactNode } from 'react';
 import { Link, Navigate, useLocation } from 'react-router';
-import { dueAt } from '../../../domain/delivery-promise.ts';
-import { hasCancelRequest, takesRider, workStep } from '../../../domain/delivery-status.ts';
+import { dueAt } from '../../../domain/deliveries/delivery-promise.ts';
+import { hasCancelRequest, takesRider, workStep } from '../../../domain/deliveries/delivery-status.ts';
 import { formatKes, shownAmount } from '../../../domain/money.ts';
-import { formatPhone } from '../../../domain/phone.ts';
+import { formatPhone } from '../../../domain/people/phone.ts';
 import type { OrderStatus } from '../../../supabase/types.ts';
 import { Button } from '../../ui/button.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';

@@ -1,6 +1,6 @@
 // Short texts for an order's items, for a row. Those that notices contain, too, are shared with the server.
 
-export { areaOf, drinkAndBrand, otherCity, placeOf } from '../../../domain/order-summary.ts';
+export { areaOf, drinkAndBrand, otherCity, placeOf } from '../../../domain/orders/order-summary.ts';
 
 interface Item {
   quantity: number;

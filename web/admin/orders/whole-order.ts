@@ -1,7 +1,7 @@
 // One order with everything around it. Apart from the queries of the list: only what opens an order reads it.
 import { useQuery } from '@tanstack/react-query';
-import { isOpenAttempt } from '../../../domain/payment-result.ts';
-import { isTrackingNumber } from '../../../domain/tracking-number.ts';
+import { isOpenAttempt } from '../../../domain/mpesa/payment-result.ts';
+import { isTrackingNumber } from '../../../domain/orders/tracking-number.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { dataOf, rowOrNull } from '../data/table-answer.ts';
 import { isUuid } from '../dialogs/uuid.ts';

@@ -1,7 +1,7 @@
 // Asks why the shop takes no orders, and for how long.
 
 import { type FormEvent, useId, useState } from 'react';
-import { pauseReasons, pauseSentence } from '../../../domain/order-pause.ts';
+import { pauseReasons, pauseSentence } from '../../../domain/orders/order-pause.ts';
 import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { dataOf, TableProblem } from '../data/table-answer.ts';

@@ -1,6 +1,6 @@
 // Pauses of orders, and whether there is one now.
 import { useQuery } from '@tanstack/react-query';
-import { type OrderPause, orderPauseOf } from '../../../domain/order-pause.ts';
+import { type OrderPause, orderPauseOf } from '../../../domain/orders/order-pause.ts';
 import { dataOf } from '../data/table-answer.ts';
 import { useMember } from '../layout/roles/use-member.tsx';
 import { useNow } from '../ui/time/age.tsx';

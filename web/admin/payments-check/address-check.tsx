@@ -1,6 +1,6 @@
 // Whether M-PESA can reach the shop: checks the public URL and calls it.
 import { useMutation } from '@tanstack/react-query';
-import type { Reach, ReachStep, Setup } from '../../../domain/payment-setup.ts';
+import type { Reach, ReachStep, Setup } from '../../../domain/mpesa/payment-setup.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Notice } from '../../ui/notice.tsx';

@@ -1,5 +1,5 @@
 // The last messages to and from M-PESA.
-import { type CallbackSource, callbackSource } from '../../../domain/callback-url.ts';
+import { type CallbackSource, callbackSource } from '../../../domain/mpesa/callback-url.ts';
 import { Card } from '../../ui/card.tsx';
 import { labelOf } from '../status/label-of.ts';
 import { formatDateTime } from '../ui/time/dates.ts';

@@ -1,5 +1,5 @@
 // Prompts are paused because M-PESA rejects the shop's own settings: the reason, until when, and how to resume.
-import { adviseOnResult } from '../../../domain/result-advice.ts';
+import { adviseOnResult } from '../../../domain/mpesa/result-advice.ts';
 import { Button } from '../../ui/button.tsx';
 import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';

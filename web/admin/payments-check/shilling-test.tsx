@@ -1,10 +1,10 @@
 // "Test with KSh 1": a prompt to the member's own phone, its result, and a button to refund the shilling.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
-import { isOpenAttempt } from '../../../domain/payment-result.ts';
-import type { Setup } from '../../../domain/payment-setup.ts';
-import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
-import { adviseOnResult } from '../../../domain/result-advice.ts';
+import { isOpenAttempt } from '../../../domain/mpesa/payment-result.ts';
+import type { Setup } from '../../../domain/mpesa/payment-setup.ts';
+import { adviseOnResult } from '../../../domain/mpesa/result-advice.ts';
+import { formatPhone, normalisePhone } from '../../../domain/people/phone.ts';
 import type { Database, PaymentStatus } from '../../../supabase/types.ts';
 import { ShownError } from '../../lib/shown-error.ts';
 import { Button } from '../../ui/button.tsx';

@@ -1,4 +1,4 @@
-import { isCashDue } from '../../../domain/delivery-status.ts';
+import { isCashDue } from '../../../domain/deliveries/delivery-status.ts';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
 import type {
   MpesaTransactionResolution,

@@ -2,7 +2,7 @@
 import type { ReactNode } from 'react';
 import { useRouteLoaderData } from 'react-router';
 import { formatKes, shownAmount } from '../../../domain/money.ts';
-import { formatPhone } from '../../../domain/phone.ts';
+import { formatPhone } from '../../../domain/people/phone.ts';
 import type { PaymentMethod } from '../../../supabase/types.ts';
 import { AssignedRider } from '../deliveries/assigned-rider.tsx';
 import type { WholeOrder } from '../orders/order-queries.ts';

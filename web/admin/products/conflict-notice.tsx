@@ -1,6 +1,6 @@
 // Another member saved the same product first: shows both versions to choose one.
 
-import { type FactColumn, productFacts } from '../../../domain/product-facts.ts';
+import { type FactColumn, productFacts } from '../../../domain/products/product-facts.ts';
 import { Button } from '../../ui/button.tsx';
 import type { EditedProduct } from './product-queries.ts';
 import {

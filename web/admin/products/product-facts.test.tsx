@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
-import { factColumns } from '../../../domain/product-facts.ts';
+import { factColumns } from '../../../domain/products/product-facts.ts';
 import { asOwner } from '../../../e2e/staff-member.ts';
 import { openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 

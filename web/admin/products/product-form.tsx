@@ -1,7 +1,7 @@
 // The form of a product (docs/product.md#products-screen): its fields, their errors, and how to continue after another member's
 // change.
 import { useEffect, useId, useRef, useState } from 'react';
-import { type FactColumn, productFacts } from '../../../domain/product-facts.ts';
+import { type FactColumn, productFacts } from '../../../domain/products/product-facts.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, useKeepOpen } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { SelectField, TextArea, TextField } from '../../ui/field.tsx';

@@ -1,6 +1,6 @@
 // Queries of products and categories, with their keys.
 import { useQuery } from '@tanstack/react-query';
-import { factColumns } from '../../../domain/product-facts.ts';
+import { factColumns } from '../../../domain/products/product-facts.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { dataOf, TableProblem } from '../data/table-answer.ts';
 import { useMember } from '../layout/roles/use-member.tsx';

@@ -1,6 +1,6 @@
 // The staff's form of a product: validation with its messages, and the values for the database.
-import { slugLength } from '../../../domain/catalogue.ts';
-import { type FactColumn, productFacts } from '../../../domain/product-facts.ts';
+import { slugLength } from '../../../domain/products/catalogue.ts';
+import { type FactColumn, productFacts } from '../../../domain/products/product-facts.ts';
 import { visibleLength } from '../../../domain/visible-text.ts';
 import type { ProductHomeSection } from '../../../supabase/types.ts';
 import { keysOf } from '../data/keys-of.ts';

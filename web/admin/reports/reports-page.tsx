@@ -1,7 +1,7 @@
 // Reports on any span of days: money, orders, drinks, hours, areas, riders, discounts, refunds and prompts.
 import type { ReactNode } from 'react';
 import { formatKes } from '../../../domain/money.ts';
-import { adviseOnResult } from '../../../domain/result-advice.ts';
+import { adviseOnResult } from '../../../domain/mpesa/result-advice.ts';
 import { useReadEntries } from '../day/day-queries.ts';
 import { entryFileColumns, kindLabels } from '../day/entry-columns.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';

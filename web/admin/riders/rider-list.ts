@@ -1,7 +1,7 @@
 // The list of riders and what staff change about it.
 import { useQuery } from '@tanstack/react-query';
-import { normalisePhone } from '../../../domain/phone.ts';
-import { ridePath } from '../../../domain/rider-page.ts';
+import { ridePath } from '../../../domain/deliveries/rider-page.ts';
+import { normalisePhone } from '../../../domain/people/phone.ts';
 import type { Database } from '../../../supabase/types.ts';
 import { dataOf, TableProblem } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';

@@ -1,7 +1,7 @@
 // The riders: who can be given deliveries, how many they have, and the links to their pages (docs/decisions/riders.md).
 import { useState } from 'react';
 import { Link } from 'react-router';
-import { formatPhone } from '../../../domain/phone.ts';
+import { formatPhone } from '../../../domain/people/phone.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';

@@ -1,5 +1,5 @@
 // The section of the settings with the pages (backups: backups-section.tsx).
-import { shopTextSlugs } from '../../../domain/shop-text.ts';
+import { shopTextSlugs } from '../../../domain/messages/shop-text.ts';
 import { ScreenLoadState } from '../ui/load-states.tsx';
 import { Screens } from './section-cards.tsx';
 import { useShopTexts } from './texts/text-queries.ts';

@@ -1,7 +1,7 @@
 // The staff's form of the store's settings: validation with its messages, and the values for the database.
-import type { DayOff, OpenSpan } from '../../../domain/delivery-promise.ts';
-import { isEmail } from '../../../domain/email.ts';
-import { normaliseAnyPhone } from '../../../domain/phone.ts';
+import type { DayOff, OpenSpan } from '../../../domain/deliveries/delivery-promise.ts';
+import { isEmail } from '../../../domain/people/email.ts';
+import { normaliseAnyPhone } from '../../../domain/people/phone.ts';
 import { visibleLength } from '../../../domain/visible-text.ts';
 import type { Json } from '../../../supabase/types.ts';
 import { keysOf } from '../data/keys-of.ts';

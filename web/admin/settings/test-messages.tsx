@@ -1,8 +1,8 @@
 // A test mail and a test text: queued as every message is, and watched until the provider has answered.
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { isEmail } from '../../../domain/email.ts';
-import { normalisePhone } from '../../../domain/phone.ts';
+import { isEmail } from '../../../domain/people/email.ts';
+import { normalisePhone } from '../../../domain/people/phone.ts';
 import type { OutboxMessageChannel, OutboxMessageStatus } from '../../../supabase/types.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';

@@ -1,5 +1,5 @@
 // What staff screens, files and papers call each state of an order, its payments and its delivery.
-import { deliveryFailures } from '../../../domain/delivery-failure.ts';
+import { deliveryFailures } from '../../../domain/deliveries/delivery-failure.ts';
 import type {
   DeliveryFailureReason,
   DeliveryStatus,

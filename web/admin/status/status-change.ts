@@ -1,5 +1,5 @@
 // Rules of a status change before it is saved: unavailable statuses, confirmations, and consent.
-import { deliveryFailures } from '../../../domain/delivery-failure.ts';
+import { deliveryFailures } from '../../../domain/deliveries/delivery-failure.ts';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
 import type {
   DeliveryFailureReason,

@@ -1,9 +1,9 @@
 // The words of the audit: what was changed, from what to what.
-import { messageKinds } from '../../../domain/customer-message.ts';
+import { messageKinds } from '../../../domain/messages/customer-message.ts';
 import { formatKes } from '../../../domain/money.ts';
-import { productFacts } from '../../../domain/product-facts.ts';
-import type { StaffRole } from '../../../domain/staff-rights.ts';
-import { labelOfRole } from '../../../domain/staff-role-labels.ts';
+import type { StaffRole } from '../../../domain/people/staff-rights.ts';
+import { labelOfRole } from '../../../domain/people/staff-role-labels.ts';
+import { productFacts } from '../../../domain/products/product-facts.ts';
 import type { AuditEventKind, Database, Json, OutboxMessageKind } from '../../../supabase/types.ts';
 import { homeSections } from '../products/product-values.ts';
 import { nameDay } from '../reconciliation/days/nairobi-day.ts';

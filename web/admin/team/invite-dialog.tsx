@@ -1,8 +1,8 @@
 // Invites a colleague: name, email address and role, by email or by a link that the owner sends.
 import { type FormEvent, useState } from 'react';
-import { isEmail } from '../../../domain/email.ts';
-import type { StaffRole } from '../../../domain/staff-rights.ts';
-import { whatsappLink } from '../../../domain/whatsapp-link.ts';
+import { whatsappLink } from '../../../domain/messages/whatsapp-link.ts';
+import { isEmail } from '../../../domain/people/email.ts';
+import type { StaffRole } from '../../../domain/people/staff-rights.ts';
 import { Button } from '../../ui/button.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import {

@@ -1,6 +1,6 @@
 // The roles with what each may do.
-import type { StaffRole } from '../../../domain/staff-rights.ts';
-import { labelOfRole } from '../../../domain/staff-role-labels.ts';
+import type { StaffRole } from '../../../domain/people/staff-rights.ts';
+import { labelOfRole } from '../../../domain/people/staff-role-labels.ts';
 import { Choices } from '../ui/choices.tsx';
 
 const roles: readonly StaffRole[] = ['owner', 'staff', 'counter'];

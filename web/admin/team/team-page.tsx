@@ -2,7 +2,7 @@
 
 import { useState } from 'react';
 import { Link } from 'react-router';
-import { labelOfRole } from '../../../domain/staff-role-labels.ts';
+import { labelOfRole } from '../../../domain/people/staff-role-labels.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';

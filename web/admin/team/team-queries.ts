@@ -1,6 +1,6 @@
 // The team as owners see it, and what they change.
 import { useQuery } from '@tanstack/react-query';
-import type { StaffRole } from '../../../domain/staff-rights.ts';
+import type { StaffRole } from '../../../domain/people/staff-rights.ts';
 import type { Database } from '../../../supabase/types.ts';
 import { ShownError } from '../../lib/shown-error.ts';
 import { dataOf } from '../data/table-answer.ts';

@@ -1,5 +1,5 @@
 // The button that moves a paid order to its next step: in a row of a list, on a card, and in the order itself.
-import { hasCancelRequest, workStep } from '../../../domain/delivery-status.ts';
+import { hasCancelRequest, workStep } from '../../../domain/deliveries/delivery-status.ts';
 import { Button } from '../../ui/button.tsx';
 import { useDialogOpener } from '../dialogs/use-dialog-parameter.ts';
 import { useNextRider } from './use-next-rider.ts';

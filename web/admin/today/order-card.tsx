@@ -1,8 +1,13 @@
 // An order of the queue: what to pack first, then for whom, by when, and one button that moves it on.
 
 import { Link, useLocation } from 'react-router';
-import { dueAt, minutesLeft } from '../../../domain/delivery-promise.ts';
-import { hasCancelRequest, isCashDue, takesRider, type WorkStep } from '../../../domain/delivery-status.ts';
+import { dueAt, minutesLeft } from '../../../domain/deliveries/delivery-promise.ts';
+import {
+  hasCancelRequest,
+  isCashDue,
+  takesRider,
+  type WorkStep,
+} from '../../../domain/deliveries/delivery-status.ts';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';

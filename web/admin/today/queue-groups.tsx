@@ -1,6 +1,6 @@
 // The queue of paid orders by what they wait for, as Today and its counter mode show it.
 import { type ReactNode, useId } from 'react';
-import { type WorkStep, workStep } from '../../../domain/delivery-status.ts';
+import { type WorkStep, workStep } from '../../../domain/deliveries/delivery-status.ts';
 import { Button } from '../../ui/button.tsx';
 import { type ListedDelivery, useWorkQueue } from '../deliveries/delivery-queries.ts';
 import type { Rider } from '../deliveries/rider-queries.ts';

@@ -1,7 +1,7 @@
 // Today: the queue of paid orders by what they wait for, the earliest due first (docs/product.md#today-screen).
 import { useOutletContext } from 'react-router';
-import { dueAt, minutesLeft } from '../../../domain/delivery-promise.ts';
-import { hasCancelRequest } from '../../../domain/delivery-status.ts';
+import { dueAt, minutesLeft } from '../../../domain/deliveries/delivery-promise.ts';
+import { hasCancelRequest } from '../../../domain/deliveries/delivery-status.ts';
 import { Button } from '../../ui/button.tsx';
 import { AssignDialog } from '../deliveries/assign-dialog.tsx';
 import { useMay } from '../layout/roles/use-member.tsx';

@@ -1,5 +1,5 @@
 // Moves an order of the queue to another step, with an offer to undo it.
-import { nextStep, type WorkStep, workStep } from '../../../domain/delivery-status.ts';
+import { nextStep, type WorkStep, workStep } from '../../../domain/deliveries/delivery-status.ts';
 import type { OrderEventKind } from '../../../supabase/types.ts';
 import type { ListedDelivery } from '../deliveries/delivery-queries.ts';
 import { lastDeliveryChange } from '../deliveries/last-delivery-change.ts';

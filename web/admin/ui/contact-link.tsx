@@ -1,6 +1,7 @@
 // Links to call, chat or e-mail.
-import { msisdn, normalisePhone } from '../../../domain/phone.ts';
-import { whatsappLink } from '../../../domain/whatsapp-link.ts';
+
+import { whatsappLink } from '../../../domain/messages/whatsapp-link.ts';
+import { msisdn, normalisePhone } from '../../../domain/people/phone.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon, type IconName } from '../../ui/icons.tsx';
 

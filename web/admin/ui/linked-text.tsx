@@ -1,6 +1,6 @@
 // A text of a customer or of the shop, in which tracking numbers are links to their orders.
 import { Link } from 'react-router';
-import { findTrackingNumbers } from '../../../domain/tracking-number.ts';
+import { findTrackingNumbers } from '../../../domain/orders/tracking-number.ts';
 
 export function LinkedText({ text }: { text: string }) {
   const found = findTrackingNumbers(text);

@@ -1,5 +1,5 @@
 // Asks the database for the discount of a code.
-import { type DiscountTerms, readTerms } from '../../../domain/discount.ts';
+import { type DiscountTerms, readTerms } from '../../../domain/orders/discount.ts';
 import { requestTimeoutMs } from '../../../domain/timeout.ts';
 import type { Store } from '../../../supabase/store.ts';
 

@@ -1,7 +1,7 @@
 // Customer and address of an order, as the customer's form and the one of staff check and send them: rules in the order of their checks,
 // with their messages.
-import { isEmail } from '../../../domain/email.ts';
-import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
+import { isEmail } from '../../../domain/people/email.ts';
+import { formatPhone, normalisePhone } from '../../../domain/people/phone.ts';
 import { visibleLength, wordLength } from '../../../domain/visible-text.ts';
 
 export interface OrderForm {

@@ -1,10 +1,10 @@
 // Contact methods, the message form, opening hours and locations.
 import { data } from 'react-router';
-import { feeRange } from '../../../domain/delivery-area.ts';
-import { isEmail } from '../../../domain/email.ts';
-import type { Opening } from '../../../domain/opening-hours.ts';
-import { formatPhone } from '../../../domain/phone.ts';
-import { fillShopText, shopTextSlugs } from '../../../domain/shop-text.ts';
+import { feeRange } from '../../../domain/deliveries/delivery-area.ts';
+import { fillShopText, shopTextSlugs } from '../../../domain/messages/shop-text.ts';
+import type { Opening } from '../../../domain/orders/opening-hours.ts';
+import { isEmail } from '../../../domain/people/email.ts';
+import { formatPhone } from '../../../domain/people/phone.ts';
 import { withTimeout } from '../../../domain/timeout.ts';
 import { visibleLength } from '../../../domain/visible-text.ts';
 import { readAreas } from '../../lib/delivery-areas.ts';

@@ -1,6 +1,6 @@
 // Delivery information: time, cooling, areas and fee.
 import { Link } from 'react-router';
-import { isForTheRest } from '../../../domain/delivery-area.ts';
+import { isForTheRest } from '../../../domain/deliveries/delivery-area.ts';
 import { readAreas } from '../../lib/delivery-areas.ts';
 import { describeFee } from '../../lib/fee-words.ts';
 import { shopContext } from '../../lib/shop-context.ts';

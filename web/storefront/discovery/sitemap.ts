@@ -1,6 +1,6 @@
 // All public pages for search engines, with the time of their last change. More than a thousand products are split
 // into several sitemaps.
-import { sitemapPartIn } from '../../../domain/catalogue.ts';
+import { sitemapPartIn } from '../../../domain/products/catalogue.ts';
 import type { Store } from '../../../supabase/store.ts';
 import { areProducts } from '../../lib/listed-products.ts';
 import { shopContext } from '../../lib/shop-context.ts';

@@ -8,8 +8,8 @@ import type {
   WebSite,
   WithContext,
 } from 'schema-dts';
-import { type DeliveryArea, feeRange } from '../../../domain/delivery-area.ts';
-import type { Opening } from '../../../domain/opening-hours.ts';
+import { type DeliveryArea, feeRange } from '../../../domain/deliveries/delivery-area.ts';
+import type { Opening } from '../../../domain/orders/opening-hours.ts';
 import type { Database } from '../../../supabase/types.ts';
 
 export interface Shop {

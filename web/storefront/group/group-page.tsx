@@ -1,7 +1,7 @@
 // The page of a flavour or brand: what staff wrote about it, and its drinks (docs/product.md#pages-of-flavors-and-brands).
 import { data, Link, redirect } from 'react-router';
 import { brandsTag, categoriesTag, productsTag } from '../../../domain/cache-tags.ts';
-import { pageNumberIn, selectProducts, slugLength } from '../../../domain/catalogue.ts';
+import { pageNumberIn, selectProducts, slugLength } from '../../../domain/products/catalogue.ts';
 import { areProducts, shownProducts } from '../../lib/listed-products.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';

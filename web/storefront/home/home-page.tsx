@@ -1,7 +1,7 @@
 // The home page: hero, top picks, offers, and the newest of the collection.
 import { data, Link } from 'react-router';
 import { categoriesTag, homeProductsTag, productTag, quotesTag } from '../../../domain/cache-tags.ts';
-import type { Opening } from '../../../domain/opening-hours.ts';
+import type { Opening } from '../../../domain/orders/opening-hours.ts';
 import type { Database } from '../../../supabase/types.ts';
 import { areProducts, shownProducts } from '../../lib/listed-products.ts';
 import { shopContext } from '../../lib/shop-context.ts';

@@ -1,6 +1,6 @@
 // The chat with the seller on WhatsApp, which already names what the page is about.
 import { useMatches } from 'react-router';
-import { chatText, whatsappLink } from '../../../domain/whatsapp-link.ts';
+import { chatText, whatsappLink } from '../../../domain/messages/whatsapp-link.ts';
 import { useShop } from './use-shop.ts';
 
 /** @param text what the chat starts with. Default: the drink or the order of the page. */

@@ -1,5 +1,5 @@
 // How to reach the seller, with a prepared message.
-import { formatPhone } from '../../../domain/phone-format.ts';
+import { formatPhone } from '../../../domain/people/phone-format.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { useChatLink } from './chat-link.ts';
 import { useShop } from './use-shop.ts';

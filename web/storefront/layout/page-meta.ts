@@ -1,6 +1,6 @@
 // Metadata of a page for search engines and shared links.
 import type { UIMatch } from 'react-router';
-import { shareImageSize, squareShareImageSize } from '../../../domain/share-image.ts';
+import { shareImageSize, squareShareImageSize } from '../../../domain/products/share-image.ts';
 import type { useShop } from './use-shop.ts';
 
 interface Page {

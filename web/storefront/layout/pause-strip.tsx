@@ -1,6 +1,6 @@
 // Above the header of pages where customers order: why the shop takes no orders, and until when. It follows the pause.
 import { useEffect, useState } from 'react';
-import type { OrderPause } from '../../../domain/order-pause.ts';
+import type { OrderPause } from '../../../domain/orders/order-pause.ts';
 import { Icon } from '../../ui/icons.tsx';
 import { usePause } from './use-pause.ts';
 import { useRefresh } from './use-refresh.ts';

@@ -1,6 +1,6 @@
 // Shares a page's URL with the system's share dialog. Browsers without one copy it, and offer WhatsApp.
 import { useState } from 'react';
-import { whatsappLink } from '../../../domain/whatsapp-link.ts';
+import { whatsappLink } from '../../../domain/messages/whatsapp-link.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 
 interface ShareButtonProps {

@@ -1,6 +1,6 @@
 // The footer: all pages, contact methods, the newsletter.
 import { Link } from 'react-router';
-import { formatPhone } from '../../../domain/phone-format.ts';
+import { formatPhone } from '../../../domain/people/phone-format.ts';
 import { Icon } from '../../ui/icons.tsx';
 import { NewsletterForm } from '../newsletter/newsletter-form.tsx';
 import { useChatLink } from './chat-link.ts';

@@ -1,6 +1,6 @@
 // The pause of orders, as the page's loader or the root's has read it.
 import { useMatches } from 'react-router';
-import type { OrderPause } from '../../../domain/order-pause.ts';
+import type { OrderPause } from '../../../domain/orders/order-pause.ts';
 
 /** @returns null while the shop takes orders */
 export function usePause(): OrderPause | null {

@@ -1,6 +1,6 @@
 // Receives newsletter subscriptions. Its page is shown only without JavaScript.
 import { data, Link } from 'react-router';
-import { isEmail } from '../../../domain/email.ts';
+import { isEmail } from '../../../domain/people/email.ts';
 import { withTimeout } from '../../../domain/timeout.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';

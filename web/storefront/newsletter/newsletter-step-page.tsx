@@ -1,7 +1,7 @@
 // The pages that links of newsletter e-mails open. Opening one changes nothing, because mail scanners follow links;
 // its button is a plain form. Mail programs post to the unsubscribe URL itself (RFC 8058).
 import { data, Form, Link, useNavigation } from 'react-router';
-import type { NewsletterStep } from '../../../domain/newsletter-link.ts';
+import type { NewsletterStep } from '../../../domain/messages/newsletter-link.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Notice } from '../../ui/notice.tsx';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { DeliveryArea } from '../../../domain/delivery-area.ts';
+import type { DeliveryArea } from '../../../domain/deliveries/delivery-area.ts';
 import { agreementNote, nextSteps } from './next-steps.ts';
 
 const westlands: DeliveryArea = {

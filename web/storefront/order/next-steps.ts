@@ -1,5 +1,9 @@
 // What follows the order form, in one sentence.
-import { type DeliveryArea, describePromise, type GuessedArea } from '../../../domain/delivery-area.ts';
+import {
+  type DeliveryArea,
+  describePromise,
+  type GuessedArea,
+} from '../../../domain/deliveries/delivery-area.ts';
 
 const payment = "Next, you'll pay with M-PESA.";
 

@@ -1,7 +1,7 @@
 // From "Order Now" to a paid order in one dialog: the order form, then the payment.
 
 import { useCallback, useEffect, useEffectEvent, useRef, useState } from 'react';
-import type { DeliveryArea } from '../../../domain/delivery-area.ts';
+import type { DeliveryArea } from '../../../domain/deliveries/delivery-area.ts';
 import { createStore } from '../../../supabase/store.ts';
 import { deviceStorage, tabStorage } from '../../lib/browser/browser-storage.ts';
 import { emptyForm } from '../../lib/orders/order-contents.ts';

@@ -1,11 +1,11 @@
 // The order form as a page: without JavaScript, or if the dialog's code does not load.
 
 import { data, Form, Link, redirect, useNavigation } from 'react-router';
-import { slugForQuery } from '../../../domain/catalogue.ts';
-import { areaWithId, type DeliveryArea, feeIn, guessArea } from '../../../domain/delivery-area.ts';
+import { areaWithId, type DeliveryArea, feeIn, guessArea } from '../../../domain/deliveries/delivery-area.ts';
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
-import { orderLink } from '../../../domain/order-link.ts';
-import { formatPhone } from '../../../domain/phone.ts';
+import { orderLink } from '../../../domain/orders/order-link.ts';
+import { formatPhone } from '../../../domain/people/phone.ts';
+import { slugForQuery } from '../../../domain/products/catalogue.ts';
 import { withTimeout } from '../../../domain/timeout.ts';
 import type { Store } from '../../../supabase/store.ts';
 import { readAreas } from '../../lib/delivery-areas.ts';

@@ -1,6 +1,6 @@
 // The order form: drinks, customer, address, price and errors.
 import { type FormEvent, useEffect, useId, useRef, useState } from 'react';
-import { areaWithId, type DeliveryArea, feeIn, guessArea } from '../../../domain/delivery-area.ts';
+import { areaWithId, type DeliveryArea, feeIn, guessArea } from '../../../domain/deliveries/delivery-area.ts';
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
 import { createStore } from '../../../supabase/store.ts';
 import { deviceStorage, tabStorage } from '../../lib/browser/browser-storage.ts';

@@ -1,7 +1,7 @@
 // An ordered drink, and the amounts of the order.
 import type { ReactNode } from 'react';
-import { describeDiscount } from '../../../domain/discount.ts';
 import { formatKsh } from '../../../domain/money.ts';
+import { describeDiscount } from '../../../domain/orders/discount.ts';
 import { orderTotal, subtotalOf } from '../../lib/orders/order-contents.ts';
 import { flavourSlug } from '../../ui/flavour.tsx';
 import { Price, TextWithAmounts } from '../../ui/price.tsx';

@@ -1,6 +1,6 @@
 // When an order arrives that is paid now: the call of `delivery_promise`, and the same on an open form.
 import { useEffect, useState } from 'react';
-import { formatArrival } from '../../../domain/delivery-promise.ts';
+import { formatArrival } from '../../../domain/deliveries/delivery-promise.ts';
 import { createStore, type Store } from '../../../supabase/store.ts';
 import { useShop } from '../layout/use-shop.ts';
 

@@ -1,6 +1,6 @@
 // The order dialog of a drink in a list. Loaded on use.
 import { lazy, type ReactElement, Suspense, useState } from 'react';
-import type { DeliveryArea } from '../../../domain/delivery-area.ts';
+import type { DeliveryArea } from '../../../domain/deliveries/delivery-area.ts';
 import { withTimeout } from '../../../domain/timeout.ts';
 import { createStore, type StoreAddress } from '../../../supabase/store.ts';
 import { readAreas } from '../../lib/delivery-areas.ts';

@@ -1,7 +1,7 @@
 // On devices with orders: updates their state and announces results of payments outside a dialog.
 import { useEffect, useRef } from 'react';
 import { useNavigate } from 'react-router';
-import { describePaymentFailure, type ReportedStatus } from '../../../domain/payment-result.ts';
+import { describePaymentFailure, type ReportedStatus } from '../../../domain/mpesa/payment-result.ts';
 import { createStore } from '../../../supabase/store.ts';
 import type { OrderMeaning } from '../../lib/orders/order-meaning.ts';
 import {

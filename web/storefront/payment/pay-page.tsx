@@ -2,11 +2,11 @@
 // customers press a button to check the result.
 import { data, Form, Link, redirect, useNavigation } from 'react-router';
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
-import { orderLink } from '../../../domain/order-link.ts';
-import { adviseAfterFailure, describePaymentFailure } from '../../../domain/payment-result.ts';
-import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
+import { adviseAfterFailure, describePaymentFailure } from '../../../domain/mpesa/payment-result.ts';
+import { orderLink } from '../../../domain/orders/order-link.ts';
+import { normaliseTrackingNumber } from '../../../domain/orders/tracking-number.ts';
+import { formatPhone, normalisePhone } from '../../../domain/people/phone.ts';
 import { withTimeout } from '../../../domain/timeout.ts';
-import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
 import { describeOrder } from '../../lib/orders/order-meaning.ts';
 import { toOrdered } from '../../lib/orders/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';

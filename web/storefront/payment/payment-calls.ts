@@ -1,6 +1,6 @@
 // The two calls of the payment function (docs/product.md#calls), and their responses.
 import type { FunctionsClient } from '@supabase/functions-js';
-import type { ReportedStatus } from '../../../domain/payment-result.ts';
+import type { ReportedStatus } from '../../../domain/mpesa/payment-result.ts';
 import type { Store } from '../../../supabase/store.ts';
 
 /** A payment that was not initiated, with a message for the customer and the function's error code, if any. */

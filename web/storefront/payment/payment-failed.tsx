@@ -1,8 +1,8 @@
 // A payment that failed: the reason, the phone that was asked, and how to go on.
 import { type RefObject, useEffect, useState } from 'react';
+import { whatsappLink } from '../../../domain/messages/whatsapp-link.ts';
 import { chargeCents } from '../../../domain/money.ts';
-import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
-import { whatsappLink } from '../../../domain/whatsapp-link.ts';
+import { formatPhone, normalisePhone } from '../../../domain/people/phone.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { useShop } from '../layout/use-shop.ts';

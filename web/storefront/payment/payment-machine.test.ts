@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { ReportedStatus } from '../../../domain/payment-result.ts';
+import type { ReportedStatus } from '../../../domain/mpesa/payment-result.ts';
 import {
   advancePayment,
   beginPayment,

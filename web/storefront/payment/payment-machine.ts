@@ -3,7 +3,7 @@ import {
   describePaymentFailure,
   type ReportedStatus,
   retryDelayAfter,
-} from '../../../domain/payment-result.ts';
+} from '../../../domain/mpesa/payment-result.ts';
 
 /** States without a final answer: `review` is checked by staff, `unresolved` has no answer from M-PESA. */
 type OpenStatus = Exclude<ReportedStatus, 'completed' | 'failed'>;

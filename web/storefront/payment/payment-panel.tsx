@@ -1,7 +1,7 @@
 // The content of the payment dialog: runs the payment and shows its state.
 import { useCallback, useEffect, useEffectEvent, useRef, useState } from 'react';
 import { useNavigate } from 'react-router';
-import { formatPhone } from '../../../domain/phone.ts';
+import { formatPhone } from '../../../domain/people/phone.ts';
 import { createStore } from '../../../supabase/store.ts';
 import { cancelledFacts, describeOrder, type OrderMeaning } from '../../lib/orders/order-meaning.ts';
 import { rememberDrinks } from '../../lib/orders/remembered-orders.ts';

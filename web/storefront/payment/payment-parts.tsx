@@ -1,7 +1,7 @@
 // Parts shared by the states of the payment dialog.
-import { formatArrival } from '../../../domain/delivery-promise.ts';
+import { formatArrival } from '../../../domain/deliveries/delivery-promise.ts';
 import { formatKsh } from '../../../domain/money.ts';
-import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
+import { formatPhone, normalisePhone } from '../../../domain/people/phone.ts';
 import { orderedDrinks } from '../../lib/orders/remembered-orders.ts';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { Price, TextWithAmounts } from '../../ui/price.tsx';

@@ -1,10 +1,10 @@
 // The screen after the payment: thanks, the drinks, when and where they arrive, and what to do next.
 import type { RefObject } from 'react';
 import { Link } from 'react-router';
-import { formatArrival } from '../../../domain/delivery-promise.ts';
+import { formatArrival } from '../../../domain/deliveries/delivery-promise.ts';
+import { whatsappLink } from '../../../domain/messages/whatsapp-link.ts';
 import { chargeCents } from '../../../domain/money.ts';
-import { orderLink } from '../../../domain/order-link.ts';
-import { whatsappLink } from '../../../domain/whatsapp-link.ts';
+import { orderLink } from '../../../domain/orders/order-link.ts';
 import { describeOrdered } from '../../lib/orders/remembered-orders.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading } from '../../ui/dialog/dialog-or-drawer.tsx';

@@ -2,7 +2,7 @@
 import { type FormEvent, type ReactNode, type RefObject, useEffect, useId, useRef, useState } from 'react';
 import { Link } from 'react-router';
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
-import { normalisePhone, tidyPhone } from '../../../domain/phone.ts';
+import { normalisePhone, tidyPhone } from '../../../domain/people/phone.ts';
 import type { OrderMeaning } from '../../lib/orders/order-meaning.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogBody, DialogFooter, DialogHeading } from '../../ui/dialog/dialog-or-drawer.tsx';

@@ -3,12 +3,12 @@
 import { lazy, Suspense, useCallback, useEffect, useRef, useState } from 'react';
 import { data, Link, useLocation } from 'react-router';
 import { categoryProductsTag, productsTag, productTag } from '../../../domain/cache-tags.ts';
-import { slugForQuery } from '../../../domain/catalogue.ts';
-import type { DeliveryArea } from '../../../domain/delivery-area.ts';
+import type { DeliveryArea } from '../../../domain/deliveries/delivery-area.ts';
 import { formatKsh } from '../../../domain/money.ts';
-import { factColumns, factsOf, type ShownFact } from '../../../domain/product-facts.ts';
-import { isAllowedImageUrl } from '../../../domain/product-image.ts';
-import { shareImagePath, squareShareImagePath } from '../../../domain/share-image.ts';
+import { slugForQuery } from '../../../domain/products/catalogue.ts';
+import { factColumns, factsOf, type ShownFact } from '../../../domain/products/product-facts.ts';
+import { isAllowedImageUrl } from '../../../domain/products/product-image.ts';
+import { shareImagePath, squareShareImagePath } from '../../../domain/products/share-image.ts';
 import { readAreas } from '../../lib/delivery-areas.ts';
 import { describeFee } from '../../lib/fee-words.ts';
 import { areProducts, shownProducts } from '../../lib/listed-products.ts';

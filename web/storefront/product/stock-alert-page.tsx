@@ -1,6 +1,6 @@
 // Receives the wish for a text about a drink that is back. Its page is shown only without JavaScript.
 import { data, Link, redirect } from 'react-router';
-import { slugForQuery } from '../../../domain/catalogue.ts';
+import { slugForQuery } from '../../../domain/products/catalogue.ts';
 import { withTimeout } from '../../../domain/timeout.ts';
 import type { Store } from '../../../supabase/store.ts';
 import { shopContext } from '../../lib/shop-context.ts';

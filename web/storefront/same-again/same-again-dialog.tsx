@@ -2,7 +2,7 @@
 import { useEffect, useEffectEvent, useState } from 'react';
 import { Link } from 'react-router';
 import { chargeCents, formatKsh } from '../../../domain/money.ts';
-import { formatPhone, normalisePhone } from '../../../domain/phone.ts';
+import { formatPhone, normalisePhone } from '../../../domain/people/phone.ts';
 import { createStore } from '../../../supabase/store.ts';
 import { deviceStorage } from '../../lib/browser/browser-storage.ts';
 import {

@@ -7,7 +7,7 @@ import {
   readCatalogueQuery,
   sortOrders,
   usualOrder,
-} from '../../../domain/catalogue.ts';
+} from '../../../domain/products/catalogue.ts';
 import { Button } from '../../ui/button.tsx';
 import { useDialogEntry } from '../../ui/dialog/dialog-history.ts';
 import { FlavourDot } from '../../ui/flavour.tsx';

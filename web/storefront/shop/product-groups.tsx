@@ -1,7 +1,7 @@
 // The product list grouped by brand or flavour. Loaded on use.
 import { useId } from 'react';
 import { Link } from 'react-router';
-import type { groupProducts } from '../../../domain/catalogue.ts';
+import type { groupProducts } from '../../../domain/products/catalogue.ts';
 import { FlavourDot } from '../../ui/flavour.tsx';
 import { type CardProduct, ProductCard, ProductGrid } from '../product/product-card.tsx';
 

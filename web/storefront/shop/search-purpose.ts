@@ -1,5 +1,5 @@
 // Guesses the purpose of a search that is not for a drink: an order, a price, or a question to the shop.
-import { readOrderNumbers } from '../../../domain/tracking-number.ts';
+import { readOrderNumbers } from '../../../domain/orders/tracking-number.ts';
 
 /**
  * `trackingNumber`: a tracking number or order number that the search names. `delivery`, `contact` and `question` (about payment, age or

@@ -12,7 +12,7 @@ import {
   searchByWords,
   selectProducts,
   writeCatalogueQuery,
-} from '../../../domain/catalogue.ts';
+} from '../../../domain/products/catalogue.ts';
 import { readAreas } from '../../lib/delivery-areas.ts';
 import { describeFee } from '../../lib/fee-words.ts';
 import { areProducts, shownProducts } from '../../lib/listed-products.ts';

@@ -1,7 +1,11 @@
 // The visitor's query, synchronised with the URL.
 import { useEffect, useEffectEvent, useState } from 'react';
 import { useLocation, useNavigation, useSearchParams } from 'react-router';
-import { type CatalogueQuery, readCatalogueQuery, writeCatalogueQuery } from '../../../domain/catalogue.ts';
+import {
+  type CatalogueQuery,
+  readCatalogueQuery,
+  writeCatalogueQuery,
+} from '../../../domain/products/catalogue.ts';
 import { useLeaveDialog } from '../../ui/dialog/dialog-history.ts';
 
 // Debounced: browsers limit how often a page may change its URL.

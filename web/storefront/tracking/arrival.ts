@@ -1,5 +1,5 @@
 // When an order arrives, as its customer reads it at the top of the tracking page.
-import { formatArrival, minutesLeft } from '../../../domain/delivery-promise.ts';
+import { formatArrival, minutesLeft } from '../../../domain/deliveries/delivery-promise.ts';
 import { formatDay } from '../../lib/orders/order-date.ts';
 import type { TrackedOrder } from './tracked-order.ts';
 

@@ -1,10 +1,10 @@
 // One order: state, payment, recipient, items and price.
 import { lazy, Suspense, useEffect, useRef, useState } from 'react';
 import { Link } from 'react-router';
-import { describeDiscount } from '../../../domain/discount.ts';
+import { whatsappLink } from '../../../domain/messages/whatsapp-link.ts';
 import { formatKsh } from '../../../domain/money.ts';
-import { formatPhone } from '../../../domain/phone.ts';
-import { whatsappLink } from '../../../domain/whatsapp-link.ts';
+import { describeDiscount } from '../../../domain/orders/discount.ts';
+import { formatPhone } from '../../../domain/people/phone.ts';
 import { formatDay, formatOrderDate } from '../../lib/orders/order-date.ts';
 import { describeOrder, type OrderMeaning, totalLines } from '../../lib/orders/order-meaning.ts';
 import { Badge } from '../../ui/badge.tsx';

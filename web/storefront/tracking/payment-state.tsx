@@ -1,7 +1,7 @@
 // Whether an order is paid, and the button to pay it.
 import { useEffect, useState } from 'react';
 import { Link, useLocation } from 'react-router';
-import { orderLink } from '../../../domain/order-link.ts';
+import { orderLink } from '../../../domain/orders/order-link.ts';
 import type { OrderMeaning } from '../../lib/orders/order-meaning.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';

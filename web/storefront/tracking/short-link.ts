@@ -1,6 +1,6 @@
 // The short links in text messages: each redirects to its order's page.
 import { redirect } from 'react-router';
-import { orderLink, readShortOrderLink } from '../../../domain/order-link.ts';
+import { orderLink, readShortOrderLink } from '../../../domain/orders/order-link.ts';
 import { linkWithoutPunctuation } from '../../lib/pasted-link.ts';
 import type { Route } from './+types/short-link.ts';
 

@@ -1,6 +1,6 @@
 // An order by its tracking number: loads it and merges live changes.
 import type { PostgrestError } from '@supabase/postgrest-js';
-import { type DiscountTerms, readTerms } from '../../../domain/discount.ts';
+import { type DiscountTerms, readTerms } from '../../../domain/orders/discount.ts';
 import type { Store } from '../../../supabase/store.ts';
 import type { OrderPaymentStatus } from '../../../supabase/types.ts';
 import type { OrderFacts, PaymentCheck, ShownStatus } from '../../lib/orders/order-meaning.ts';

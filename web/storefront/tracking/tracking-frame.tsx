@@ -1,7 +1,7 @@
 // The layout of order tracking: heading, search form, and a card for the result.
 import { useRef } from 'react';
 import { Link, useNavigate, useNavigation } from 'react-router';
-import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
+import { normaliseTrackingNumber } from '../../../domain/orders/tracking-number.ts';
 import { Button } from '../../ui/button.tsx';
 import { inputStyle } from '../../ui/field.tsx';
 

@@ -1,10 +1,10 @@
 // An order, loaded by its tracking number and updated live.
 import { useEffect, useState } from 'react';
 import { redirect } from 'react-router';
-import { orderLink } from '../../../domain/order-link.ts';
+import { chatText } from '../../../domain/messages/whatsapp-link.ts';
+import { orderLink } from '../../../domain/orders/order-link.ts';
+import { describeOtherNumber, normaliseTrackingNumber } from '../../../domain/orders/tracking-number.ts';
 import { withTimeout } from '../../../domain/timeout.ts';
-import { describeOtherNumber, normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
-import { chatText } from '../../../domain/whatsapp-link.ts';
 import { rememberedOrder } from '../../lib/orders/remembered-orders.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { Icon } from '../../ui/icons.tsx';

@@ -1,7 +1,7 @@
 // Where customers search for their order. Without JavaScript, and in older links, the number is in the query.
 import { redirect } from 'react-router';
-import { orderLink } from '../../../domain/order-link.ts';
-import { normaliseTrackingNumber } from '../../../domain/tracking-number.ts';
+import { orderLink } from '../../../domain/orders/order-link.ts';
+import { normaliseTrackingNumber } from '../../../domain/orders/tracking-number.ts';
 import { LastOrderSlot } from '../last-order/last-order-slot.tsx';
 import { describePage } from '../layout/page-meta.ts';
 import type { Route } from './+types/tracking-search-page.ts';

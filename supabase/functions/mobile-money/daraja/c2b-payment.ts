@@ -1,6 +1,6 @@
 // Reads the body of a C2B validation or confirmation. Missing or malformed values become null, never an exception.
-import { readPayerPhone } from '../../../../domain/mpesa-payer-phone.ts';
-import { type TransactionKind, transactionKindOf } from '../../../../domain/mpesa-transaction-kind.ts';
+import { readPayerPhone } from '../../../../domain/mpesa/payer-phone.ts';
+import { type TransactionKind, transactionKindOf } from '../../../../domain/mpesa/transaction-kind.ts';
 import { parseObject, storableText } from '../request-body.ts';
 import { readMoneyFields, type UnreadablePart } from './fields/money-fields.ts';
 

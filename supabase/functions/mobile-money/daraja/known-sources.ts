@@ -1,6 +1,6 @@
 // Known IP addresses of M-PESA: a hint about the sender of a callback, never its proof.
 
-import { callbackSource } from '../../../../domain/callback-url.ts';
+import { callbackSource } from '../../../../domain/mpesa/callback-url.ts';
 import type { MobileMoneyContext } from '../context.ts';
 
 /**

@@ -1,6 +1,6 @@
 // Reversals: requests that M-PESA returns a received payment, and reads the result.
 
-import { normaliseReceipt } from '../../../../domain/mpesa-receipt.ts';
+import { normaliseReceipt } from '../../../../domain/mpesa/receipt.ts';
 import type { DarajaClient } from './connection/client.ts';
 import { readMoneyFields, type UnreadablePart } from './fields/money-fields.ts';
 import { type InitiatedRequest, readConversationResult, requestAsInitiator } from './initiated-request.ts';

@@ -1,8 +1,8 @@
 // The statement of the last 48 hours: every received payment, with or without a prompt (Daraja, Pull Transactions).
 
-import { readPayerPhone } from '../../../../domain/mpesa-payer-phone.ts';
-import { normaliseReceipt } from '../../../../domain/mpesa-receipt.ts';
-import { type TransactionKind, transactionKindOf } from '../../../../domain/mpesa-transaction-kind.ts';
+import { readPayerPhone } from '../../../../domain/mpesa/payer-phone.ts';
+import { normaliseReceipt } from '../../../../domain/mpesa/receipt.ts';
+import { type TransactionKind, transactionKindOf } from '../../../../domain/mpesa/transaction-kind.ts';
 import { asObject, storableText } from '../request-body.ts';
 import { type Registration, registrationOf } from './c2b-registration.ts';
 import type { DarajaClient } from './connection/client.ts';

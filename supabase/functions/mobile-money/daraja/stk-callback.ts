@@ -1,5 +1,9 @@
 // Reads the body of an STK callback. Missing or malformed values become null, never an exception.
-import { isReadableCode, judgeResultCode, type PaymentResult } from '../../../../domain/payment-result.ts';
+import {
+  isReadableCode,
+  judgeResultCode,
+  type PaymentResult,
+} from '../../../../domain/mpesa/payment-result.ts';
 import { asObject, type JsonObject, parseObject, storableText } from '../request-body.ts';
 import { readMoneyFields, type UnreadablePart } from './fields/money-fields.ts';
 

@@ -1,8 +1,8 @@
 // The STK push: requests a prompt on a phone and classifies the answer.
-import { describePaymentFailure } from '../../../../domain/payment-result.ts';
-import { msisdn } from '../../../../domain/phone.ts';
-import { adviseOnResult } from '../../../../domain/result-advice.ts';
-import { accountReference } from '../../../../domain/tracking-number.ts';
+import { describePaymentFailure } from '../../../../domain/mpesa/payment-result.ts';
+import { adviseOnResult } from '../../../../domain/mpesa/result-advice.ts';
+import { accountReference } from '../../../../domain/orders/tracking-number.ts';
+import { msisdn } from '../../../../domain/people/phone.ts';
 import type { PaymentEndedBy } from '../../../types.ts';
 import { storableText } from '../request-body.ts';
 import type { DarajaClient, DarajaReply } from './connection/client.ts';

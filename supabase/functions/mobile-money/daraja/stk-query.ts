@@ -1,5 +1,5 @@
 // The STK query: requests the state of a prompt.
-import { judgeResultCode, type PaymentResult } from '../../../../domain/payment-result.ts';
+import { judgeResultCode, type PaymentResult } from '../../../../domain/mpesa/payment-result.ts';
 import { storableText } from '../request-body.ts';
 import type { DarajaClient, DarajaReply } from './connection/client.ts';
 import { merchantFields } from './fields/merchant-fields.ts';

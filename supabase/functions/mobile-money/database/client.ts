@@ -1,6 +1,6 @@
 // The client of the database's procedures: calls over the table API with the secret key, and their errors.
 import { PostgrestClient } from '@supabase/postgrest-js';
-import type { StaffArea } from '../../../../domain/staff-rights.ts';
+import type { StaffArea } from '../../../../domain/people/staff-rights.ts';
 import type { Database } from '../../../types.ts';
 import { visitorHeaders } from '../caller-address.ts';
 import type { DatabaseSettings } from '../settings.ts';

@@ -1,5 +1,5 @@
 // The database's procedures for payments by prompt.
-import type { PaymentResult } from '../../../../domain/payment-result.ts';
+import type { PaymentResult } from '../../../../domain/mpesa/payment-result.ts';
 import type { DatabaseClient, Payment, Procedures } from './client.ts';
 
 /** A callback as it was received. */

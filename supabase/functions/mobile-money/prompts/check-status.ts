@@ -1,5 +1,5 @@
 // The state of a payment, as the payment dialog polls it: from the database, without a query to M-PESA.
-import { isOpenAttempt, type ReportedStatus } from '../../../../domain/payment-result.ts';
+import { isOpenAttempt, type ReportedStatus } from '../../../../domain/mpesa/payment-result.ts';
 import type { MobileMoneyContext } from '../context.ts';
 import { type Payment, ProcedureError } from '../database/client.ts';
 import { type JsonObject, storableText } from '../request-body.ts';

@@ -1,6 +1,7 @@
 // Initiates an order's payment: at most one open payment and one prompt, however often it is requested.
-import { maskPhone, normalisePhone } from '../../../../domain/phone.ts';
-import { isTrackingNumber, normaliseTrackingNumber } from '../../../../domain/tracking-number.ts';
+
+import { isTrackingNumber, normaliseTrackingNumber } from '../../../../domain/orders/tracking-number.ts';
+import { maskPhone, normalisePhone } from '../../../../domain/people/phone.ts';
 import type { MobileMoneyContext } from '../context.ts';
 import { type PushOutcome, sendPush } from '../daraja/stk-push.ts';
 import { type Payment, ProcedureError } from '../database/client.ts';

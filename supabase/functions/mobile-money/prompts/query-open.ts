@@ -1,6 +1,6 @@
 // Queries M-PESA for the state of open payments whose callback has not arrived.
-import { isOpenAttempt } from '../../../../domain/payment-result.ts';
-import { adviseOnResult } from '../../../../domain/result-advice.ts';
+import { isOpenAttempt } from '../../../../domain/mpesa/payment-result.ts';
+import { adviseOnResult } from '../../../../domain/mpesa/result-advice.ts';
 import type { MobileMoneyContext } from '../context.ts';
 import { queryPush } from '../daraja/stk-query.ts';
 import type { Payment } from '../database/client.ts';

@@ -1,6 +1,6 @@
 // STK callbacks: each is stored as received and answered, then settled.
 
-import { adviseOnResult } from '../../../../domain/result-advice.ts';
+import { adviseOnResult } from '../../../../domain/mpesa/result-advice.ts';
 import { unknownUrl } from '../callback-urls.ts';
 import type { MobileMoneyContext } from '../context.ts';
 import { flagUnknownSource } from '../daraja/known-sources.ts';

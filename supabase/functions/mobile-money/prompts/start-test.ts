@@ -1,5 +1,5 @@
 // The KSh 1 test: a prompt to a staff member's own phone. A payment without an order.
-import { normalisePhone } from '../../../../domain/phone.ts';
+import { normalisePhone } from '../../../../domain/people/phone.ts';
 import type { MobileMoneyContext } from '../context.ts';
 import { sendPush } from '../daraja/stk-push.ts';
 import { type Payment, ProcedureError } from '../database/client.ts';

@@ -1,6 +1,6 @@
 // `invite-member`: an owner invites a member of the team, by email or by a link that the owner sends. It is here, because no other code
 // of a hosted project has the secret key.
-import type { StaffRole } from '../../../../domain/staff-rights.ts';
+import type { StaffRole } from '../../../../domain/people/staff-rights.ts';
 import type { MobileMoneyContext } from '../context.ts';
 import { ProcedureError } from '../database/client.ts';
 import { bearerTokenOf } from '../secrets.ts';

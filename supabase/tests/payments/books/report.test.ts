@@ -1,7 +1,7 @@
 // The report on a span: each part equals plain sums over the rows, and its days are the days of the day's page.
 import { testDatabases } from '@jani-juice/backend/testing';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { areaOf } from '../../../../domain/order-summary.ts';
+import { areaOf } from '../../../../domain/orders/order-summary.ts';
 import { expectRefusal, makeProduct, type PlacedOrder } from '../../shop-database.ts';
 import { failed, newPhone, type Payment, setUpShop } from '../../steps.ts';
 

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { testDatabases } from '@jani-juice/backend/testing';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { receiptExamples } from '../../../../domain/mpesa-examples.ts';
+import { receiptExamples } from '../../../../domain/mpesa/examples.ts';
 import type { Database as Types } from '../../../types.ts';
 import { expectRefusal, makeProduct, type PlacedOrder } from '../../shop-database.ts';
 import { byQuery, failed, newReceipt, type Settlement, setUpShop } from '../../steps.ts';

@@ -3,8 +3,8 @@
 import type { Database } from '@jani-juice/backend/database';
 import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { normalisePhone } from '../../../../domain/phone.ts';
-import { spellingsOfOnePhone, textsWithoutOnePhone } from '../../../../domain/phone-examples.ts';
+import { normalisePhone } from '../../../../domain/people/phone.ts';
+import { spellingsOfOnePhone, textsWithoutOnePhone } from '../../../../domain/people/phone-examples.ts';
 import { visibleLength, wordLength } from '../../../../domain/visible-text.ts';
 import { shopMigrations } from '../../../../scripts/databases/shop-migrations.ts';
 
@@ -15,7 +15,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
   afterAll(() => database.close());
 
-  test('reads phone numbers as domain/phone.ts does', async () => {
+  test('reads phone numbers as domain/people/phone.ts does', async () => {
     const texts = [...spellingsOfOnePhone, ...textsWithoutOnePhone];
     const { rows } = await database.query<{ phone: string | null }>(
       `select private.normalised_phone(text) as phone

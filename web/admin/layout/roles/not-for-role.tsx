@@ -1,6 +1,6 @@
 // What a member sees instead of a page that the role does not have.
 import { Link, Navigate, useLocation } from 'react-router';
-import { labelOfRole } from '../../../../domain/staff-role-labels.ts';
+import { labelOfRole } from '../../../../domain/people/staff-role-labels.ts';
 import { buttonStyle } from '../../../ui/button.tsx';
 import { placeForRole } from './place-for-role.ts';
 import { homeOf } from './screen-areas.ts';

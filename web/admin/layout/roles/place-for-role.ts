@@ -1,5 +1,5 @@
 // Where a link leads for a role that lacks its page.
-import type { StaffRole } from '../../../../domain/staff-rights.ts';
+import type { StaffRole } from '../../../../domain/people/staff-rights.ts';
 import { mayOpen } from './screen-areas.ts';
 
 /** An order opens above the list of orders, and above Today for a role without the list. */

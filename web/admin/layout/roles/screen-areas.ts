@@ -1,5 +1,5 @@
 // The area of each page of the panel: a role without it gets a sentence instead of the page.
-import { mayRole, type StaffArea, type StaffRole } from '../../../../domain/staff-rights.ts';
+import { mayRole, type StaffArea, type StaffRole } from '../../../../domain/people/staff-rights.ts';
 
 /** Paths below a listed one have its area, unless they are listed themselves. */
 const areas: Readonly<Record<string, StaffArea>> = {

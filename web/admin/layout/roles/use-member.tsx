@@ -1,6 +1,6 @@
 // The signed-in staff member, for components behind the guard.
 import { createContext, useContext } from 'react';
-import { mayRole, type StaffArea } from '../../../../domain/staff-rights.ts';
+import { mayRole, type StaffArea } from '../../../../domain/people/staff-rights.ts';
 import type { Member } from './member.ts';
 
 export const MemberScope = createContext<Member | null>(null);

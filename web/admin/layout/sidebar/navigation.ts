@@ -1,5 +1,5 @@
 // The sidebar's entries in order (docs/product.md#panel-layout), with less frequent ones below.
-import type { StaffRole } from '../../../../domain/staff-rights.ts';
+import type { StaffRole } from '../../../../domain/people/staff-rights.ts';
 import type { Waiting } from '../../live/use-waiting.ts';
 import { mayOpen } from '../roles/screen-areas.ts';
 import type { StaffIconName } from './staff-icons.tsx';

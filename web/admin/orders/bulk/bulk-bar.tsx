@@ -1,6 +1,6 @@
 // What can be done with the chosen rows of a list, in place of its quick filters: move them on, assign them, print and export them.
 import { useRef, useState } from 'react';
-import { takesRider, type WorkStep, workStep } from '../../../../domain/delivery-status.ts';
+import { takesRider, type WorkStep, workStep } from '../../../../domain/deliveries/delivery-status.ts';
 import { Button } from '../../../ui/button.tsx';
 import { Icon } from '../../../ui/icons.tsx';
 import { showToast } from '../../../ui/toasts/toasts.tsx';

@@ -1,9 +1,9 @@
 // An order in the list (docs/product.md#orders-screen): as a table row and as a compact row.
 import { Link, useSearchParams } from 'react-router';
-import { dueAt } from '../../../../domain/delivery-promise.ts';
-import { isWaiting, takesRider, workStep } from '../../../../domain/delivery-status.ts';
+import { dueAt } from '../../../../domain/deliveries/delivery-promise.ts';
+import { isWaiting, takesRider, workStep } from '../../../../domain/deliveries/delivery-status.ts';
 import { formatKes, shownAmount } from '../../../../domain/money.ts';
-import { formatPhone } from '../../../../domain/phone.ts';
+import { formatPhone } from '../../../../domain/people/phone.ts';
 import { NthOrder } from '../../customers/nth-order.tsx';
 import type { Column } from '../../list/row-list.tsx';
 import { RowMenu } from '../../list/row-menu.tsx';

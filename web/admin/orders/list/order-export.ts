@@ -1,6 +1,6 @@
 // An order as a row of the export and of the printed list.
 import { shownAmount } from '../../../../domain/money.ts';
-import { formatPhone } from '../../../../domain/phone.ts';
+import { formatPhone } from '../../../../domain/people/phone.ts';
 import type { CsvColumn } from '../../list/export/csv.ts';
 import { phoneCell } from '../../list/phone-cell.ts';
 import { labelOf } from '../../status/label-of.ts';

@@ -1,7 +1,7 @@
 // The discount code of a new order: a text button, then a field, then the applied code.
 import { useEffect, useRef, useState } from 'react';
-import type { DiscountTerms } from '../../../../domain/discount.ts';
 import { formatKes } from '../../../../domain/money.ts';
+import type { DiscountTerms } from '../../../../domain/orders/discount.ts';
 import { checkCode } from '../../../lib/orders/check-discount-code.ts';
 import { Button } from '../../../ui/button.tsx';
 import { TextField } from '../../../ui/field.tsx';

@@ -5,9 +5,9 @@ import {
   feeIn,
   type GuessedArea,
   guessArea,
-} from '../../../../domain/delivery-area.ts';
-import { type DiscountTerms, discountOn } from '../../../../domain/discount.ts';
-import { formatPhone, normalisePhone } from '../../../../domain/phone.ts';
+} from '../../../../domain/deliveries/delivery-area.ts';
+import { type DiscountTerms, discountOn } from '../../../../domain/orders/discount.ts';
+import { formatPhone, normalisePhone } from '../../../../domain/people/phone.ts';
 import type { OrderSource } from '../../../../supabase/types.ts';
 import type { DeviceStorage } from '../../../lib/browser/browser-storage.ts';
 import { emptyForm, maxDrinks, orderTotal, subtotalOf } from '../../../lib/orders/order-contents.ts';

@@ -2,10 +2,10 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useCallback, useEffect, useRef, useState } from 'react';
 import { Link, useNavigate, useSearchParams } from 'react-router';
-import { feeIn } from '../../../../domain/delivery-area.ts';
-import { suggestEmail } from '../../../../domain/email.ts';
+import { feeIn } from '../../../../domain/deliveries/delivery-area.ts';
 import { chargeCents, formatKes } from '../../../../domain/money.ts';
-import { normalisePhone } from '../../../../domain/phone.ts';
+import { suggestEmail } from '../../../../domain/people/email.ts';
+import { normalisePhone } from '../../../../domain/people/phone.ts';
 import { tabStorage } from '../../../lib/browser/browser-storage.ts';
 import {
   checkOrderForm,

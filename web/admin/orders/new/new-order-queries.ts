@@ -2,8 +2,8 @@
 
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
-import type { DeliveryArea } from '../../../../domain/delivery-area.ts';
-import { normalisePhone } from '../../../../domain/phone.ts';
+import type { DeliveryArea } from '../../../../domain/deliveries/delivery-area.ts';
+import { normalisePhone } from '../../../../domain/people/phone.ts';
 import { savedCode } from '../../../lib/lost-answers.ts';
 import { detailsToSend, fieldOfRefusal, type OrderForm } from '../../../lib/orders/order-form.ts';
 import type { Staff } from '../../../lib/staff.ts';

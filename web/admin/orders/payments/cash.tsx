@@ -1,6 +1,6 @@
 // Cash of an order: agreed for the door, received, noted by mistake, and given back.
 import { type FormEvent, useState } from 'react';
-import { isCashDue } from '../../../../domain/delivery-status.ts';
+import { isCashDue } from '../../../../domain/deliveries/delivery-status.ts';
 import { chargeCents, formatKes } from '../../../../domain/money.ts';
 import { Button } from '../../../ui/button.tsx';
 import { TextField } from '../../../ui/field.tsx';

@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useEffect, useRef, useState } from 'react';
 import { chargeCents, formatKes } from '../../../../domain/money.ts';
-import { normaliseReceipt } from '../../../../domain/mpesa-receipt.ts';
+import { normaliseReceipt } from '../../../../domain/mpesa/receipt.ts';
 import { Button } from '../../../ui/button.tsx';
 import { TextField } from '../../../ui/field.tsx';
 import { dataOf, TableProblem } from '../../data/table-answer.ts';

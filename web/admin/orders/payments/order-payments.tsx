@@ -2,7 +2,7 @@
 import { useState } from 'react';
 import { Link } from 'react-router';
 import { chargeCents, formatKes } from '../../../../domain/money.ts';
-import { formatPhone } from '../../../../domain/phone.ts';
+import { formatPhone } from '../../../../domain/people/phone.ts';
 import { Badge } from '../../../ui/badge.tsx';
 import { Icon } from '../../../ui/icons.tsx';
 import { useMay } from '../../layout/roles/use-member.tsx';

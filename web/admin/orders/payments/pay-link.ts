@@ -1,6 +1,6 @@
 // The link by which the customer of an unpaid order pays. Its key opens the order's details, so it is read only when staff want it.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { shortOrderLink } from '../../../../domain/order-link.ts';
+import { shortOrderLink } from '../../../../domain/orders/order-link.ts';
 import { dataOf } from '../../data/table-answer.ts';
 import { useMember } from '../../layout/roles/use-member.tsx';
 import { useShop } from '../../messages/use-shop.ts';

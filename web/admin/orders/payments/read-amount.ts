@@ -1,4 +1,4 @@
-import { readAmountCents } from '../../../../domain/mpesa-amount.ts';
+import { readAmountCents } from '../../../../domain/mpesa/amount.ts';
 
 /** Whole shillings, as typed or as in M-PESA's message (`Ksh1,201.00`), in cents; null for anything else. */
 export const readAmount = (text: string): number | null => {

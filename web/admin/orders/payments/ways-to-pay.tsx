@@ -3,8 +3,8 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useId, useState } from 'react';
 import { chargeCents, formatKes } from '../../../../domain/money.ts';
-import { isOpenAttempt } from '../../../../domain/payment-result.ts';
-import { formatPhone, normalisePhone } from '../../../../domain/phone.ts';
+import { isOpenAttempt } from '../../../../domain/mpesa/payment-result.ts';
+import { formatPhone, normalisePhone } from '../../../../domain/people/phone.ts';
 import { ShownError } from '../../../lib/shown-error.ts';
 import { Button } from '../../../ui/button.tsx';
 import { CopyButton } from '../../../ui/copy-button.tsx';

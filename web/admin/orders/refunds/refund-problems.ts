@@ -1,5 +1,5 @@
 // Validation of what staff type about refunds; undefined if valid. The database checks the same.
-import { normaliseReceipt } from '../../../../domain/mpesa-receipt.ts';
+import { normaliseReceipt } from '../../../../domain/mpesa/receipt.ts';
 import { TableProblem } from '../../data/table-answer.ts';
 
 /** @param reason also a note: both have the same rule */

@@ -1,6 +1,6 @@
 // Queries of refunds, and which payments can be refunded.
 import { useQuery } from '@tanstack/react-query';
-import type { Setup } from '../../../../domain/payment-setup.ts';
+import type { Setup } from '../../../../domain/mpesa/payment-setup.ts';
 import type { Database } from '../../../../supabase/types.ts';
 import { dataOf } from '../../data/table-answer.ts';
 import { useMay, useMember } from '../../layout/roles/use-member.tsx';

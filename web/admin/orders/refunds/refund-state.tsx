@@ -2,7 +2,7 @@
 
 import { useState } from 'react';
 import { formatKes } from '../../../../domain/money.ts';
-import { adviseOnRefund } from '../../../../domain/result-advice.ts';
+import { adviseOnRefund } from '../../../../domain/mpesa/result-advice.ts';
 import type { RefundMethod } from '../../../../supabase/types.ts';
 import { Button } from '../../../ui/button.tsx';
 import { TextField } from '../../../ui/field.tsx';

@@ -1,5 +1,5 @@
 // The messages of an order as lines of its timeline: mail and text of one event in one line.
-import { formatPhone } from '../../../../domain/phone.ts';
+import { formatPhone } from '../../../../domain/people/phone.ts';
 import type { OutboxMessageStatus } from '../../../../supabase/types.ts';
 import type { Message } from '../../messages/message-queries.ts';
 import { channelLabel, kindLabel, messageState } from '../../messages/message-texts.ts';

@@ -1,8 +1,8 @@
 // Texts of an order's timeline: what happened, and who did it.
 import { chargeCents, formatKes } from '../../../../domain/money.ts';
-import { describePaymentFailure } from '../../../../domain/payment-result.ts';
-import { formatPhone } from '../../../../domain/phone.ts';
-import { adviseOnRefund } from '../../../../domain/result-advice.ts';
+import { describePaymentFailure } from '../../../../domain/mpesa/payment-result.ts';
+import { adviseOnRefund } from '../../../../domain/mpesa/result-advice.ts';
+import { formatPhone } from '../../../../domain/people/phone.ts';
 import type {
   ChangeNoteKind,
   ChangeNoteWay,

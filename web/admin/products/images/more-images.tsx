@@ -1,6 +1,6 @@
 // Picks the further images of a product, which its page shows after the first.
 import { useId, useLayoutEffect, useRef, useState } from 'react';
-import { maxMoreImages } from '../../../../domain/uploaded-image.ts';
+import { maxMoreImages } from '../../../../domain/products/uploaded-image.ts';
 import { Icon } from '../../../ui/icons.tsx';
 import { ImagePreview, RemoveImage } from './image-preview.tsx';
 import { acceptedImages, useImageChoice } from './use-image-choice.ts';

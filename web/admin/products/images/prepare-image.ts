@@ -1,5 +1,10 @@
 // Prepares a phone's photo for upload: upright, at most 2000 pixels wide or high, within the bucket's limit.
-import { isHeic, maxImageBytes, needsDrawing, uploadedSide } from '../../../../domain/uploaded-image.ts';
+import {
+  isHeic,
+  maxImageBytes,
+  needsDrawing,
+  uploadedSide,
+} from '../../../../domain/products/uploaded-image.ts';
 import { ImageRejected } from './product-image-storage.ts';
 
 /** Number of bytes that contain the orientation of a JPEG. */

@@ -1,11 +1,11 @@
 // Uploads product images, and removes those that no product uses any more.
-import { isAllowedImageUrl } from '../../../../domain/product-image.ts';
+import { isAllowedImageUrl } from '../../../../domain/products/product-image.ts';
 import {
   imageBucket,
   newImageName,
   storedImageUrl,
   uploadedImageName,
-} from '../../../../domain/uploaded-image.ts';
+} from '../../../../domain/products/uploaded-image.ts';
 import { withUploadProgress } from '../../../lib/browser/upload-progress.ts';
 import { ShownError } from '../../../lib/shown-error.ts';
 import type { Staff } from '../../../lib/staff.ts';

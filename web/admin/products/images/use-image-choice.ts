@@ -1,6 +1,6 @@
 // Checks and prepares the image files that a member chooses.
 import { useCallback, useEffect, useRef, useState } from 'react';
-import { checkImageFile, imageTypes } from '../../../../domain/uploaded-image.ts';
+import { checkImageFile, imageTypes } from '../../../../domain/products/uploaded-image.ts';
 import { messageForUser } from '../../data/table-answer.ts';
 
 /** The `accept` attribute of a file picker. */

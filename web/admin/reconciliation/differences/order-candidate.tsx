@@ -1,6 +1,6 @@
 // An order that money may be for: who ordered what, and what speaks for it.
 import { formatKes } from '../../../../domain/money.ts';
-import { formatPhone } from '../../../../domain/phone.ts';
+import { formatPhone } from '../../../../domain/people/phone.ts';
 import { Badge, type BadgeTone } from '../../../ui/badge.tsx';
 import { Button } from '../../../ui/button.tsx';
 import { statusLabel } from '../../status/status-badge.tsx';

@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'react-router';
 import { formatKes } from '../../../../domain/money.ts';
-import { formatPhone } from '../../../../domain/phone.ts';
+import { formatPhone } from '../../../../domain/people/phone.ts';
 import type { Database } from '../../../../supabase/types.ts';
 import { Badge } from '../../../ui/badge.tsx';
 import { Button } from '../../../ui/button.tsx';

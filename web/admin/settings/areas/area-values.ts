@@ -1,5 +1,5 @@
 // An area of delivery in the form, in the database, and in words.
-import { describePromise } from '../../../../domain/delivery-area.ts';
+import { describePromise } from '../../../../domain/deliveries/delivery-area.ts';
 import { formatKes } from '../../../../domain/money.ts';
 import type { Database } from '../../../../supabase/types.ts';
 

@@ -1,6 +1,6 @@
 // The fields of opening hours and days off.
 import { useRef } from 'react';
-import type { DayOff, OpenSpan } from '../../../../domain/delivery-promise.ts';
+import type { DayOff, OpenSpan } from '../../../../domain/deliveries/delivery-promise.ts';
 import { Button } from '../../../ui/button.tsx';
 import { inputStyle } from '../../../ui/field.tsx';
 import { Icon } from '../../../ui/icons.tsx';

@@ -1,5 +1,5 @@
 // Opening hours and days off in the form of the settings, which holds them as JSON, and in the database.
-import type { DayOff, OpenSpan } from '../../../../domain/delivery-promise.ts';
+import type { DayOff, OpenSpan } from '../../../../domain/deliveries/delivery-promise.ts';
 
 /** By ISO weekday. */
 export const weekdays = [

@@ -7,7 +7,7 @@ import {
   type ShopTextFacts,
   shopTextLimits,
   shopTextPlaceholders,
-} from '../../../../domain/shop-text.ts';
+} from '../../../../domain/messages/shop-text.ts';
 import { renderMarkdown } from '../../../lib/render-markdown.ts';
 import { Button } from '../../../ui/button.tsx';
 import { TextArea, TextField } from '../../../ui/field.tsx';

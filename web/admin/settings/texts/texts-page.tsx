@@ -1,7 +1,7 @@
 // The texts of the contact page. The URL selects the edited one.
 
 import { Link, useParams } from 'react-router';
-import { shopTextSlugs } from '../../../../domain/shop-text.ts';
+import { shopTextSlugs } from '../../../../domain/messages/shop-text.ts';
 import { describeStaffPage } from '../../layout/staff-page.ts';
 import { ScreenLoadState } from '../../ui/load-states.tsx';
 import { PageHeading } from '../../ui/page-heading.tsx';

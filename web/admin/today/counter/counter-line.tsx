@@ -1,6 +1,6 @@
 // The slim line above the queue in counter mode, in place of the panel's header and menu.
-import { dueAt, minutesLeft } from '../../../../domain/delivery-promise.ts';
-import { workStep } from '../../../../domain/delivery-status.ts';
+import { dueAt, minutesLeft } from '../../../../domain/deliveries/delivery-promise.ts';
+import { workStep } from '../../../../domain/deliveries/delivery-status.ts';
 import { Button } from '../../../ui/button.tsx';
 import { useWorkQueue } from '../../deliveries/delivery-queries.ts';
 import { LiveDot } from '../../layout/live-dot.tsx';

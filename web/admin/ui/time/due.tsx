@@ -1,5 +1,5 @@
-// Minutes until a paid order is late, or since: one rule for all lists (domain/delivery-promise.ts).
-import { formatArrival, minutesLeft } from '../../../../domain/delivery-promise.ts';
+// Minutes until a paid order is late, or since: one rule for all lists (domain/deliveries/delivery-promise.ts).
+import { formatArrival, minutesLeft } from '../../../../domain/deliveries/delivery-promise.ts';
 import { useNow } from './age.tsx';
 import { formatDateTime } from './dates.ts';
 

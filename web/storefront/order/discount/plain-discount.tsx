@@ -1,6 +1,7 @@
 // The discount code of the order form without JavaScript.
-import type { DiscountTerms } from '../../../../domain/discount.ts';
+
 import { formatKsh } from '../../../../domain/money.ts';
+import type { DiscountTerms } from '../../../../domain/orders/discount.ts';
 import { Button } from '../../../ui/button.tsx';
 import { TextField } from '../../../ui/field.tsx';
 import { TextWithAmounts } from '../../../ui/price.tsx';

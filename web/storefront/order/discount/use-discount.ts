@@ -1,6 +1,6 @@
 // The discount code of the order form. Stored in the tab until the order is placed, as what is typed elsewhere in the form.
 import { useEffect, useEffectEvent, useState } from 'react';
-import { type DiscountTerms, readTerms } from '../../../../domain/discount.ts';
+import { type DiscountTerms, readTerms } from '../../../../domain/orders/discount.ts';
 import { createStore } from '../../../../supabase/store.ts';
 import { tabStorage } from '../../../lib/browser/browser-storage.ts';
 import { checkCode } from '../../../lib/orders/check-discount-code.ts';

@@ -1,8 +1,8 @@
 // Customer and address: the fields of the order form, in the dialog and on the page.
 import { type ReactNode, useId, useState } from 'react';
-import type { DeliveryArea, GuessedArea } from '../../../../domain/delivery-area.ts';
-import { suggestEmail } from '../../../../domain/email.ts';
-import { tidyPhone } from '../../../../domain/phone.ts';
+import type { DeliveryArea, GuessedArea } from '../../../../domain/deliveries/delivery-area.ts';
+import { suggestEmail } from '../../../../domain/people/email.ts';
+import { tidyPhone } from '../../../../domain/people/phone.ts';
 import { countCharacters, type OrderForm, orderFormLimits } from '../../../lib/orders/order-form.ts';
 import { TextArea, TextField } from '../../../ui/field.tsx';
 import { Icon } from '../../../ui/icons.tsx';

@@ -1,6 +1,6 @@
 // The drinks of an order form.
 
-import { isAllowedImageUrl } from '../../../../domain/product-image.ts';
+import { isAllowedImageUrl } from '../../../../domain/products/product-image.ts';
 import { maxDrinks } from '../../../lib/orders/order-contents.ts';
 
 export interface OrderedProduct {

@@ -1,6 +1,6 @@
 // Places an order, or changes the drinks of an unpaid one, and parses the response.
-import type { DeliveryArea } from '../../../../domain/delivery-area.ts';
-import { type DiscountTerms, discountOn } from '../../../../domain/discount.ts';
+import type { DeliveryArea } from '../../../../domain/deliveries/delivery-area.ts';
+import { type DiscountTerms, discountOn } from '../../../../domain/orders/discount.ts';
 import { requestTimeoutMs } from '../../../../domain/timeout.ts';
 import type { Store } from '../../../../supabase/store.ts';
 import { orderTotal, subtotalOf } from '../../../lib/orders/order-contents.ts';

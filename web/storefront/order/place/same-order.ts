@@ -1,6 +1,6 @@
 // Notices that the order form without JavaScript places the same order again: after Back the page has a new idempotency key. The last
 // order is stored in a cookie, because such a browser has no other storage.
-import { isTrackingNumber } from '../../../../domain/tracking-number.ts';
+import { isTrackingNumber } from '../../../../domain/orders/tracking-number.ts';
 import { type OrderRequest, orderContent } from './place-order.ts';
 
 /** Name of the form's answer that the same is wanted again. */

@@ -1,5 +1,5 @@
 // The drinks of an order that waits for its payment, as they can be changed.
-import type { DiscountTerms } from '../../../../domain/discount.ts';
+import type { DiscountTerms } from '../../../../domain/orders/discount.ts';
 import type { Store } from '../../../../supabase/store.ts';
 import { type RememberedOrder, toOrdered } from '../../../lib/orders/remembered-orders.ts';
 import { drinksBySlug } from '../../order/lines/find-drinks.ts';

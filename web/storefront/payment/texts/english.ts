@@ -1,5 +1,5 @@
 // The texts of the payment dialog in English. `kiswahili.ts` has each of them, too: a missing one is a compile error.
-import { adviseAfterFailure, describePaymentFailure } from '../../../../domain/payment-result.ts';
+import { adviseAfterFailure, describePaymentFailure } from '../../../../domain/mpesa/payment-result.ts';
 
 export interface PaymentTexts {
   /** As in the attribute `lang`. */

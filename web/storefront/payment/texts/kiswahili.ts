@@ -1,5 +1,5 @@
 // The texts of the payment dialog in Kiswahili, as people say it in Kenya. Loaded when a customer chooses it.
-import { type ExplainedCode, explainedCode } from '../../../../domain/payment-result.ts';
+import { type ExplainedCode, explainedCode } from '../../../../domain/mpesa/payment-result.ts';
 import type { PaymentTexts } from './english.ts';
 
 const failures: Readonly<Record<ExplainedCode, string>> = {

@@ -1,12 +1,12 @@
 // The receipt of a paid order, to save or print: items, payments and refunds.
 import { useEffect, useState } from 'react';
 import { Link, redirect, useNavigate } from 'react-router';
-import { describeDiscount } from '../../../../domain/discount.ts';
 import { formatKsh } from '../../../../domain/money.ts';
-import { orderLink } from '../../../../domain/order-link.ts';
-import { formatPhone } from '../../../../domain/phone.ts';
+import { describeDiscount } from '../../../../domain/orders/discount.ts';
+import { orderLink } from '../../../../domain/orders/order-link.ts';
+import { normaliseTrackingNumber } from '../../../../domain/orders/tracking-number.ts';
+import { formatPhone } from '../../../../domain/people/phone.ts';
 import { withTimeout } from '../../../../domain/timeout.ts';
-import { normaliseTrackingNumber } from '../../../../domain/tracking-number.ts';
 import { formatOrderDate } from '../../../lib/orders/order-date.ts';
 import { describeOrder, totalLines } from '../../../lib/orders/order-meaning.ts';
 import { rememberedOrder } from '../../../lib/orders/remembered-orders.ts';

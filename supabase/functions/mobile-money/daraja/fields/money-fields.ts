@@ -1,7 +1,7 @@
 // The fields of a message that name money, read one by one. What a message has but cannot be read is listed, never dropped.
-import { readAmountCents } from '../../../../../domain/mpesa-amount.ts';
-import { normaliseReceipt } from '../../../../../domain/mpesa-receipt.ts';
-import { readMpesaTime } from '../../../../../domain/mpesa-time.ts';
+import { readAmountCents } from '../../../../../domain/mpesa/amount.ts';
+import { normaliseReceipt } from '../../../../../domain/mpesa/receipt.ts';
+import { readMpesaTime } from '../../../../../domain/mpesa/time.ts';
 
 /** A part of a message that cannot be read (`messages_to_check.unreadable`). */
 export type UnreadablePart = 'code' | 'receipt' | 'amount' | 'time';
