@@ -1,8 +1,9 @@
 // `npm run new-migration NAME`: drafts the migration from supabase/migrations to supabase/schemas.
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { readdir, writeFile } from 'node:fs/promises';
 import { platform, throwawayDatabase } from '@jani-juice/backend/testing';
 import { describeCatalogue } from '../supabase/tests/database/database-catalogue.ts';
 import { draftMigration } from './databases/draft-migration.ts';
+import { readSchemas } from './databases/schema-files.ts';
 import { shopMigrations } from './databases/shop-migrations.ts';
 
 const [, , name = ''] = process.argv;
@@ -19,12 +20,8 @@ const [migrated, declared] = await Promise.all([
   throwawayDatabase('pglite', shopMigrations),
   throwawayDatabase('pglite', [platform]),
 ]);
-const schemas: string[] = [];
-for (const file of (await readdir(new URL('schemas/', supabase))).sort()) {
-  const text = await readFile(new URL(`schemas/${file}`, supabase), 'utf8');
-  schemas.push(text);
-  await declared.execute(text);
-}
+const schemas = readSchemas().map(({ sql }) => sql);
+for (const sql of schemas) await declared.execute(sql);
 const draft = draftMigration(
   await describeCatalogue(migrated),
   await describeCatalogue(declared),

@@ -3,6 +3,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
+import { readSchemas } from '../databases/schema-files.ts';
 
 const root = join(import.meta.dirname, '../..');
 const untracked = /^(\..*|build|data|node_modules)$/;
@@ -19,14 +20,15 @@ const documents = [
   ),
 ];
 
+const schemaFiles = new Set(readSchemas().map(({ path }) => path.replace(/^.*\//, '')));
+
 test.each(documents)('paths in %s', (document) => {
   const text = readFileSync(join(root, document), 'utf8');
   const paths = [...text.matchAll(/`([\w-]+(?:\/[\w.-]+)+\/?)`/g)].map(([, path = '']) => path);
-  const schemas = [...text.matchAll(/`(\d\d[a-z]?_\w+\.sql)`/g)].map(
-    ([, name]) => `supabase/schemas/${name}`,
-  );
+  const schemas = [...text.matchAll(/`(\d\d[a-z]?_\w+\.sql)`/g)].map(([, name = '']) => name);
   const named = paths.filter((path) => folders.includes(path.split('/', 1)[0] ?? ''));
-  expect([...named, ...schemas].filter((path) => !existsSync(join(root, path)))).toEqual([]);
+  expect(named.filter((path) => !existsSync(join(root, path)))).toEqual([]);
+  expect(schemas.filter((name) => !schemaFiles.has(name))).toEqual([]);
 });
 
 /** The anchors of a document, as GitHub derives them from its headings. */

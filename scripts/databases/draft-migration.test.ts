@@ -1,20 +1,19 @@
 // A draft migrates from the catalogue of the migrations to that of the schemas.
-import { readdir, readFile } from 'node:fs/promises';
 import type { Database } from '@jani-juice/backend/database';
 import { throwawayDatabase } from '@jani-juice/backend/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { describeCatalogue } from '../../supabase/tests/database/database-catalogue.ts';
 import { draftMigration } from './draft-migration.ts';
+import { readSchemas } from './schema-files.ts';
 import { shopMigrations } from './shop-migrations.ts';
 
-const folder = new URL('../../supabase/schemas/', import.meta.url);
+const schemas = readSchemas()
+  .map(({ sql }) => sql)
+  .join('\n');
 let database: Database;
-let schemas: string;
 let current: Map<string, string>;
 beforeAll(async () => {
   database = await throwawayDatabase('pglite', shopMigrations);
-  const files = (await readdir(folder)).sort();
-  schemas = (await Promise.all(files.map((file) => readFile(new URL(file, folder), 'utf8')))).join('\n');
   current = await describeCatalogue(database);
 });
 afterAll(() => database.close());

@@ -1,14 +1,12 @@
 // docs/error-codes.md lists exactly the errors of the procedures.
-import { readdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
-
-const folder = new URL('../../schemas/', import.meta.url);
+import { readSchemas } from '../../../scripts/databases/schema-files.ts';
 
 /** `status code sentence` of every error in the schemas. */
-async function refusals(): Promise<string[]> {
+function refusals(): string[] {
   const found = new Set<string>();
-  for (const file of await readdir(folder)) {
-    const sql = await readFile(new URL(file, folder), 'utf8');
+  for (const { path, sql } of readSchemas()) {
     const calls = sql.matchAll(
       /perform private\.refuse\(\s*(\d{3}),\s*'([a-z_]+)',\s*(?:format\(\s*)?'((?:[^']|'')*)'/g,
     );
@@ -21,12 +19,12 @@ async function refusals(): Promise<string[]> {
     for (const [, status, sentence = '', code] of sql.matchAll(answers)) {
       found.add(`${status} ${code} ${sentence.replaceAll("''", "'").replaceAll('%s', '{n}')}`);
     }
-    expect(sql.match(/(?:return|:=) private\.refusal_answer\((?!sqlstate)/g)?.length ?? 0, file).toBe(
+    expect(sql.match(/(?:return|:=) private\.refusal_answer\((?!sqlstate)/g)?.length ?? 0, path).toBe(
       sql.match(answers)?.length ?? 0,
     );
     // A call in another notation would not be found.
     const written = sql.match(/perform private\.refuse\(/g)?.length ?? 0;
-    expect(written, file).toBe(
+    expect(written, path).toBe(
       sql.match(/perform private\.refuse\(\s*\d{3},\s*'[a-z_]+',\s*(?:format\(\s*)?'/g)?.length ?? 0,
     );
   }
@@ -37,7 +35,7 @@ test('lists exactly the errors of the schemas with status, code and sentence', a
   const page = await readFile(new URL('../../../docs/error-codes.md', import.meta.url), 'utf8');
   const rows = page.matchAll(/^\|\s*`([a-z_]+)`\s*\|\s*(\d{3})\s*\|\s*([^|]+?)\s*\|/gm);
   const listed = [...rows].map(([, code, status, sentence]) => `${status} ${code} ${sentence}`).sort();
-  const written = await refusals();
+  const written = refusals();
   expect(written.length).toBeGreaterThan(25);
   expect(listed).toEqual(written);
 });

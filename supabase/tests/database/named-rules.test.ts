@@ -1,21 +1,23 @@
 // Rules that have a name in the schemas are stated there alone.
-import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { readSchemas } from '../../../scripts/databases/schema-files.ts';
 
-const folder = new URL('../../schemas/', import.meta.url);
+const schemas = readSchemas();
+const stateGroups = '1_catalogue/01b_states.sql';
+const textOf = (file: string) => schemas.find(({ path }) => path === file)?.sql ?? '';
 /** Statements of the schemas but checks and indexes: those keep their own text, so that no changed function makes them wrong. */
-const statements = readdirSync(folder)
-  .filter((file) => file !== '01b_states.sql')
-  .flatMap((file) =>
-    readFileSync(new URL(file, folder), 'utf8')
+const statements = schemas
+  .filter(({ path }) => path !== stateGroups)
+  .flatMap(({ path, sql }) =>
+    sql
       .replaceAll(/^create (?:unique )?index [^;]*;|check \(.*\)|^\s*(?:method = 'by_hand' or .*)$/gm, '')
       .split('\n')
-      .map((line, index) => ({ place: `${file}:${index + 1}`, line })),
+      .map((line, index) => ({ place: `${path}:${index + 1}`, line })),
   );
 const found = (pattern: RegExp) =>
   statements.filter(({ line }) => pattern.test(line)).map(({ place, line }) => `${place} ${line.trim()}`);
 
-const states = readFileSync(new URL('01b_states.sql', folder), 'utf8');
+const states = textOf(stateGroups);
 const valuesIn = (list: string) => [...list.matchAll(/'(\w+)'/g)].map(([, value = '']) => value).sort();
 const groups = [...states.matchAll(/create function private\.(\w+)\(\w+ text\)[^;]*? in \(([^)]*)\);/g)].map(
   ([, name = '', list = '']) => ({ name, values: valuesIn(list) }),
@@ -64,8 +66,7 @@ test.each([
 ])('%s is written once', (_, pattern, home) => {
   const places = found(pattern);
   expect(places).toHaveLength(1);
-  const file = readFileSync(new URL(places[0]?.split(':')[0] ?? '', folder), 'utf8');
-  expect(file).toContain(`create function ${home}(`);
+  expect(textOf(places[0]?.split(':')[0] ?? '')).toContain(`create function ${home}(`);
 });
 
 test('lists and rules that come back are found', () => {

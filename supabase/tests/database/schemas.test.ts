@@ -1,21 +1,19 @@
 // supabase/schemas describes the current database; the migrations lead to the same catalogue.
-import { readdir, readFile } from 'node:fs/promises';
 import { platform, testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import { expect, test } from 'vitest';
+import { readSchemas } from '../../../scripts/databases/schema-files.ts';
 import { shopMigrations } from '../../../scripts/databases/shop-migrations.ts';
 import { describeCatalogue } from './database-catalogue.ts';
 
 const [kind = 'pglite'] = testDatabases();
-const folder = new URL('../../schemas/', import.meta.url);
-const files = (await readdir(folder)).sort();
-const readSchema = (file: string) => readFile(new URL(file, folder), 'utf8');
+const schemas = readSchemas();
 
 test('schemas and migrations give the same catalogue', async () => {
   const [migrated, declared] = await Promise.all([
     throwawayDatabase(kind, shopMigrations),
     throwawayDatabase(kind, [platform]),
   ]);
-  for (const file of files) await declared.execute(await readSchema(file));
+  for (const { sql } of schemas) await declared.execute(sql);
   const [expected, described] = [await describeCatalogue(migrated), await describeCatalogue(declared)];
   await Promise.all([migrated.close(), declared.close()]);
   expect(expected.size).toBeGreaterThan(1000);
@@ -120,6 +118,6 @@ test('plans are forbidden where a typed text or a burst decides the cost, and no
   ]);
 });
 
-test.each(files)('%s fits on a few screens', async (file) => {
-  expect((await readSchema(file)).split('\n').length).toBeLessThanOrEqual(600);
+test.each(schemas)('$path fits on a few screens', ({ sql }) => {
+  expect(sql.split('\n').length).toBeLessThanOrEqual(600);
 });

@@ -1,11 +1,10 @@
-// A new shop begins with the rows of supabase/schemas/27_rows.sql, to which the migrations lead.
-import { readdir, readFile } from 'node:fs/promises';
+// A new shop begins with the rows of supabase/schemas/6_running/27_rows.sql, to which the migrations lead.
 import { testDatabases, throwawayDatabase } from '@jani-juice/backend/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { readSchemas } from '../../../scripts/databases/schema-files.ts';
 import { shopMigrations } from '../../../scripts/databases/shop-migrations.ts';
 
 const [kind = 'pglite'] = testDatabases();
-const folder = new URL('../../schemas/', import.meta.url);
 
 type Database = Awaited<ReturnType<typeof throwawayDatabase>>;
 let migrated: Database;
@@ -16,9 +15,7 @@ beforeAll(async () => {
     throwawayDatabase(kind, shopMigrations),
     throwawayDatabase(kind, platform),
   ]);
-  for (const file of (await readdir(folder)).sort()) {
-    await declared.execute(await readFile(new URL(file, folder), 'utf8'));
-  }
+  for (const { sql } of readSchemas()) await declared.execute(sql);
 });
 afterAll(() => Promise.all([migrated.close(), declared.close()]));
 

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { type DeliveryArea, findAreas, guessArea } from '../../../domain/deliveries/delivery-area.ts';
 
 /** The areas that a new shop begins with. */
-const rows = readFileSync(new URL('../../schemas/27_rows.sql', import.meta.url), 'utf8');
+const rows = readFileSync(new URL('../../schemas/6_running/27_rows.sql', import.meta.url), 'utf8');
 const areas: DeliveryArea[] = [
   ...rows.matchAll(/^ {2}\('((?:[^']|'')+)', array\[(.*)\], (\d+), (\d+), (true|false), \d+\)[,;]$/gm),
 ].map(([, name = '', list = '', from, to, needs]) => ({

@@ -1,4 +1,4 @@
-// Groups of states that several screens use, named as in supabase/schemas/01b_states.sql where it has them.
+// Groups of states that several screens use, named as in supabase/schemas/1_catalogue/01b_states.sql where it has them.
 import type {
   OrderPaymentStatus,
   OrderStatus,
