@@ -335,6 +335,36 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       await own.close();
     });
 
+    test('ends the work that clients asked for before it closes', async () => {
+      const ownDatabase = await throwawayDatabase(kind, [platform]);
+      await ownDatabase.execute(
+        'create table public.drinks (id int primary key); alter publication supabase_realtime add table public.drinks',
+      );
+      // A database that is far away.
+      const query: Database['query'] = async (...question) => {
+        await new Promise((done) => setTimeout(done, 50));
+        return ownDatabase.query(...question);
+      };
+      const own = await startService({ ...ownDatabase, query });
+      const tab = new WebSocket(
+        `${own.url.replace('http', 'ws')}/websocket?apikey=sb_publishable_test&vsn=1.0.0`,
+      );
+      tab.once('open', () => {
+        const postgres_changes = [{ event: '*', schema: 'public', table: 'drinks' }];
+        const payload = { config: { broadcast: {}, presence: {}, postgres_changes } };
+        tab.send(JSON.stringify({ topic: 'realtime:drinks', event: 'phx_join', payload, ref: '1' }));
+        tab.send(JSON.stringify({ topic: 'phoenix', event: 'heartbeat', payload: {}, ref: '2' }));
+      });
+      // Closed with the answer to the second message, while the first is on its way.
+      tab.once('message', () => tab.terminate());
+      await new Promise((done) => tab.once('close', done));
+      await vi.waitFor(() => expect(own.sockets).toBe(0), { interval: 1 });
+      await own.close();
+      await ownDatabase.close();
+      await new Promise((done) => setTimeout(done, 100));
+      expect(own.errors).toEqual([]);
+    });
+
     test('replays earlier messages on request, oldest first', async () => {
       const { rows } = await database.query<{ now: number }>(
         'select (extract(epoch from clock_timestamp()) * 1000)::float8 as now',

@@ -88,6 +88,7 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
     limits,
     shared: shareLimits(limits),
     queue: options.joinQueue ?? createFairShare(options.database.kind).joins,
+    unfinished: new Set(),
     backlog,
     onError,
     channels,
@@ -181,6 +182,7 @@ export function createRealtimeService(options: RealtimeOptions): RealtimeService
         [...server.clients].map((client) => new Promise((done) => client.once('close', done))),
       );
       clearTimeout(terminateTimer);
+      await Promise.all(hub.unfinished);
       await Promise.all([hub.feed.close(), hub.changes.close(), hub.presenceFeed.close()]);
     },
   };

@@ -22,6 +22,8 @@ export interface Hub {
   shared: SharedLimits;
   /** Database work of joins. */
   queue: FairQueue;
+  /** Messages of clients that are being handled: the database is not closed before they end. */
+  unfinished: Set<Promise<void>>;
   backlog: Backlog;
   onError: (error: unknown) => void;
   channels: Channels;

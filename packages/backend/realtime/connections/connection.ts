@@ -213,8 +213,10 @@ export class Connection implements ChannelLink, Reader {
         const isRelieved = this.#unfinished < maxUnfinished / 2 && this.#unfinishedBytes < maxUnfinishedBytes;
         if (this.#socket.isPaused && isRelieved) this.#socket.resume();
         if (this.#tails.get(topic) === tail) this.#tails.delete(topic);
+        this.#hub.unfinished.delete(tail);
       });
     this.#tails.set(topic, tail);
+    this.#hub.unfinished.add(tail);
   }
 
   async #handle(message: Message | PushedBroadcast, bytes: number): Promise<void> {
