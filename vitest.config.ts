@@ -19,7 +19,7 @@ const timeouts = {
 
 export default defineConfig({
   test: {
-    globalSetup: ['scripts/tests/prepare-test-run.ts'],
+    globalSetup: ['scripts/tests/prepare-test-run.ts', 'web/testing/open-shop-for-screens.ts'],
     // Some wait more than they work: four files share two cores.
     maxWorkers: 4,
     sequence: {
@@ -75,7 +75,6 @@ export default defineConfig({
           environment: './web/testing/dom-environment.ts',
           // A link that saves a file leaves the page in happy-dom, unlike in a browser. Nothing else leaves it.
           environmentOptions: { happyDOM: { settings: { navigation: { disableFallbackToSetURL: true } } } },
-          globalSetup: ['web/testing/open-shop-for-screens.ts'],
           setupFiles: ['web/testing/prepare-dom.ts'],
           pool: 'threads',
           isolate: false,

@@ -1,4 +1,4 @@
-// Global setup of the component tests: one shop for all of their files.
+// Global setup of the component tests: one shop for all of their files. It follows the setup of the whole run, whose PostgreSQL it uses.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import type { TestProject } from 'vitest/node';
@@ -11,6 +11,7 @@ declare module 'vitest' {
 }
 
 export default async function openShopForScreens(project: TestProject): Promise<() => Promise<void>> {
+  if (!project.vitest.projects.some(({ name }) => name === 'screens')) return async () => {};
   const shop = fork(new URL('shop-for-screens.ts', import.meta.url), { execArgv: ['--import', 'tsx'] });
   const ended = once(shop, 'exit');
   const begun = await Promise.race([once(shop, 'message'), ended.then(() => null)]);

@@ -3,7 +3,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { copyMigratedDatabase } from '@jani-juice/backend/testing';
+import { copyMigratedDatabase, throwawayDatabase } from '@jani-juice/backend/testing';
 import { shopMigrations } from '../../scripts/databases/shop-migrations.ts';
 import { freePort } from '../../scripts/tests/free-port.ts';
 import { openLog } from '../../server/monitoring/log.ts';
@@ -20,7 +20,11 @@ export interface ShopForScreens {
 
 const root = join(import.meta.dirname, '../..');
 const dataDir = await mkdtemp(join(tmpdir(), 'jani-screens-'));
-await copyMigratedDatabase(join(dataDir, 'database'), shopMigrations);
+// PostgreSQL where the run has started one: it takes less of the machine than PGlite.
+const database = process.env.TEST_POSTGRESQL_URL
+  ? await throwawayDatabase('postgresql', shopMigrations)
+  : null;
+if (!database) await copyMigratedDatabase(join(dataDir, 'database'), shopMigrations);
 const problems: string[] = [];
 const shop = await startShop({
   config: readConfig(
@@ -28,6 +32,7 @@ const shop = await startShop({
       PORT: String(await freePort()),
       SIMULATOR_PORT: '0',
       DATA_DIR: dataDir,
+      ...(database?.url ? { DATABASE_URL: database.url } : {}),
       // Members sign in from networks of their own (e2e/staff-member.ts): one may not do so as often as all tests together.
       TRUSTED_PROXIES: '1',
     },
@@ -41,6 +46,7 @@ const shop = await startShop({
 });
 process.once('disconnect', async () => {
   await shop.close();
+  await database?.close();
   await rm(dataDir, { recursive: true, force: true, maxRetries: 10 });
   for (const line of problems) process.stderr.write(`In the server's log: ${line}`);
   process.exit(problems.length > 0 ? 1 : 0);

@@ -1,6 +1,6 @@
 // The layout of every staff screen, and its guard: only active staff are admitted.
 import { QueryClientProvider, useIsFetching } from '@tanstack/react-query';
-import { useEffect, useMemo, useRef, useState } from 'react';
+import { useEffect, useEffectEvent, useMemo, useRef, useState } from 'react';
 import { Link, Outlet, redirect, useLocation, useNavigation, useRevalidator } from 'react-router';
 import { onStaffStatusChange, type Staff } from '../../lib/staff.ts';
 import { Button } from '../../ui/button.tsx';
@@ -187,7 +187,7 @@ function Panel({ staff, email, name, role, isSignedOut }: Member & { isSignedOut
   useEffect(() => {
     prepareToasts().catch(() => {});
   }, []);
-  const hasShown = useHasShownData();
+  const [hasShown, setHasShown] = useState(false);
   const [channelState, setChannelState] = useState<LiveState>('connecting');
   const live = isOnline ? channelState : 'lost';
   // Tried again when the connection is back.
@@ -288,21 +288,24 @@ function Panel({ staff, email, name, role, isSignedOut }: Member & { isSignedOut
           <after.DeviceNotices waiting={waiting} isActive={!isSignedOut} />
         </>
       ) : null}
+      {hasShown ? null : <FirstData onShown={() => setHasShown(true)} />}
       {/* Preloads the page to which signing out leads, also without a network. Last, because the first link skips to the content. */}
       {hasShown ? <Link to="/admin/login" prefetch="render" hidden /> : null}
     </div>
   );
 }
 
-/** Whether the first screen has its data, or has failed to read it: what it does not show is loaded afterwards. */
-function useHasShownData(): boolean {
-  const [hasShown, setHasShown] = useState(false);
+/**
+ * Reports once that the first screen has its data, or has failed to read it: what it does not show is loaded afterwards. It follows the
+ * screen, whose effects have started their queries before this one counts them. A component, because the count renders its owner again.
+ */
+function FirstData({ onShown }: { onShown: () => void }) {
   const reading = useIsFetching();
+  const report = useEffectEvent(onShown);
   useEffect(() => {
-    // The screen's own effects have started its queries by now.
-    if (reading === 0 && queryClient.isFetching() === 0) setHasShown(true);
+    if (reading === 0 && queryClient.isFetching() === 0) report();
   }, [reading]);
-  return hasShown;
+  return null;
 }
 
 /** '/admin/orders' of '/admin/orders/{id}'. */

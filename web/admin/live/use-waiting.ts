@@ -1,7 +1,7 @@
 // Counts of what waits for staff: orders to prepare, new payments since they last opened the orders, deliveries without a rider, unread
 // inquiries, failed messages to customers, unmatched payments, messages of M-PESA to check, and refunds to approve.
 import { useQuery } from '@tanstack/react-query';
-import { useEffect, useState } from 'react';
+import { useEffect, useMemo, useState } from 'react';
 import { readStored, writeStored } from '../../lib/browser/browser-storage.ts';
 import { dataOf, TableProblem } from '../data/table-answer.ts';
 import { useWork } from '../deliveries/rider-queries.ts';
@@ -132,13 +132,24 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
     writeStored(seenKey, latest);
     setSeen(latest);
   }, [newest, isNewEvent, seen]);
-  return {
-    toPrepare: work?.to_prepare ?? 0,
-    orders: isNewEvent ? (orders.data?.count ?? 0) : 0,
-    deliveries: deliveries.data ?? 0,
-    inquiries: inquiries.data ?? 0,
-    messages: messages.data ?? 0,
-    money: (money.data ?? 0) + (toCheck.data ?? 0),
-    refunds: health.data?.refunds_to_approve_by_me ?? 0,
-  };
+  const toPrepare = work?.to_prepare ?? 0;
+  const newPayments = isNewEvent ? (orders.data?.count ?? 0) : 0;
+  const withoutRider = deliveries.data ?? 0;
+  const unread = inquiries.data ?? 0;
+  const unsent = messages.data ?? 0;
+  const inMoney = (money.data ?? 0) + (toCheck.data ?? 0);
+  const refunds = health.data?.refunds_to_approve_by_me ?? 0;
+  // Equal counts are one object: the screens receive it, which are not rendered again with each step of the layout.
+  return useMemo(
+    () => ({
+      toPrepare,
+      orders: newPayments,
+      deliveries: withoutRider,
+      inquiries: unread,
+      messages: unsent,
+      money: inMoney,
+      refunds,
+    }),
+    [toPrepare, newPayments, withoutRider, unread, unsent, inMoney, refunds],
+  );
 }
