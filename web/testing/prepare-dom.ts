@@ -2,6 +2,7 @@
 import { configure } from '@testing-library/dom';
 import { inject } from 'vitest';
 import { WebSocket } from 'ws';
+import { rememberStyles } from './computed-style.ts';
 
 const { url, publishable } = inject('shop');
 const { happyDOM } = window as unknown as { happyDOM: { setURL(url: string): void } };
@@ -13,6 +14,8 @@ Object.defineProperty(HTMLElement.prototype, 'clientWidth', {
   configurable: true,
   get: () => window.innerWidth,
 });
+
+rememberStyles(window);
 
 // The head of every staff page contains the origin of the services.
 const services = document.createElement('meta');
