@@ -358,7 +358,7 @@ describe.each(testDatabases())('realtime on %s', (kind) => {
       // Closed with the answer to the second message, while the first is on its way.
       tab.once('message', () => tab.terminate());
       await new Promise((done) => tab.once('close', done));
-      await vi.waitFor(() => expect(own.sockets).toBe(0), { interval: 1 });
+      await vi.waitFor(() => expect(own.sockets).toBe(0), { interval: 1, timeout: 20_000 });
       await own.close();
       await ownDatabase.close();
       await new Promise((done) => setTimeout(done, 100));
