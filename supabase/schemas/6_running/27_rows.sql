@@ -341,7 +341,7 @@ Call {phone} or write to {email}. We are there 24/7 by phone and chat, and answe
 - **When you join the newsletter:** your email address, once you have confirmed it. Every mail has a link to unsubscribe.
 - **When you visit:** how often each page is opened per day, without cookies and without anything about you. For a few hours we use IP addresses to keep the shop safe from abuse.
 
-If you let this device remember your details for the next order, they stay on the device.
+If you let this device remember your details for the next order, they stay on the device. It also keeps the numbers and keys of your orders there: with them, this website shows you those orders and fills in their details for the next one. “Forget my details” in the order form and “Forget my orders on this device” beside your orders erase both.
 
 ## Who receives it
 

@@ -80,7 +80,7 @@ export function deliveryColumns({ status, steps }: RowControls): Column<ListedDe
     },
     {
       title: 'Items',
-      width: '17%',
+      width: '14%',
       show: ({ order }) => <Drinks order={order} />,
     },
     {
@@ -98,11 +98,11 @@ export function deliveryColumns({ status, steps }: RowControls): Column<ListedDe
     },
     {
       title: 'Status',
-      width: '8.75rem',
+      width: '8rem',
       sort: 'status',
       show: (delivery) => <StatusControl delivery={delivery} status={status} />,
     },
-    { title: 'Times', width: '7.75rem', show: (delivery) => <Times delivery={delivery} /> },
+    { title: 'Times', width: '8.75rem', show: (delivery) => <Times delivery={delivery} /> },
     {
       title: 'Actions',
       width: '8.75rem',
