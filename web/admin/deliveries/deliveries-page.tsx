@@ -18,6 +18,7 @@ import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';
 import { useSavedViews } from '../list/saved-views.ts';
 import { useListFilters } from '../list/use-list-filters.ts';
 import { useRowKeys } from '../list/use-row-keys.ts';
+import { isSortedByOther } from '../list/use-rows.ts';
 import { useSelection } from '../list/use-selection.ts';
 import { PrintList } from '../print/print-list.tsx';
 import { statusLabel } from '../status/status-badge.tsx';
@@ -75,7 +76,7 @@ export default function DeliveriesPage() {
             one="delivery"
             many="deliveries"
             isSearch={search !== '' || rider !== ''}
-            isSorted={!['', 'date', '-date'].includes(order)}
+            isSorted={isSortedByOther(order)}
           />
         }
         tools={

@@ -17,11 +17,13 @@ interface Sortable<Query> {
  * @param embedded what each row embeds one of
  */
 export function inOrder<Query extends Sortable<Query>>(rows: Query, sort: string, embedded: string): Query {
+  if (isSortedByOther(sort)) return rows.limit(1, { referencedTable: embedded });
   const ascending = sort === 'date';
-  return ascending || sort === '' || sort === '-date'
-    ? rows.order('created_at', { ascending }).order('id', { ascending })
-    : rows.limit(1, { referencedTable: embedded });
+  return rows.order('created_at', { ascending }).order('id', { ascending });
 }
+
+/** Whether a list has another order than that of the dates. */
+export const isSortedByOther = (sort: string): boolean => !['', 'date', '-date'].includes(sort);
 
 /** Cursor of a page: the row before it. */
 export interface Cursor {

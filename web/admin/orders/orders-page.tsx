@@ -11,6 +11,7 @@ import { ListFrame, noneFound, RowList } from '../list/row-list.tsx';
 import { useSavedViews } from '../list/saved-views.ts';
 import { type ListFilters, useListFilters } from '../list/use-list-filters.ts';
 import { useRowKeys } from '../list/use-row-keys.ts';
+import { isSortedByOther } from '../list/use-rows.ts';
 import { useSelection } from '../list/use-selection.ts';
 import { hasPaymentInReview } from '../status/states.ts';
 import { statusLabel } from '../status/status-badge.tsx';
@@ -96,7 +97,7 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
             one="order"
             many="orders"
             isSearch={query.search !== '' || query.rider !== ''}
-            isSorted={!['', 'date', '-date'].includes(order)}
+            isSorted={isSortedByOther(order)}
           />
         }
         tools={

@@ -2,7 +2,7 @@
 import { type FormEvent, useState } from 'react';
 import { Button } from '../../../ui/button.tsx';
 import { TextField } from '../../../ui/field.tsx';
-import { reasonProblem, reasonRefusal } from '../refunds/refund-problems.ts';
+import { reasonProblem, reasonRefusal } from '../../ui/typed-problems.ts';
 
 interface ReasonFormProps {
   label: string;

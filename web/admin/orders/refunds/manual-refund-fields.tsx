@@ -1,7 +1,7 @@
 // Receipt and reason of a refund that staff made outside of the shop.
 import { useState } from 'react';
 import { TextField } from '../../../ui/field.tsx';
-import { reasonProblem, receiptProblem, receiptRefusal } from './refund-problems.ts';
+import { reasonProblem, receiptProblem, receiptRefusal } from '../../ui/typed-problems.ts';
 
 /** State of the two fields. `validate` shows their problems; `showRefusal` shows an error that the database gave about the receipt. */
 export function useManualRefundFields() {

@@ -11,11 +11,11 @@ import { FormFooter } from '../../dialogs/form-footer.tsx';
 import { useMember } from '../../layout/roles/use-member.tsx';
 import { usePaymentHealth } from '../../payments-check/payment-health.ts';
 import { useSettings } from '../../settings/settings-queries.ts';
+import { reasonProblem, receiptRefusal } from '../../ui/typed-problems.ts';
 import type { WholeOrder } from '../order-queries.ts';
 import { leftOf } from '../payments/change-of.ts';
 import { isSettling, useResolvedByOther } from '../use-resolved-by-other.ts';
 import { ManualRefundFields, useManualRefundFields } from './manual-refund-fields.tsx';
-import { reasonProblem, receiptRefusal } from './refund-problems.ts';
 import {
   describeApprovers,
   isRefundable,

@@ -13,7 +13,7 @@ import { useMay, useMember } from '../../layout/roles/use-member.tsx';
 import { labelOf } from '../../status/label-of.ts';
 import { NameInHistory, useNameOf } from '../../ui/staff-name.tsx';
 import { formatDateTime } from '../../ui/time/dates.ts';
-import { reasonProblem, receiptProblem, receiptRefusal } from './refund-problems.ts';
+import { reasonProblem, receiptProblem, receiptRefusal } from '../../ui/typed-problems.ts';
 import { describeApprovers, type Refund, touchedByRefunds, useRefundApprovers } from './refund-queries.ts';
 
 /** How the money of a completed refund went. */

@@ -1,7 +1,7 @@
 // The stock of a product in its row: one unit less or more, or a typed number, which may have a reason. Enter saves it, Escape restores it.
 import { type FocusEvent, type KeyboardEvent, useId, useRef, useState } from 'react';
 import { Icon } from '../../../ui/icons.tsx';
-import { reasonProblem } from '../../orders/refunds/refund-problems.ts';
+import { reasonProblem } from '../../ui/typed-problems.ts';
 import type { ListedProduct } from '../product-queries.ts';
 import { checkStock, readWhole } from '../product-values.ts';
 

@@ -5,8 +5,8 @@ import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { useMember } from '../../layout/roles/use-member.tsx';
 import { ManualRefundFields, useManualRefundFields } from '../../orders/refunds/manual-refund-fields.tsx';
-import { receiptRefusal } from '../../orders/refunds/refund-problems.ts';
 import { touchedByRefunds } from '../../orders/refunds/refund-queries.ts';
+import { receiptRefusal } from '../../ui/typed-problems.ts';
 import type { BookRow } from './difference-texts.ts';
 import { isUnknown } from './difference-texts.ts';
 

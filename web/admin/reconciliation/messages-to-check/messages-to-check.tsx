@@ -12,8 +12,8 @@ import { TextField } from '../../../ui/field.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { useMember } from '../../layout/roles/use-member.tsx';
-import { reasonProblem, receiptProblem, receiptRefusal } from '../../orders/refunds/refund-problems.ts';
 import { formatDateTime, formatForFile } from '../../ui/time/dates.ts';
+import { reasonProblem, receiptProblem, receiptRefusal } from '../../ui/typed-problems.ts';
 import { canBeEntered, describeMessageToCheck, type MessageToCheck, sourceOf } from './message-to-check.ts';
 
 const shownAtOnce = 20;

@@ -1,6 +1,6 @@
-// Validation of what staff type about refunds; undefined if valid. The database checks the same.
-import { normaliseReceipt } from '../../../../domain/mpesa/receipt.ts';
-import { TableProblem } from '../../data/table-answer.ts';
+// What is wrong with a reason or a receipt that staff type; undefined if nothing is. The database checks the same.
+import { normaliseReceipt } from '../../../domain/mpesa/receipt.ts';
+import { TableProblem } from '../data/table-answer.ts';
 
 /** @param reason also a note: both have the same rule */
 export const reasonProblem = (reason: string): string | undefined => {
