@@ -93,7 +93,7 @@ describe.each([
     if (isPhone) expect(await page.getByRole('dialog').isVisible(), 'the menu stays').toBe(true);
     await page.keyboard.press('ArrowDown');
     const name =
-      (await page.getByRole('option', { selected: true }).locator('span').nth(1).textContent()) ?? '';
+      (await page.getByRole('option', { selected: true }).locator('span').nth(2).textContent()) ?? '';
     await page.keyboard.press('Enter');
     await page.waitForURL('**/shop/pineapple-mint-*');
     await page.getByRole('heading', { level: 1, name }).waitFor();
@@ -115,6 +115,24 @@ describe.each([
     );
     await count(page, '3 drinks');
     await expect.poll(() => page.getByRole('listbox').count()).toBe(0);
+  });
+
+  story('"+" of a suggestion leads to the order form in one tap', async ({ newVisitor }) => {
+    const { page } = await newVisitor({ viewport });
+    await page.goto(`${shop.url}/delivery`);
+    await waitForHydration(page);
+    const box = await searchBox(page);
+    await box.fill('hibiscus');
+    const plus = page
+      .getByRole('option', { name: /Hibiscus/ })
+      .first()
+      .getByTitle('Order');
+    await (isPhone ? plus.tap() : plus.click());
+    await page.waitForURL('**/shop/hibiscus-*/order');
+    await page.getByRole('heading', { level: 1, name: 'Your order' }).waitFor();
+    await page.getByLabel(/^Name/).fill('Amina');
+    await page.goBack();
+    await page.waitForURL('**/delivery');
   });
 
   story('the shop finds misspelt drinks and always suggests something', async ({ newVisitor }) => {

@@ -1,6 +1,7 @@
 // Who the customer buys from: on the contact page and on receipts, once the settings have it.
 import { expect } from 'vitest';
-import { phone } from '../../browser.ts';
+import { expectAccessible } from '../../accessibility.ts';
+import { desktop, phone } from '../../browser.ts';
 import { amina, order, payButton, trackingNumberIn } from '../../shopper.ts';
 import { asOwner } from '../../staff-member.ts';
 import { openShopForStories, shop, story } from '../../story.ts';
@@ -28,7 +29,15 @@ story('the contact page and receipts show address, registration and PIN', async 
   const number = await trackingNumberIn(page);
   await payButton(page).click();
   await page.getByRole('dialog').getByRole('heading', { name: 'Payment received' }).waitFor();
-  await page.goto(`${shop.url}/track-order/${number}/receipt`);
-  await page.getByText('KRA PIN: P051234567X').waitFor();
-  await page.getByText('Business registration: BN-ABC1234').waitFor();
+  for (const viewport of [phone, desktop]) {
+    await page.setViewportSize(viewport);
+    for (const [path, ...words] of [
+      ['/contact', 'Mpaka Road 12, Westlands, Nairobi'],
+      [`/track-order/${number}/receipt`, 'KRA PIN: P051234567X', 'Business registration: BN-ABC1234'],
+    ]) {
+      await page.goto(`${shop.url}${path}`);
+      for (const text of words) await page.getByText(text).waitFor();
+      await expectAccessible(page, `${path} at ${viewport.width} px`);
+    }
+  }
 });

@@ -232,16 +232,19 @@ story('an order that ended is shown again once it is under way again', async ({ 
   }
 });
 
-story(
-  'the order just paid is read without a network, and its page comes back by itself',
-  async ({ newVisitor }) => {
+story.for([
+  ['on a phone', phone, '1'],
+  ['on a desktop', desktop, '2'],
+] as const)(
+  'the order just paid is read without a network, and its page comes back by itself, %s',
+  async ([, viewport, size], { newVisitor }) => {
     const { page, context } = await newVisitor({
-      viewport: phone,
+      viewport,
       allowServiceWorker: true,
       expectedFailures:
         /ERR_INTERNET_DISCONNECTED|ERR_CONNECTION|ERR_EMPTY_RESPONSE|ERR_FAILED .*\/(?:art|assets)\/|Failed to fetch|WebSocket|503/,
     });
-    const number = await orderAndPay(page, { ...amina, phone: '0716009401' });
+    const number = await orderAndPay(page, { ...amina, phone: `071600940${size}` });
     // Its page was never opened.
     const path = `/track-order/${number}`;
     await until(

@@ -91,61 +91,69 @@ story.for(sizes)(
   },
 );
 
-story('the payment speaks Kiswahili, also after a reload', async ({ newVisitor }) => {
-  const { page } = await newVisitor();
-  const number = '0711021037';
-  await order(page, shop.url, 'mango-flask', { ...amina, phone: number });
-  const dialog = dialogOf(page);
-  await dialog.getByRole('button', { name: 'Kiswahili' }).click();
-  await dialog.getByRole('heading', { name: 'Lipa na M-PESA' }).waitFor();
-  expect(
+story.for(sizes)(
+  'the payment speaks Kiswahili, also after a reload %s',
+  async ([where, viewport, size], { newVisitor }) => {
+    const { page } = await newVisitor({ viewport });
+    await order(page, shop.url, 'mango-flask', { ...amina, phone: `07110${size}1037` });
+    const dialog = dialogOf(page);
+    await dialog.getByRole('button', { name: 'Kiswahili' }).click();
+    await dialog.getByRole('heading', { name: 'Lipa na M-PESA' }).waitFor();
+    expect(
+      await dialog
+        .getByRole('heading', { name: 'Lipa na M-PESA' })
+        .evaluate((own) => own.closest('[lang]')?.getAttribute('lang')),
+    ).toBe('sw');
+    await expectAccessible(page, `payment in Kiswahili ${where}`);
+    await page.reload();
+    await dialog.getByRole('button', { name: /^Lipa KSh / }).click();
+    await dialog.getByText('Weka PIN yako ya M-PESA', { exact: true }).waitFor();
+    await dialog.getByText('Simu haipatikani. Tafadhali hakikisha imewashwa na ina mtandao. 📵').waitFor();
+    await dialog.getByRole('button', { name: 'Tuma tena' }).waitFor();
+    await dialog.getByRole('button', { name: 'English' }).click();
+    await dialog.getByText('Customer not reachable. Please ensure phone is on and has network. 📵').waitFor();
+  },
+);
+
+story.for(sizes)(
+  'a payment that is checked says in Kiswahili, too, not to pay again %s',
+  async ([where, viewport, size], { newVisitor }) => {
+    const { page } = await newVisitor({ viewport });
+    await order(page, shop.url, 'mango-flask', { ...amina, phone: `07110${size}9005` });
+    const dialog = dialogOf(page);
+    await dialog.getByRole('button', { name: 'Kiswahili' }).click();
+    await dialog.getByRole('button', { name: /^Lipa KSh / }).click();
+    await dialog.getByText('Tafadhali usilipe tena. Tutawasiliana nawe.').waitFor();
+    await dialog.getByRole('button', { name: 'Fuatilia oda yako' }).waitFor();
+    await expectAccessible(page, `a payment that is checked, in Kiswahili, ${where}`);
+    await dialog.getByRole('button', { name: 'English' }).click();
+    await dialog.getByText('Please do not pay again. Our team gets in touch.').waitFor();
+  },
+);
+
+story.for(sizes)(
+  'waiting says what comes next, and offers the till as a second way %s',
+  async ([where, viewport, size], { newVisitor }) => {
+    const settings = (change: Record<string, unknown>) =>
+      asOwner(shop, '/rest/v1/store_settings?id=is.true', 'PATCH', change);
+    await settings({ till_number: '5123456' });
+    await until(
+      async () => (await (await fetch(`${shop.url}/shop/passion-can`)).text()).includes('5123456'),
+      'the page knows the till',
+    );
+    const { page } = await newVisitor({ viewport });
+    const number = `071100773${size}`;
+    await order(page, shop.url, 'passion-can', { ...amina, phone: number });
+    await fetch(`${shop.simulatorUrl}/simulator/prompts?phone=${number}&screen=open`);
+    await payButton(page).click();
+    const dialog = dialogOf(page);
     await dialog
-      .getByRole('heading', { name: 'Lipa na M-PESA' })
-      .evaluate((own) => own.closest('[lang]')?.getAttribute('lang')),
-  ).toBe('sw');
-  await expectAccessible(page, 'payment in Kiswahili');
-  await page.reload();
-  await dialog.getByRole('button', { name: /^Lipa KSh / }).click();
-  await dialog.getByText('Weka PIN yako ya M-PESA', { exact: true }).waitFor();
-  await dialog.getByText('Simu haipatikani. Tafadhali hakikisha imewashwa na ina mtandao. 📵').waitFor();
-  await dialog.getByRole('button', { name: 'Tuma tena' }).waitFor();
-  await dialog.getByRole('button', { name: 'English' }).click();
-  await dialog.getByText('Customer not reachable. Please ensure phone is on and has network. 📵').waitFor();
-});
-
-story('a payment that is checked says in Kiswahili, too, not to pay again', async ({ newVisitor }) => {
-  const { page } = await newVisitor();
-  await order(page, shop.url, 'mango-flask', { ...amina, phone: '0711029005' });
-  const dialog = dialogOf(page);
-  await dialog.getByRole('button', { name: 'Kiswahili' }).click();
-  await dialog.getByRole('button', { name: /^Lipa KSh / }).click();
-  await dialog.getByText('Tafadhali usilipe tena. Tutawasiliana nawe.').waitFor();
-  await dialog.getByRole('button', { name: 'Fuatilia oda yako' }).waitFor();
-  await expectAccessible(page, 'a payment that is checked, in Kiswahili');
-  await dialog.getByRole('button', { name: 'English' }).click();
-  await dialog.getByText('Please do not pay again. Our team gets in touch.').waitFor();
-});
-
-story('waiting says what comes next, and offers the till as a second way', async ({ newVisitor }) => {
-  const settings = (change: Record<string, unknown>) =>
-    asOwner(shop, '/rest/v1/store_settings?id=is.true', 'PATCH', change);
-  await settings({ till_number: '5123456' });
-  await until(
-    async () => (await (await fetch(`${shop.url}/shop/passion-can`)).text()).includes('5123456'),
-    'the page knows the till',
-  );
-  const { page } = await newVisitor();
-  const number = '0711007720';
-  await order(page, shop.url, 'passion-can', { ...amina, phone: number });
-  await fetch(`${shop.simulatorUrl}/simulator/prompts?phone=${number}&screen=open`);
-  await payButton(page).click();
-  const dialog = dialogOf(page);
-  await dialog
-    .getByText('The prompt comes within a few seconds, and waits about a minute for your PIN.')
-    .waitFor();
-  expect(await dialog.getByText('5123456').isVisible()).toBe(false);
-  await dialog.getByText('No prompt on your phone?').click();
-  await dialog.getByText('5123456').waitFor();
-  await dialog.getByText('Only do so when no prompt is waiting on your phone.').waitFor();
-  await expectAccessible(page, 'waiting, with the till');
-});
+      .getByText('The prompt comes within a few seconds, and waits about a minute for your PIN.')
+      .waitFor();
+    expect(await dialog.getByText('5123456').isVisible()).toBe(false);
+    await dialog.getByText('No prompt on your phone?').click();
+    await dialog.getByText('5123456').waitFor();
+    await dialog.getByText('Only do so when no prompt is waiting on your phone.').waitFor();
+    await expectAccessible(page, `waiting, with the till, ${where}`);
+  },
+);

@@ -5,6 +5,7 @@ import { createStore } from '../../../../supabase/store.ts';
 import { areProducts } from '../../../lib/listed-products.ts';
 import { useLeaveDialog } from '../../../ui/dialog/dialog-history.ts';
 import { flavourSlug } from '../../../ui/flavour.tsx';
+import { Icon } from '../../../ui/icons.tsx';
 import { Price } from '../../../ui/price.tsx';
 import { ProductImage } from '../../../ui/product-image.tsx';
 import { useShop } from '../use-shop.ts';
@@ -51,12 +52,12 @@ export default function SearchSuggestions({ id, input, onListChange, onChoose }:
     setActive(-1);
   }
 
-  function choose(index: number) {
+  function choose(index: number, page: 'drink' | 'order form' = 'drink') {
     const product = products[index];
     if (!product) return;
     close();
     onChoose?.();
-    void navigate(`/shop/${product.slug}`, { replace });
+    void navigate(`/shop/${product.slug}${page === 'order form' ? '/order' : ''}`, { replace });
   }
 
   function moveTo(event: KeyboardEvent, index: number) {
@@ -137,20 +138,35 @@ export default function SearchSuggestions({ id, input, onListChange, onChoose }:
             data-flavour={flavourSlug(category)}
             // Keeps the focus in the input.
             onMouseDown={(event) => event.preventDefault()}
-            onClick={() => choose(index)}
+            onClick={({ target }) =>
+              choose(index, (target as Element).closest('[data-plus]') ? 'order form' : 'drink')
+            }
             onMouseMove={() => setActive(index)}
             className="flex min-h-14 cursor-pointer items-center gap-3 rounded-md px-2 py-1.5 aria-selected:bg-paper-deep"
           >
             <span className="@container relative size-11 shrink-0 overflow-hidden rounded-md bg-[color-mix(in_oklab,var(--flavour)_30%,var(--color-paper-deep))]">
               <ProductImage src={image_url} alt="" sizes="44px" className="absolute inset-0 size-full" />
             </span>
-            <span className="min-w-0 flex-1 text-sm leading-tight font-semibold">{name}</span>
-            <span className="shrink-0 text-right">
-              <Price cents={price} className="block text-sm" />
-              {stock_quantity === 0 ? (
-                <span className="block text-xs text-ink-soft">Out of Stock</span>
-              ) : null}
+            <span className="grid min-w-0 flex-1 text-sm leading-tight">
+              <span className="font-semibold">{name}</span>
+              <span className="flex flex-wrap items-baseline gap-x-2">
+                <Price cents={price} />
+                {stock_quantity === 0 ? <span className="text-xs text-ink-soft">Out of Stock</span> : null}
+              </span>
             </span>
+            {/* A shortcut of pointers: an option contains no button. The page of the drink, which Enter opens, has it for all. */}
+            {stock_quantity === 0 ? null : (
+              <span
+                data-plus
+                title="Order"
+                aria-hidden="true"
+                className="-my-1.5 -mr-2 grid min-h-14 w-12 shrink-0 place-items-center self-stretch"
+              >
+                <span className="grid size-9 place-items-center rounded-pill bg-leaf-100 text-leaf-800 hover:bg-leaf-600 hover:text-white">
+                  <Icon name="plus" className="size-4.5" />
+                </span>
+              </span>
+            )}
           </li>
         ))}
       </ul>
