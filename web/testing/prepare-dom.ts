@@ -31,5 +31,6 @@ document.head.append(still);
 configure({
   asyncUtilTimeout: 40_000,
   // Testing Library appends the whole document to the first lines of the message.
-  getElementError: (message) => new Error((message ?? 'not found').slice(0, 400)),
+  getElementError: (message) =>
+    new Error(`${(message ?? 'not found').slice(0, 400)} at ${window.location.href}`),
 });

@@ -209,6 +209,12 @@ export async function openScreen(
     async fill(field, text) {
       await user.clear(field);
       await user.click(field);
+      // The text goes where the focus is, and a screen that took it would be found out much later.
+      const focused = document.activeElement;
+      if (focused !== field)
+        throw new Error(
+          `the focus went to ${focused?.outerHTML.slice(0, 200)}, ${field.isConnected ? '' : 'the field is gone'}`,
+        );
       await user.paste(text);
     },
     account,
