@@ -962,26 +962,36 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
   });
 
   test('a subscriber whose changes were deleted unread joins again, and receives later ones', async () => {
-    let isBehind = false;
+    let reading = 0;
+    /** While it is set, the reader waits for the change, and is behind: when it reads, the change is gone. */
+    let inserted: Promise<unknown> | null = null;
     const own = await startService({
       ...database,
-      // The reader is behind: when it reads, the change is gone.
       async read(sql, parameters, settings) {
-        if (sql.includes('realtime.pruned_changes') && isBehind) {
-          const { rowCount } = await database.query('select from realtime.changes where record @> $1', [
-            { id: 1 },
-          ]);
-          isBehind = rowCount === 0;
-          if (!isBehind) await database.query(`select realtime.prune_changes('0 seconds')`);
+        if (sql.includes('realtime.pruned_changes') && inserted) {
+          await inserted;
+          inserted = null;
+          await database.query(`select realtime.prune_changes('0 seconds')`);
         }
-        return database.read(sql, parameters, settings);
+        reading += 1;
+        try {
+          return await database.read(sql, parameters, settings);
+        } finally {
+          reading -= 1;
+        }
       },
     });
     const { channel, received } = await followTables(own.client(), { table: 'drinks' });
     const rejoined = new Collected<unknown>();
     channel.on('system', {}, rejoined.add as never);
-    isBehind = true;
+    let insert = () => {};
+    inserted = new Promise<void>((done) => {
+      insert = done;
+    });
+    // A question that was asked before would find the change.
+    await vi.waitFor(() => expect(reading).toBe(0), { interval: 1, timeout: 20_000 });
     await database.query('insert into public.drinks (id) values (1)');
+    insert();
     await rejoined.atLeast(1);
     await database.query('insert into public.drinks (id) values (2)');
     expect(typesAndIds(await received.atLeast(1))).toEqual([['INSERT', 2]]);
