@@ -1,5 +1,5 @@
-// What each role of a staff member may do. The database decides (`private.areas_of` in supabase/schemas/1_catalogue/01_rules.sql); screens leave out
-// what it would refuse.
+// What each role of a staff member may do. The database decides (`private.areas_of` in supabase/schemas/1_catalogue/01_rules.sql);
+// screens leave out what it would refuse.
 import type { AdminProfileRole } from '../../supabase/types.ts';
 
 export type StaffRole = AdminProfileRole;

@@ -1,6 +1,6 @@
 -- Invariants of the shop's orders, payments, refunds and stock. Each query returns the rows that violate one invariant.
--- The tests of the database check them after each test (supabase/tests/payments/books/balanced-books.ts), the torture tests during and after
--- each run (torture/money-invariants.ts). They read this temporary table:
+-- The tests of the database check them after each test (supabase/tests/payments/books/balanced-books.ts), the torture tests during
+-- and after each run (torture/money-invariants.ts). They read this temporary table:
 --   stock (product_id, units): initial stock
 -- Those marked "ledger" compare the books with M-PESA's ledger, which is authoritative and known to the torture tests alone. They read
 -- these temporary tables, too:
