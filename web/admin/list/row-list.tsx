@@ -11,6 +11,7 @@ import {
 } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
+import { watchInView } from '../../ui/watch-in-view.ts';
 import { useLostFocus } from './use-lost-focus.ts';
 import type { Rows } from './use-rows.ts';
 import type { Selection } from './use-selection.ts';
@@ -380,14 +381,9 @@ export function ListEnd(list: EndProps) {
     const element = end.current;
     // Failed pages are retried by a button: automatic retries would loop.
     if (!element || !hasMore || isReading || error) return;
-    const watcher = new IntersectionObserver(
-      ([entry]) => {
-        if (entry?.isIntersecting) loadMore.current?.();
-      },
-      { rootMargin: '800px 0px' },
-    );
-    watcher.observe(element);
-    return () => watcher.disconnect();
+    return watchInView(element, '800px 0px', (isInView) => {
+      if (isInView) loadMore.current?.();
+    });
   }, [hasMore, isReading, error, count]);
 
   if (isLoading) return null;

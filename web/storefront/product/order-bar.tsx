@@ -2,6 +2,7 @@
 import { useEffect, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Price } from '../../ui/price.tsx';
+import { watchInView } from '../../ui/watch-in-view.ts';
 
 interface OrderBarProps {
   /** The element that it replaces: the bar appears after scrolling past it. */
@@ -52,11 +53,7 @@ function useIsPast(place: OrderBarProps['after']): boolean {
     if (!place.current) return;
     // Everything below the screen counts as visible, so that a jump from one end of the page to the other is detected
     // too.
-    const observer = new IntersectionObserver(([entry]) => setPast(entry?.isIntersecting === false), {
-      rootMargin: '0px 0px 100000px 0px',
-    });
-    observer.observe(place.current);
-    return () => observer.disconnect();
+    return watchInView(place.current, '0px 0px 100000px 0px', (isInView) => setPast(!isInView));
   }, [place]);
   return isPast;
 }
