@@ -1,5 +1,6 @@
 // Money is an integer in cents, with one format for customers and one for staff.
 import type { OrderPaymentStatus } from '../supabase/types.ts';
+import { formatCount } from './count.ts';
 
 /**
  * Formats an amount for customers.
@@ -54,9 +55,8 @@ export function formatSaving(price: number, previousPrice: number | null): strin
     : null;
 }
 
-/** Without Intl: creating a number format takes a phone longer than rendering a page. */
 function parts(cents: number): { whole: string; rest: string } {
-  const digits = String(Math.abs(Math.round(cents))).padStart(3, '0');
-  const whole = digits.slice(0, -2).replace(/\B(?=(?:\d{3})+$)/g, ',');
-  return { whole: `${cents < 0 ? '-' : ''}${whole}`, rest: digits.slice(-2) };
+  const amount = Math.abs(Math.round(cents));
+  const whole = formatCount(Math.floor(amount / 100));
+  return { whole: `${cents < 0 ? '-' : ''}${whole}`, rest: String(amount % 100).padStart(2, '0') };
 }

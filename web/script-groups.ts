@@ -38,7 +38,7 @@ export const scriptGroups: ScriptGroup[] = [
       'web/ui': `badge.tsx button.tsx error-screen.tsx early-taps.tsx icons.tsx notice.tsx reload.ts skip-link.tsx
         use-validation-text.ts watch-in-view.ts`,
       'web/ui/dialog': 'dialog-history.ts native-dialog.ts',
-      domain: 'money.ts timeout.ts',
+      domain: 'count.ts money.ts timeout.ts',
       'domain/people': 'phone-format.ts',
       'domain/messages': 'whatsapp-link.ts',
     },

@@ -32,18 +32,27 @@ export interface CatalogueQuery {
   sort: ListOrder;
 }
 
-// Created on first use, because it takes longer on a phone than rendering the page.
-let collator: Intl.Collator | undefined;
-function byName(a: string | null, b: string | null): number {
-  collator ??= new Intl.Collator('en', { sensitivity: 'base' });
-  // Products without a brand or flavour come last.
-  return collator.compare(a ?? '\uffff', b ?? '\uffff');
+/**
+ * The order of two names, without case and accents. Without Intl, whose first use on a page takes a cheap phone 100 ms.
+ * @param a a name; null, as of a product without a brand, comes last
+ */
+export function compareNames(a: string | null, b: string | null): number {
+  if (a === null || b === null) return Number(a === null) - Number(b === null);
+  const [one, other] = [plain(a), plain(b)];
+  return one < other ? -1 : Number(one > other);
 }
+
+const plain = (name: string): string =>
+  name
+    .normalize('NFD')
+    .replace(/[\u0300-\u036f]/g, '')
+    .toLowerCase();
+
 const comparisons: Record<SortOrder, (a: CatalogueEntry, b: CatalogueEntry) => number> = {
   // The server lists the newest first.
   popularity: () => 0,
-  brand: (a, b) => byName(a.brand, b.brand),
-  flavor: (a, b) => byName(a.category, b.category),
+  brand: (a, b) => compareNames(a.brand, b.brand),
+  flavor: (a, b) => compareNames(a.category, b.category),
   price: (a, b) => a.price - b.price,
 };
 

@@ -218,6 +218,66 @@ describe('while a page loads and is scrolled', () => {
   );
 });
 
+/** Runs in the page: remembers what it formats or compares by Intl, whose first use takes a cheap phone 100 ms. */
+function recordIntl(): void {
+  const used: string[] = [];
+  Object.assign(window, { intlUsed: used });
+  const noting = <Work extends object>(name: string, work: Work): Work =>
+    new Proxy(work, {
+      apply: (target, self, values) => {
+        used.push(name);
+        return Reflect.apply(target as never, self, values);
+      },
+      construct: (target, values) => {
+        used.push(name);
+        return Reflect.construct(target as never, values);
+      },
+    });
+  for (const name of ['NumberFormat', 'DateTimeFormat', 'Collator', 'PluralRules', 'ListFormat'] as const)
+    Object.assign(Intl, { [name]: noting(name, Intl[name]) });
+  for (const [type, names] of [
+    [Number.prototype, ['toLocaleString']],
+    [Date.prototype, ['toLocaleString', 'toLocaleDateString', 'toLocaleTimeString']],
+    [String.prototype, ['localeCompare']],
+  ] as const)
+    for (const name of names)
+      Object.assign(type, { [name]: noting(name, (type as never as Record<string, object>)[name] ?? {}) });
+}
+const intlUsed = (page: Page) =>
+  page.evaluate(() => (window as unknown as { intlUsed: string[] }).intlUsed.splice(0));
+
+describe('a page of the storefront', () => {
+  story('writes numbers, dates and names in order without Intl', async ({ newVisitor }) => {
+    const order = await placeOrder(shop, 'Amina Hassan', '0711030195');
+    const { page } = await newVisitor({ viewport: phone });
+    await page.addInitScript(recordIntl);
+    await page.goto(`${shop.url}/`);
+    await page.evaluate(() => (1234).toLocaleString('en-KE'));
+    expect(await intlUsed(page), 'positive control').toEqual(['toLocaleString']);
+    const used: Record<string, string[]> = {};
+    for (const path of [
+      '/',
+      '/shop',
+      '/shop?filter=brand',
+      '/shop?search=mango',
+      '/flavors/mango',
+      '/shop/mango-bottle',
+      '/shop/mango-bottle/order',
+      '/contact',
+      '/delivery',
+      '/track-order',
+      `/track-order/${order.tracking_number}`,
+    ]) {
+      await page.goto(`${shop.url}${path}`);
+      await waitForHydration(page);
+      await page.waitForLoadState('networkidle');
+      const here = await intlUsed(page);
+      if (here.length > 0) used[path] = here;
+    }
+    expect(used).toEqual({});
+  });
+});
+
 describe('a first visit of the staff panel', () => {
   /** Scripts of a visit so far: bytes over the network, and files. */
   /** @param without those that are loaded once the screen is shown */

@@ -1,4 +1,5 @@
 // How many rows a list has, in words.
+import { formatCount } from '../../../domain/count.ts';
 import { mostSorted } from './use-rows.ts';
 
 /** The database counts up to this number plus one, except for all orders and searches. */
@@ -7,8 +8,8 @@ const maxCounted = 10_000;
 const mostCounted = 200;
 
 /** A count of `count_orders`, `count_deliveries` or `count_work`. */
-export const formatCount = (count: number): string =>
-  count === maxCounted + 1 ? '10,000+' : count.toLocaleString('en-KE');
+export const countFigure = (count: number): string =>
+  count === maxCounted + 1 ? '10,000+' : formatCount(count);
 
 export interface CountedRows {
   one: string;
@@ -22,9 +23,7 @@ export interface CountedRows {
 /** Such as '3 orders', and which of them are sorted unless all are. */
 export function countText(count: number, { one, many, isSearch, isSorted }: CountedRows): string {
   const isMore = isSearch && count > mostCounted;
-  const rows = `${isMore ? `More than ${mostCounted}` : formatCount(count)} ${count === 1 ? one : many}`;
+  const rows = `${isMore ? `More than ${mostCounted}` : countFigure(count)} ${count === 1 ? one : many}`;
   const sorted = isMore ? mostSorted.search : mostSorted.list;
-  return isSorted && (isMore || count > sorted)
-    ? `${rows}, the newest ${sorted.toLocaleString('en-KE')} sorted`
-    : rows;
+  return isSorted && (isMore || count > sorted) ? `${rows}, the newest ${formatCount(sorted)} sorted` : rows;
 }

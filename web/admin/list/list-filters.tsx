@@ -4,7 +4,7 @@ import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { StaffIcon } from '../layout/sidebar/staff-icons.tsx';
 import { usePart } from '../ui/use-part.ts';
-import { type CountedRows, countText, formatCount } from './count-text.ts';
+import { type CountedRows, countFigure, countText } from './count-text.ts';
 import { type DayFilter, dayChoices } from './days.ts';
 import { box, FilterSelect } from './list-toolbar.tsx';
 import type { SavedViews } from './saved-views.ts';
@@ -165,7 +165,7 @@ export function QuickFilters({ filters, views, onSelect }: QuickFiltersProps) {
                 isOn ? 'bg-white/20' : isUrgent ? 'bg-danger text-white' : 'bg-paper-deep'
               }`}
             >
-              {formatCount(count)}
+              {countFigure(count)}
             </span>
           )}
         </button>

@@ -8,6 +8,7 @@ import { formatPhone } from '../../../domain/people/phone.ts';
 import { withTimeout } from '../../../domain/timeout.ts';
 import { visibleLength } from '../../../domain/visible-text.ts';
 import { readAreas } from '../../lib/delivery-areas.ts';
+import { formatDate } from '../../lib/orders/order-date.ts';
 import { renderMarkdown } from '../../lib/render-markdown.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { readOpening } from '../../lib/shop-settings.ts';
@@ -87,6 +88,7 @@ export async function loader({ context }: Route.LoaderArgs) {
           title,
           html: renderMarkdown(fillShopText(body, quoted)),
           updated_at,
+          updated: formatDate(updated_at),
         })),
     ),
   };

@@ -11,14 +11,9 @@ export interface ShopText {
   title: string;
   html: string;
   updated_at: string;
+  /** Its day in words, written by the server. */
+  updated: string;
 }
-
-const dates = new Intl.DateTimeFormat('en-GB', {
-  day: 'numeric',
-  month: 'long',
-  year: 'numeric',
-  timeZone: 'Africa/Nairobi',
-});
 
 export function ShopTexts({ texts }: { texts: ShopText[] }) {
   const { hash, key } = useLocation();
@@ -36,7 +31,7 @@ export function ShopTexts({ texts }: { texts: ShopText[] }) {
         Good to know
       </h2>
       <div className="mt-4 border-b border-line md:mt-6">
-        {texts.map(({ slug, title, html, updated_at }) => (
+        {texts.map(({ slug, title, html, updated_at, updated }) => (
           <details key={slug} className="group border-t border-line">
             <summary className="flex min-h-14 list-none items-center justify-between gap-4 py-2 hover:text-leaf-700 [&::-webkit-details-marker]:hidden">
               <h2 className="text-xl">{title}</h2>
@@ -53,7 +48,7 @@ export function ShopTexts({ texts }: { texts: ShopText[] }) {
               className="max-w-text scroll-mt-16 pb-10 outline-none! xl:scroll-mt-32"
             >
               <p className="mb-5 text-sm text-ink-soft">
-                Updated <time dateTime={updated_at}>{dates.format(new Date(updated_at))}</time>
+                Updated <time dateTime={updated_at}>{updated}</time>
               </p>
               <Prose html={html} />
             </section>

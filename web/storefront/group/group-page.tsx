@@ -1,7 +1,12 @@
 // The page of a flavour or brand: what staff wrote about it, and its drinks (docs/product.md#pages-of-flavors-and-brands).
 import { data, Link, redirect } from 'react-router';
 import { brandsTag, categoriesTag, productsTag } from '../../../domain/cache-tags.ts';
-import { pageNumberIn, selectProducts, slugLength } from '../../../domain/products/catalogue.ts';
+import {
+  compareNames,
+  pageNumberIn,
+  selectProducts,
+  slugLength,
+} from '../../../domain/products/catalogue.ts';
 import { areProducts, shownProducts } from '../../lib/listed-products.ts';
 import { shopContext } from '../../lib/shop-context.ts';
 import { buttonStyle } from '../../ui/button.tsx';
@@ -26,7 +31,7 @@ const groupPath = (kind: Kind, slug: string, page = 1) =>
 /** Pages by the names of their flavours or brands, in the order of the names. */
 const pagesOf = (kind: Kind, slugs: Record<string, string>) =>
   Object.entries(slugs)
-    .sort(([one], [other]) => one.localeCompare(other, 'en'))
+    .sort(([one], [other]) => compareNames(one, other))
     .map(([name, slug]) => ({ name, path: groupPath(kind, slug) }));
 
 export const meta: Route.MetaFunction = ({ matches, loaderData }) => {

@@ -1,6 +1,7 @@
 // Links to the other pages of a long product list. Loaded on use.
 import { useEffect, useRef } from 'react';
 import { Link } from 'react-router';
+import { formatCount } from '../../../domain/count.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 
 interface ListPagesProps {
@@ -13,8 +14,6 @@ interface ListPagesProps {
 
 /** Page size of `public.shop_page`. */
 const pageSize = 60;
-
-const formatCount = (count: number) => count.toLocaleString('en-KE');
 
 /** Without JavaScript, "Show more drinks" opens the next page. */
 export default function ListPages({

@@ -3,6 +3,7 @@
 import { lazy, Suspense, useEffect, useMemo, useRef, useState } from 'react';
 import { data, Link, redirect, type ShouldRevalidateFunctionArgs, useSearchParams } from 'react-router';
 import { categoriesTag, productsTag, synonymsTag } from '../../../domain/cache-tags.ts';
+import { formatCount } from '../../../domain/count.ts';
 import {
   type CatalogueQuery,
   groupProducts,
@@ -222,7 +223,7 @@ function Catalogue({ list, loadedQuery, fee }: CatalogueProps) {
         about={
           <p className="flex flex-wrap gap-x-3 text-xs font-semibold text-dusk-100">
             <span ref={status} tabIndex={-1} role="status" className="outline-none!">
-              {count === 1 ? '1 drink' : `${count.toLocaleString('en-KE')}${mayBeMore} drinks`}
+              {count === 1 ? '1 drink' : `${formatCount(count)}${mayBeMore} drinks`}
             </span>
             <span>{fee}</span>
           </p>
