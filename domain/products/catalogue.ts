@@ -37,13 +37,12 @@ export interface CatalogueQuery {
  * @param a a name; null, as of a product without a brand, comes last
  */
 export function compareNames(a: string | null, b: string | null): number {
-  if (a === null || b === null) return Number(a === null) - Number(b === null);
   const [one, other] = [plain(a), plain(b)];
   return one < other ? -1 : Number(one > other);
 }
 
-const plain = (name: string): string =>
-  name
+const plain = (name: string | null): string =>
+  (name ?? '\uffff')
     .normalize('NFD')
     .replace(/[\u0300-\u036f]/g, '')
     .toLowerCase();
@@ -86,9 +85,9 @@ export function selectProducts<Entry extends CatalogueEntry>(
  * @returns their slugs
  */
 export function searchByWords(products: readonly CatalogueEntry[], search: string): string[] {
-  const words = search.toLocaleLowerCase('en').split(/\s+/).filter(Boolean);
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   return products.flatMap(({ slug, name, tagline, category, brand }) => {
-    const text = [name, tagline, category, brand].join(' ').toLocaleLowerCase('en');
+    const text = [name, tagline, category, brand].join(' ').toLowerCase();
     return words.every((word) => text.includes(word)) ? [slug] : [];
   });
 }

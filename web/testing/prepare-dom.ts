@@ -30,7 +30,15 @@ document.head.append(still);
 
 configure({
   asyncUtilTimeout: 40_000,
-  // Testing Library appends the whole document to the first lines of the message.
-  getElementError: (message) =>
-    new Error(`${(message ?? 'not found').slice(0, 400)} at ${window.location.href}`),
+  // Testing Library appends the whole document to the first lines of the message. What is said on the page often tells more.
+  getElementError(message) {
+    const text = (message ?? 'not found').slice(0, 400);
+    // Searches that wait pass the message of the last attempt on.
+    if (text.includes(' at http')) return new Error(message ?? text);
+    const said = Array.from(
+      document.querySelectorAll('[data-sonner-toast], [role=alert], [role=dialog] h2'),
+      (element) => element.textContent?.trim(),
+    );
+    return new Error(`${text} at ${window.location.href}, where it says: ${said.join(' | ').slice(0, 300)}`);
+  },
 });
