@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import {
+  compareNames,
   groupProducts,
   pageNumberIn,
   readCatalogueQuery,
@@ -84,3 +85,16 @@ test('reads an invalid page number as the first page', () => {
   expect(writeCatalogueQuery({ ...query, brand: 'Simba' }, 2).toString()).toBe('brand=Simba&page=2');
   expect(writeCatalogueQuery(query, 1).toString()).toBe('');
 });
+
+test.each([
+  ['amber', 'Zest', -1],
+  ['Zest', 'amber', 1],
+  ['mango', 'Mango', 0],
+  ['Café', 'cafe', 0],
+  ['Éclair', 'Fig', -1],
+  ['Zest', null, -1],
+  [null, 'Zest', 1],
+  [null, null, 0],
+])('of the names %s and %s the order is %i', (one, other, order) =>
+  expect(compareNames(one, other)).toBe(order),
+);

@@ -30,7 +30,7 @@ document.head.append(still);
 
 configure({
   asyncUtilTimeout: 40_000,
-  // Testing Library appends the whole document to the first lines of the message. What is said on the page often tells more.
+  // Without the whole document, which Testing Library appends, and with the page's own messages.
   getElementError(message) {
     const text = (message ?? 'not found').slice(0, 400);
     // Searches that wait pass the message of the last attempt on.

@@ -23,14 +23,14 @@ afterEach(() => vi.unstubAllGlobals());
 test('the newest of several reports counts, and none comes after the end', () => {
   vi.stubGlobal('IntersectionObserver', Deliveries);
   const element = {} as Element;
-  const told: boolean[] = [];
-  const end = watchInView(element, '0px', (isInView) => told.push(isInView));
+  const reported: boolean[] = [];
+  const end = watchInView(element, '0px', (isInView) => reported.push(isInView));
   expect(Deliveries.watched).toEqual([element]);
 
   Deliveries.deliver([{ isIntersecting: false }]);
   Deliveries.deliver([{ isIntersecting: false }, { isIntersecting: true }]);
   Deliveries.deliver([{ isIntersecting: true }, { isIntersecting: false }]);
-  expect(told).toEqual([false, true, false]);
+  expect(reported).toEqual([false, true, false]);
 
   end();
   expect(Deliveries.watched).toEqual([]);

@@ -8,9 +8,9 @@
 export function watchInView(
   element: Element,
   rootMargin: string,
-  tell: (isInView: boolean) => void,
+  onReport: (isInView: boolean) => void,
 ): () => void {
-  const observer = new IntersectionObserver((reports) => tell(reports.at(-1)?.isIntersecting === true), {
+  const observer = new IntersectionObserver((reports) => onReport(reports.at(-1)?.isIntersecting === true), {
     rootMargin,
   });
   observer.observe(element);
