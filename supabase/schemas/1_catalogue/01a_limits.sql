@@ -61,7 +61,7 @@ comment on function private.count_hit is
   'Counts one hit in the current window and returns the number of hits. Rolled back with its transaction.';
 
 create function private.hits_so_far(bucket text, subject text, within interval) returns integer
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable set search_path = '' set enable_seqscan = off set jit = off as $$
 begin
   return coalesce((
     select known.hits
@@ -242,7 +242,7 @@ comment on function private.is_within_limit(text, text) is
 
 -- A statement with an array as parameter would be planned again at each call.
 create function private.count_call_from(networks text[], limit_name text, subject text default '') returns boolean
-language plpgsql volatile set search_path = '' set plan_cache_mode = force_generic_plan as $$
+language plpgsql volatile set search_path = '' set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 #variable_conflict use_column
 declare
   rule private.limits;

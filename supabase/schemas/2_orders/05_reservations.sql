@@ -76,6 +76,19 @@ end
 $$;
 comment on function private.units_held is 'Units of a product that unpaid orders hold.';
 
+create function private.units_in_order(order_id uuid, product_id uuid) returns integer
+language plpgsql stable set search_path = '' as $$
+begin
+  return (
+    select sum(own.quantity)::integer
+    -- One step in the index of orders: that of products would read every order of a popular one.
+    from (select i.product_id, i.quantity from public.order_items as i where i.order_id = units_in_order.order_id offset 0) as own
+    where own.product_id = units_in_order.product_id
+  );
+end
+$$;
+comment on function private.units_in_order is 'Units of a product in an order. Null if it has none.';
+
 create function private.return_units(order_id uuid, cause text) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -86,7 +99,7 @@ begin
   perform private.state_cause_of_units(return_units.cause, return_units.order_id);
   update public.products as p
   set stock_quantity = p.stock_quantity
-    + (select sum(i.quantity) from public.order_items as i where i.order_id = return_units.order_id and i.product_id = p.id)
+    + private.units_in_order(return_units.order_id, p.id)
   where p.id = any (product_ids);
   perform private.state_cause_of_units();
 end
@@ -221,8 +234,7 @@ begin
   perform from public.products as p where p.id = any (product_ids) order by p.id for update;
   if exists (
     select from public.products as p
-    where p.id = any (product_ids) and p.stock_quantity
-      < (select sum(i.quantity) from public.order_items as i where i.order_id = take_units.order_id and i.product_id = p.id)
+    where p.id = any (product_ids) and p.stock_quantity < private.units_in_order(take_units.order_id, p.id)
   ) then
     return false;
   end if;
@@ -304,7 +316,7 @@ comment on function private.end_reviews is
   'Ends attempts under review whose money staff have resolved. A later success still supersedes this.';
 
 create function private.count_held_units(old public.orders, new public.orders) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   paid_networks text[];
   was_held boolean := old.payment_status = 'unpaid' and old.reserved_until is not null and private.is_before_work(old.status);
@@ -328,8 +340,7 @@ begin
     on conflict (product_id) do update set quantity = known.quantity + excluded.quantity;
   elsif was_held and not is_held then
     update private.held_units as known
-    set quantity = known.quantity
-      - (select sum(i.quantity) from public.order_items as i where i.order_id = old.id and i.product_id = known.product_id)
+    set quantity = known.quantity - private.units_in_order(old.id, known.product_id)
     where known.product_id = any (array(select i.product_id from public.order_items as i where i.order_id = old.id));
     -- Before the networks are deleted.
     perform private.end_counted_hold(old.id, is_sold => new.payment_status <> 'unpaid' or not private.is_before_work(new.status));

@@ -138,7 +138,7 @@ begin
   foreach extended in array held loop
     if not private.is_within_hold_time(
       networks, extended.product_id,
-      (select i.quantity from public.order_items as i where i.order_id = extended.order_id and i.product_id = extended.product_id),
+      private.units_in_order(extended.order_id, extended.product_id),
       (select p.stock_quantity + private.units_held(p.id) from public.products as p where p.id = extended.product_id),
       extend_counted_hold.held_until - extended.held_until, extended.is_prompted, settings
     ) then

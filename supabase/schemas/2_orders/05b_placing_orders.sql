@@ -196,10 +196,10 @@ create function public.place_order(
 ) returns jsonb
 language plpgsql security definer
 set search_path = ''
--- A cached plan made for few orders must not scan many.
 -- The functions it calls inherit this: one with an array as parameter would be planned again at each call.
 set plan_cache_mode = force_generic_plan
-as $$
+-- A plan made for few orders must not scan the many of a burst.
+set enable_seqscan = off set jit = off as $$
 #variable_conflict use_column
 declare
   callers text[] := private.caller_networks();
@@ -409,7 +409,7 @@ comment on function public.place_order is
 create function public.change_order_items(
   order_id uuid, access_key text, items jsonb, expected_total integer
 ) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+language plpgsql security definer set search_path = '' set enable_seqscan = off set jit = off as $$
 #variable_conflict use_column
 declare
   callers text[] := private.caller_networks();

@@ -7,7 +7,7 @@ comment on function private.shown_status is 'The order status that the storefron
 
 create function public.track_order(tracking_number text, access_key text default null, phone_last_four text default null)
 returns jsonb
-language plpgsql volatile security definer set search_path = '' as $$
+language plpgsql volatile security definer set search_path = '' set enable_seqscan = off set jit = off as $$
 declare
   opened record;
 begin

@@ -12,12 +12,22 @@ import {
   people,
   stockOf,
 } from '../shop-database.ts';
-import { byQuery, concurrently, failed, newPhone, type Payment, settleAll, setUpShop } from '../steps.ts';
+import {
+  byQuery,
+  concurrently,
+  failed,
+  newPhone,
+  newReceipt,
+  newSecret,
+  type Payment,
+  settleAll,
+  setUpShop,
+} from '../steps.ts';
 
 describe.each(testDatabases())('on %s', (kind) => {
   const shop = setUpShop(kind);
   const { database, asStaff, readRow, readValue, place, expireReservations, setStatus, prompt } = shop;
-  const { settle, pay } = shop;
+  const { settle, pay, changeItems, trackAsCustomer } = shop;
   beforeEach(() => database.execute('delete from private.rate_limits; delete from private.order_networks'));
 
   /** Places an order of a new customer. */
@@ -529,7 +539,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     });
   });
 
-  describe('an order reads only the rows of its own network while 5,000 others have just placed theirs,', () => {
+  describe('an order, from placing to payment, reads only its own rows while 5,000 others have just been placed,', () => {
     // Without products: the check of a foreign key may scan a small table.
     const counted = [
       'public.orders',
@@ -539,8 +549,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       'private.held_units',
       'private.rate_limits',
     ];
-    const analyze = () =>
-      database.execute(`analyze public.products, public.order_events, ${counted.join(', ')}`);
+    const analyzed = ['public.products', 'public.order_events', ...counted].join(', ');
+    const analyze = () => database.execute(`analyze ${analyzed}`);
     /** Adds orders of 5,000 networks that hold a unit each, and their counted calls. */
     const addOthers = (crowded: string) =>
       database.execute(`
@@ -557,6 +567,10 @@ describe.each(testDatabases())('on %s', (kind) => {
         items as (
           insert into public.order_items (order_id, product_id, product_name, quantity, unit_price)
           select id, '${crowded}', 'Other', 1, 95000 from others
+        ),
+        keys as (
+          insert into private.order_keys (idempotency_key, request_hash, order_id)
+          select gen_random_uuid(), 'other', id from others
         )
         insert into private.order_networks (order_id, network)
         select id, '10.' || n / 256 || '.' || n % 256 || '.' || level
@@ -576,7 +590,10 @@ describe.each(testDatabases())('on %s', (kind) => {
         delete from private.held_units;
         delete from private.rate_limits`);
     };
-    /** Tables from which a call reads more than 20 rows, and the pages that it reads from all tables and indexes. */
+    /**
+     * Tables from which a call reads more than 300 rows, and the pages that it reads from all tables and indexes. The deliveries before
+     * its own are read up to 120.
+     */
     const measure = (person: 'visitor' | 'service', statement: string, parameters: unknown[]) =>
       asRole(
         database,
@@ -601,7 +618,7 @@ describe.each(testDatabases())('on %s', (kind) => {
             const plan = Object.values(plans[0] ?? {})[0]?.[0].Plan;
             return {
               tables: [...(await count())].flatMap(([name, rows]) =>
-                rows - (before.get(name) ?? 0) > 20 ? [name] : [],
+                rows - (before.get(name) ?? 0) > 300 ? [name] : [],
               ),
               pages:
                 (plan?.['Shared Hit Blocks'] ?? Number.NaN) + (plan?.['Shared Read Blocks'] ?? Number.NaN),
@@ -614,16 +631,40 @@ describe.each(testDatabases())('on %s', (kind) => {
             pages: Math.min(...calls.map(({ pages }) => pages)),
           };
         },
-        { request: { headers: { 'x-forwarded-for': '192.0.2.1' } } },
+        { request: { headers: { 'x-forwarded-for': '192.0.2.1', 'x-visitor-address': '192.0.2.1' } } },
       );
-    const measureOrder = (product: string) => {
-      const form = { ...orderForm(product), customer_phone: newPhone() };
-      const names = Object.keys(form).map((name, index) => `${name} => $${index + 1}`);
-      return measure('visitor', `public.place_order(${names.join(', ')})`, Object.values(form));
+    /** Measures each call of an order, from its placing to its payment, without effect. */
+    const measureOrder = async (product: string) => {
+      const call = (person: 'visitor' | 'service', name: string, given: Record<string, unknown>) => {
+        const named = Object.keys(given).map((argument, index) => `${argument} => $${index + 1}`);
+        return measure(person, `public.${name}(${named.join(', ')})`, Object.values(given));
+      };
+      const order = await placeFrom(product, 1, '198.51.7.1');
+      const { id, tracking_number, access_key, total_amount } = order;
+      const customer_phone = newPhone();
+      const prompted = { order_id: id, tracking_number, phone: newPhone(), callback_secret: newSecret() };
+      const items = JSON.stringify([{ product_id: product, quantity: 1 }]);
+      const placed = await call('visitor', 'place_order', { ...orderForm(product), customer_phone });
+      const change = { order_id: id, access_key, items, expected_total: total_amount };
+      const changed = await call('visitor', 'change_order_items', change);
+      const tracked = await call('visitor', 'track_order', { tracking_number, access_key });
+      const begun = await call('service', 'begin_payment', prompted);
+      const payment = await prompt(order);
+      const paid = { payment_id: payment.id, source: 'callback', body: '{}', result: 'succeeded' };
+      const received = { received_cents: payment.charge_cents, receipt: newReceipt(), result_code: '0' };
+      const settled = await call('service', 'settle_payment', { ...paid, ...received });
+      await endPrompt(payment, 'failed');
+      return { placed, changed, tracked, begun, settled };
     };
     /** After five calls the database chooses a generic plan, by its current statistics. */
     const choosePlans = async (product: string) => {
-      for (let n = 0; n < 6; n += 1) await placeFrom(product, 1, `203.0.113.${n}`);
+      for (let n = 0; n < 6; n += 1) {
+        await placeFrom(product, 1, `203.0.113.${n}`);
+        const order = await placeFrom(product, 1, `203.0.114.${n}`);
+        await changeItems(order, [{ product_id: product, quantity: 1 }], order.total_amount);
+        await trackAsCustomer(order);
+        await pay(order);
+      }
       await expireReservations();
     };
 
@@ -632,7 +673,16 @@ describe.each(testDatabases())('on %s', (kind) => {
       [
         'with statistics and plans of small tables',
         async (product, crowded) => {
-          await analyze();
+          // A vacuum gives back the pages of rows that earlier tests deleted: only a small table is planned to be scanned.
+          for (let n = 0; n < 9; n += 1) await placeFrom(product, 1, `203.0.113.${n}`);
+          await database.execute(`vacuum (analyze) ${analyzed}`);
+          await database.execute('discard plans');
+          // Other calls make the plans of what they share with orders.
+          for (let n = 0; n < 6; n += 1) {
+            await database.query(`select private.count_call_from(array['192.0.2.77'], 'inquiries')`);
+            await database.query(`select private.hits_so_far('idle_jobs', 'backup', '10 minutes')`);
+            await setStatus(await placeFrom(product, 1), 'cancelled');
+          }
           await choosePlans(product);
           await addOthers(crowded);
         },
@@ -665,14 +715,15 @@ describe.each(testDatabases())('on %s', (kind) => {
       const [product, crowded] = [await makeProduct(database, 100), await makeProduct(database, 100_000)];
       try {
         await choosePlans(product);
-        const { pages: usual } = await measureOrder(product);
-        expect(usual).toBeGreaterThan(0);
+        const usual = await measureOrder(product);
         await prepare(product, crowded);
         for (const ordered of [product, crowded]) {
-          const { tables, pages } = await measureOrder(ordered);
-          expect(tables).toEqual([]);
-          // Indexes have become deeper.
-          expect(pages).toBeLessThan(2 * usual + 50);
+          const grown = Object.entries(await measureOrder(ordered)).filter(([call, { tables, pages }]) => {
+            const before = usual[call as keyof typeof usual].pages;
+            // Indexes have become deeper.
+            return tables.length > 0 || !(before > 0 && pages < 2 * before + 50);
+          });
+          expect(grown, `usually ${JSON.stringify(usual)}`).toEqual([]);
         }
         expect((await measure('service', 'public.expire_reservations()', [])).tables).toEqual([]);
         const scan = await measure('service', 'count(*) from public.orders', []);
