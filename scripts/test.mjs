@@ -24,7 +24,6 @@ if (!process.stdout.isTTY) process.env.NO_COLOR = '1';
 const passed = [];
 const failed = [];
 const skipped = [];
-// In CI a failed test is retried once, and listed even if it passes then.
 const passedOnRetry = [];
 
 const ended = (child) => new Promise((done) => child.once('close', done).once('error', done));
@@ -39,8 +38,12 @@ async function check(title, command, parameters) {
   (status === 0 ? passed : failed).push(title);
 }
 
-/** Runs Vitest and counts each of its tests. */
-async function suite(title, config, { projects = [], paths = [], environment = {} } = {}) {
+const isFailed = ({ status }) => status === 'failed';
+// The report has no message of a hook in a group of tests.
+const reasonOf = (message = '') => `\n    ${message.split('\n')[0] || 'a hook failed, see above'}`;
+
+/** Runs Vitest. Returns the outcome of each test, and of each file that failed without one. */
+async function runFiles(title, config, { projects = [], paths = [], environment = {} }) {
   console.log(`\n— ${title}`);
   const file = join(results, `${title.replaceAll(/\W+/g, '-')}.json`);
   rmSync(file, { force: true });
@@ -52,7 +55,6 @@ async function suite(title, config, { projects = [], paths = [], environment = {
       '--config',
       config,
       ...projects.map((name) => `--project=${name}`),
-      ...(process.env.CI ? ['--retry=1'] : []),
       '--reporter=dot',
       '--reporter=json',
       `--outputFile.json=${file}`,
@@ -71,25 +73,47 @@ async function suite(title, config, { projects = [], paths = [], environment = {
     },
   );
   const status = await ended(child);
-  if (!existsSync(file)) {
-    failed.push(`${title}: the run itself`);
-    return;
-  }
-  const report = JSON.parse(readFileSync(file, 'utf8'));
-  for (const { name, message, assertionResults, status: fileStatus } of report.testResults) {
-    if (fileStatus === 'failed' && assertionResults.every((test) => test.status !== 'failed')) {
-      failed.push(`${name.slice(root.length + 1)}: ${message.split('\n')[0]}`);
+  const report = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : { testResults: [] };
+  const outcomes = report.testResults.flatMap(({ name, message, assertionResults, status: fileStatus }) => {
+    const path = name.slice(root.length + 1);
+    const tests = assertionResults.map((test) => ({
+      path,
+      title: `${path}: ${test.fullName}`,
+      status: test.status,
+      reason: reasonOf(test.failureMessages[0]),
+    }));
+    const hasFailedAlone = fileStatus === 'failed' && !tests.some(isFailed);
+    return hasFailedAlone
+      ? [...tests, { path, title: path, status: 'failed', reason: reasonOf(message) }]
+      : tests;
+  });
+  if (status !== 0 && !outcomes.some(isFailed)) failed.push(`${title}: the run itself`);
+  return outcomes;
+}
+
+/**
+ * Runs Vitest and counts each of its tests. In CI a file with a failure runs once more as a whole, because what its tests share is no
+ * longer as it was, and is listed even if it passes then.
+ */
+async function suite(title, config, options = {}) {
+  let outcomes = await runFiles(title, config, options);
+  const failures = outcomes.filter(isFailed);
+  const paths = [...new Set(failures.map(({ path }) => path))];
+  // More are no accident.
+  if (process.env.CI && paths.length > 0 && paths.length <= 6) {
+    const again = await runFiles(`${title}, again`, config, { ...options, paths });
+    outcomes = [...outcomes.filter(({ path }) => !paths.includes(path)), ...again];
+    for (const before of failures) {
+      const after = again.find((outcome) => outcome.title === before.title && isFailed(outcome));
+      if (after) after.reason = before.reason + after.reason;
+      else passedOnRetry.push(`${before.title}${before.reason}`);
     }
-    for (const test of assertionResults) {
-      const title = `${name.slice(root.length + 1)}: ${test.fullName}`;
-      const reasons = test.failureMessages.map((text) => `\n    ${text.split('\n')[0]}`).join('');
-      if (test.status === 'failed') failed.push(`${title}${reasons}`);
-      else if (test.status === 'passed') passed.push(title);
-      else skipped.push(title);
-      if (test.status === 'passed' && reasons) passedOnRetry.push(`${title}${reasons}`);
-    }
   }
-  if (status !== 0 && failed.length === 0) failed.push(`${title}: the run itself`);
+  for (const { title: test, status, reason } of outcomes) {
+    if (status === 'failed') failed.push(`${test}${reason}`);
+    else if (status === 'passed') passed.push(test);
+    else skipped.push(test);
+  }
 }
 
 async function checkSource() {

@@ -87,7 +87,7 @@ export async function startThrowawayPostgresql(
     const ended = new Promise<void>((done) => server.once('exit', () => done()));
     for (let attempt = 0; ; attempt += 1) {
       if (await answers(url)) return { server, ended };
-      if (attempt > 200 || server.exitCode !== null) throw new Error(`PostgreSQL did not start: ${log}`);
+      if (attempt > 1200 || server.exitCode !== null) throw new Error(`PostgreSQL did not start: ${log}`);
       await new Promise((done) => setTimeout(done, 50));
     }
   };

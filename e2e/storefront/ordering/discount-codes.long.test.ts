@@ -103,6 +103,8 @@ story.for(sizes)(
     await page.goto(new URL(receipt ?? '', page.url()).href);
     await page.getByRole('rowheader', { name: `Discount (${code})` }).waitFor();
     await page.goBack();
+    // A page that is not shown yet cannot be reloaded.
+    await page.getByText(`Discount (${code})`).waitFor();
 
     // The next order has no code.
     const [paid] = await rowsOf(`orders?customer_phone=eq.%2B254${number.slice(1)}&select=id`);
