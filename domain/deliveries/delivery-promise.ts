@@ -1,4 +1,5 @@
 // When an order arrives (docs/decisions/promise.md). The database fixes the promise; this is the same rule for screens and tests.
+import { nairobiOffsetMs } from '../nairobi-time.ts';
 
 /** Minutes from the payment to the arrival, for orders without an area. `private.shop_promise_minutes` in the database. */
 export const shopPromiseMinutes = 60;
@@ -41,8 +42,6 @@ export function dueAt({ promised_at, delivery_day }: PromisedOrder, paidAt: stri
 /** Minutes until a time, rounded down: negative once it is over. */
 export const minutesLeft = (due: string, now: number): number => Math.floor((Date.parse(due) - now) / 60_000);
 
-/** Kenya has no daylight saving time. */
-const nairobiOffset = 3 * 60 * 60_000;
 const dayMs = 24 * 60 * 60_000;
 
 /**
@@ -50,8 +49,8 @@ const dayMs = 24 * 60 * 60_000;
  * @returns such as `22:14`, `08:45 tomorrow` or `08:45 on Mon 30 Nov`
  */
 export function formatArrival(when: string, now: number): string {
-  const at = Date.parse(when) + nairobiOffset;
-  const days = Math.floor(at / dayMs) - Math.floor((now + nairobiOffset) / dayMs);
+  const at = Date.parse(when) + nairobiOffsetMs;
+  const days = Math.floor(at / dayMs) - Math.floor((now + nairobiOffsetMs) / dayMs);
   // "Mon, 30 Nov 2026 08:45:00 GMT". Without Intl, which takes long on a phone.
   const written = new Date(at).toUTCString();
   const time = written.slice(17, 22);

@@ -1,8 +1,7 @@
 // Times of M-PESA, as messages and people write them.
+import { nairobiOffsetMs } from '../nairobi-time.ts';
 
 const MINUTE_MS = 60_000;
-/** Nairobi has no daylight saving time. */
-const NAIROBI_OFFSET_MINUTES = 180;
 const MAX_WRITTEN_LENGTH = 60;
 /** M-PESA's first year. */
 const FIRST_YEAR = 2007;
@@ -103,7 +102,7 @@ function hourOf({ hour, half }: Parts): number | null {
 /** Minutes east of Greenwich; null for a zone that does not exist. */
 function offsetOf(written: string | undefined): number | null {
   const name = written?.toLowerCase() ?? 'eat';
-  if (name === 'eat') return NAIROBI_OFFSET_MINUTES;
+  if (name === 'eat') return nairobiOffsetMs / MINUTE_MS;
   const [, sign, hours, minutes] = /([-+])(\d{2}):?(\d{2})$/.exec(name) ?? [];
   if (sign === undefined) return 0;
   const total = Number(hours) * 60 + Number(minutes);

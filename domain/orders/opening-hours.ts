@@ -1,5 +1,6 @@
 // Opening hours and days off in words, for pages and search engines.
 import type { DayOff, OpenSpan } from '../deliveries/delivery-promise.ts';
+import { nairobiDay, startOfNairobiDay } from '../nairobi-time.ts';
 
 export interface Opening {
   /** Such as `Mon-Sat 9:00-17:00`, for days with the same hours. */
@@ -14,12 +15,9 @@ const weekdays = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'];
 const shownDaysOff = 3;
 const dayMs = 24 * 60 * 60_000;
 
-/** Date in Nairobi, such as `2026-12-25`. */
-const dayOf = (now: number): string => new Date(now + 3 * 60 * 60_000).toISOString().slice(0, 10);
-
 /** The end of the day in Nairobi, after which the next days off are others. */
 export const endOfDay = (now: number): string =>
-  new Date(Date.parse(`${dayOf(now)}T00:00+03:00`) + dayMs).toISOString();
+  new Date(startOfNairobiDay(nairobiDay(now)) + dayMs).toISOString();
 
 /**
  * @param openingHours as stored; none: always open
@@ -44,7 +42,7 @@ export function describeOpening(
     else groups.push({ days: [name], spans });
   });
   const next = daysOff
-    .filter(({ day }) => day >= dayOf(now))
+    .filter(({ day }) => day >= nairobiDay(now))
     .sort((one, other) => (one.day < other.day ? -1 : 1))
     .slice(0, shownDaysOff);
   const [first] = groups;

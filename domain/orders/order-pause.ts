@@ -1,4 +1,5 @@
 // A pause of orders: why and until when the shop takes none (docs/decisions/pauses.md).
+import { nairobiClock } from '../nairobi-time.ts';
 
 export interface OrderPause {
   /** What customers read. */
@@ -13,16 +14,9 @@ export interface PauseSettings {
   orders_paused_until: string | null;
 }
 
-/** Nairobi has no daylight saving time. */
-const nairobiOffsetMs = 3 * 60 * 60 * 1000;
-
-/** The time of day in Nairobi, such as `18:30`. */
-const clockOf = (time: string): string =>
-  new Date(Date.parse(time) + nairobiOffsetMs).toISOString().slice(11, 16);
-
 /** As `private.pause_sentence`. */
 export const pauseSentence = (reason: string, until: string | null): string =>
-  `Orders are paused ${until === null ? 'for now' : `until ${clockOf(until)}`}: ${reason}.`;
+  `Orders are paused ${until === null ? 'for now' : `until ${nairobiClock(Date.parse(until))}`}: ${reason}.`;
 
 /**
  * The pause of these settings, as `private.are_orders_paused`.

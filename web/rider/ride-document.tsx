@@ -16,6 +16,7 @@ import {
 } from '../../domain/deliveries/rider-page.ts';
 import { whatsappLink } from '../../domain/messages/whatsapp-link.ts';
 import { chargeCents } from '../../domain/money.ts';
+import { nairobiClock } from '../../domain/nairobi-time.ts';
 import { formatPhone } from '../../domain/people/phone.ts';
 import { colours } from './ride-colours.ts';
 import { startRide } from './ride-script.ts';
@@ -73,14 +74,8 @@ details[open]>summary{margin-bottom:.6rem}
 .door[open]>summary{display:none}
 `;
 
-const nairobi = new Intl.DateTimeFormat('en-KE', {
-  hour: '2-digit',
-  minute: '2-digit',
-  hourCycle: 'h23',
-  timeZone: 'Africa/Nairobi',
-});
 const shillings = (cents: number) => `KSh ${(cents / 100).toLocaleString('en-KE')}`;
-const clock = (time: string) => nairobi.format(new Date(time));
+const clock = (time: string) => nairobiClock(Date.parse(time));
 const secondsBetween = (from: string, to: string) =>
   Math.max(0, Math.floor((Date.parse(to) - Date.parse(from)) / 1000));
 

@@ -8,7 +8,7 @@ import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { useMay, useMember } from '../layout/roles/use-member.tsx';
 import { dayAfter, dayOf } from '../reconciliation/days/nairobi-day.ts';
-import { formatDate } from '../ui/time/dates.ts';
+import { formatDay } from '../ui/time/dates.ts';
 import type { WholeOrder } from './order-queries.ts';
 
 /** The longest that staff can agree ahead, as in the database. */
@@ -62,7 +62,7 @@ export function Agreement({ order }: { order: WholeOrder }) {
   return (
     <p className="my-2 flex flex-wrap items-baseline gap-x-3 text-sm">
       <span>
-        Agreed for <b>{day ? formatDate(`${day}T12:00:00+03:00`) : null}</b>, delivery{' '}
+        Agreed for <b>{day ? formatDay(day) : null}</b>, delivery{' '}
         <b>{order.delivery_fee === 0 ? 'free' : formatKes(order.delivery_fee)}</b>
       </span>
       {mayChange ? (

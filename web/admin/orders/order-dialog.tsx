@@ -42,7 +42,7 @@ import { whoHasIt } from '../today/who-has-it.ts';
 import { ContactLink, callTo, chatTo, mailTo } from '../ui/contact-link.tsx';
 import type { NameOf } from '../ui/known-names.ts';
 import { useNameOf } from '../ui/staff-name.tsx';
-import { formatDate, formatDateTime } from '../ui/time/dates.ts';
+import { formatDateTime, formatDay } from '../ui/time/dates.ts';
 import { Due } from '../ui/time/due.tsx';
 import { useLastValue } from '../ui/use-last-value.ts';
 import { CancelRequest } from './cancel-answer.tsx';
@@ -427,7 +427,7 @@ function Delivery({ order }: { order: WholeOrder }) {
             {step && !order.delivery_day ? (
               <Due at={dueAt(order, delivery.created_at)} paidAt={delivery.created_at} />
             ) : null}
-            {order.delivery_day ? <b>For {formatDate(`${order.delivery_day}T12:00:00+03:00`)}</b> : null}
+            {order.delivery_day ? <b>For {formatDay(order.delivery_day)}</b> : null}
             {holder ? <b title={delivery.taken_by ?? undefined}>{holder}</b> : null}
             {step === 'ready' ? <b>Packed</b> : null}
           </p>

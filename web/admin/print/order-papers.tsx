@@ -8,7 +8,7 @@ import { AssignedRider } from '../deliveries/assigned-rider.tsx';
 import type { WholeOrder } from '../orders/order-queries.ts';
 import { changeOf } from '../orders/payments/change-of.ts';
 import { moneyOf } from '../orders/refunds/refund-queries.ts';
-import { formatDate, formatDateTime } from '../ui/time/dates.ts';
+import { formatDateTime, formatDay } from '../ui/time/dates.ts';
 import { describeMissingPayment, describeMoneyToCollect, describeTrouble } from './money-to-collect.ts';
 import { PrintSheet } from './print-sheet.tsx';
 
@@ -112,7 +112,7 @@ function Promised({
 }) {
   const due = promised_again_at ?? promised_at;
   if (is_collected) return null;
-  if (delivery_day) return <Fact term="Arrives on">{formatDate(`${delivery_day}T12:00:00+03:00`)}</Fact>;
+  if (delivery_day) return <Fact term="Arrives on">{formatDay(delivery_day)}</Fact>;
   return due ? <Fact term="Arrives by">{formatDateTime(due)}</Fact> : null;
 }
 

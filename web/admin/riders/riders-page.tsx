@@ -1,6 +1,7 @@
 // The riders: who can be given deliveries, how many they have, and the links to their pages (docs/decisions/riders.md).
 import { useState } from 'react';
 import { Link } from 'react-router';
+import { nairobiClock } from '../../../domain/nairobi-time.ts';
 import { formatPhone } from '../../../domain/people/phone.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
@@ -124,13 +125,6 @@ export default function RidersPage() {
   );
 }
 
-const clock = new Intl.DateTimeFormat('en-KE', {
-  hour: '2-digit',
-  minute: '2-digit',
-  hourCycle: 'h23',
-  timeZone: 'Africa/Nairobi',
-});
-
 interface RiderRowProps {
   rider: ListedRider;
   isOpening: boolean;
@@ -166,7 +160,7 @@ function RiderRow({ rider, isOpening, onOpenLink, onEdit, onAsk, onActivate }: R
             ? `Seen ${formatAge(last_seen_at, now).replace(/ (min|h)$/, ' $1 ago')}`
             : 'Not seen on the page yet'}
           {link_expires_at
-            ? ` · Link until ${clock.format(new Date(link_expires_at))}`
+            ? ` · Link until ${nairobiClock(Date.parse(link_expires_at))}`
             : is_active
               ? ' · No link'
               : ''}

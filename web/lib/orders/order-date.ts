@@ -1,4 +1,5 @@
 // Formats dates and times in Kenyan time.
+import { inNairobi, nairobiClock, startOfNairobiDay } from '../../../domain/nairobi-time.ts';
 
 const months = [
   'January',
@@ -26,7 +27,9 @@ export const formatOrderDate = (when: string): string => `${formatDate(when)} at
  * @param when an ISO date-time
  * @returns its day, such as `1 December 2026`
  */
-export function formatDate(when: string): string {
+export const formatDate = (when: string): string => writeDate(Date.parse(when));
+
+function writeDate(when: number): string {
   const time = inNairobi(when);
   return `${time.getUTCDate()} ${months[time.getUTCMonth()]} ${time.getUTCFullYear()}`;
 }
@@ -35,16 +38,10 @@ export function formatDate(when: string): string {
  * @param day ISO date
  * @returns such as `1 December 2026`
  */
-export const formatDay = (day: string): string => formatDate(`${day}T12:00:00+03:00`);
+export const formatDay = (day: string): string => writeDate(startOfNairobiDay(day));
 
 /** @returns such as `09:05` */
-export const formatOrderTime = (when: string): string => inNairobi(when).toISOString().slice(11, 16);
+export const formatOrderTime = (when: string): string => nairobiClock(Date.parse(when));
 
 /** The year in Nairobi, such as 2027 from 31 December 2026, 21:00 UTC on. */
-export const nairobiYear = (when: Date): number => inNairobi(when.toISOString()).getUTCFullYear();
-
-/**
- * A date whose UTC parts are those of the time in Nairobi, which is three hours ahead all year. Without Intl, whose first use on a page
- * takes a cheap phone 100 ms.
- */
-const inNairobi = (when: string): Date => new Date(Date.parse(when) + 3 * 60 * 60_000);
+export const nairobiYear = (when: Date): number => inNairobi(when.getTime()).getUTCFullYear();

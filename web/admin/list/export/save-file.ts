@@ -1,4 +1,5 @@
 // Downloads a generated file.
+import { nairobiDay } from '../../../../domain/nairobi-time.ts';
 
 /**
  * Downloads a content as a file.
@@ -10,7 +11,7 @@ export function saveFile(
   name: string,
   ending: 'csv' | 'json' | 'txt',
   content: string | Blob,
-  day = today(),
+  day = nairobiDay(Date.now()),
 ): void {
   const type = { csv: 'text/csv', json: 'application/json', txt: 'text/plain' }[ending];
   const link = document.createElement('a');
@@ -20,7 +21,3 @@ export function saveFile(
   // The browser starts the download after this task.
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
-
-/** The day in Nairobi as YYYY-MM-DD, the format of the Swedish locale. */
-const today = (): string =>
-  new Intl.DateTimeFormat('sv-SE', { timeZone: 'Africa/Nairobi' }).format(new Date());

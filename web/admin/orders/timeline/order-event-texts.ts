@@ -17,7 +17,7 @@ import type {
 import { entryOf, labelOf } from '../../status/label-of.ts';
 import { labelOfFailure, sourceInSentence } from '../../status/staff-labels.ts';
 import { type StaffStatus, statusLabel } from '../../status/status-badge.tsx';
-import { formatDate } from '../../ui/time/dates.ts';
+import { formatDay } from '../../ui/time/dates.ts';
 import { describeReview } from '../payments/describe-review.ts';
 
 export type OrderEvent = Database['public']['Tables']['order_events']['Row'];
@@ -121,7 +121,7 @@ export function describeEvent({
         what: 'Delivery agreed',
         tone: 'plain',
         more: between(
-          facts.day !== undefined && formatDate(`${facts.day}T12:00:00+03:00`),
+          facts.day !== undefined && formatDay(facts.day),
           facts.fee_cents !== undefined && `fee ${formatKes(facts.fee_cents)}`,
           facts.total_cents !== undefined && `${formatKes(chargeCents(facts.total_cents))} in all`,
         ),

@@ -1,6 +1,6 @@
 // Days in the shop's time zone: from midnight to midnight in Nairobi, as YYYY-MM-DD.
+import { nairobiDay } from '../../../../domain/nairobi-time.ts';
 
-const written = new Intl.DateTimeFormat('sv-SE', { timeZone: 'Africa/Nairobi' });
 const named = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeZone: 'UTC' });
 const short = new Intl.DateTimeFormat(undefined, {
   weekday: 'short',
@@ -12,7 +12,7 @@ const short = new Intl.DateTimeFormat(undefined, {
 const dayOfYear = new Intl.DateTimeFormat('en-KE', { day: 'numeric', month: 'short', timeZone: 'UTC' });
 
 /** The day of a time. */
-export const dayOf = (moment: Date): string => written.format(moment);
+export const dayOf = (moment: Date): string => nairobiDay(moment.getTime());
 
 /** The day in the URL; today without one. */
 export function readDay(text: string | null, now: Date): string {

@@ -1,28 +1,35 @@
 // Dates for staff: in the browser's format and the shop's time zone.
+import { nairobiClock, nairobiDay, startOfNairobiDay } from '../../../../domain/nairobi-time.ts';
 
-const timeZone = 'Africa/Nairobi';
-const date = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeZone });
-const dateTime = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short', timeZone });
-const time = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium', timeZone });
-const clock = new Intl.DateTimeFormat(undefined, { timeStyle: 'short', timeZone });
-const day = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone });
-// The Swedish locale formats dates as ISO 8601.
-const iso = new Intl.DateTimeFormat('sv-SE', { dateStyle: 'short', timeStyle: 'short', timeZone });
-const isoDay = new Intl.DateTimeFormat('sv-SE', { timeZone });
+/** A format that is made when it is first used: the first of a page takes a cheap phone 100 ms. */
+function inBrowserFormat(options: Intl.DateTimeFormatOptions): (at: string) => string {
+  let format: Intl.DateTimeFormat | undefined;
+  return (at) => {
+    format ??= new Intl.DateTimeFormat(undefined, { ...options, timeZone: 'Africa/Nairobi' });
+    return format.format(new Date(at));
+  };
+}
 
-export const formatTime = (at: string): string => time.format(new Date(at));
-export const formatDate = (at: string): string => date.format(new Date(at));
-export const formatDateTime = (at: string): string => dateTime.format(new Date(at));
+export const formatTime = inBrowserFormat({ timeStyle: 'medium' });
+export const formatDate = inBrowserFormat({ dateStyle: 'medium' });
+export const formatDateTime = inBrowserFormat({ dateStyle: 'medium', timeStyle: 'short' });
+const formatMinute = inBrowserFormat({ timeStyle: 'short' });
+const formatDayOfYear = inBrowserFormat({ day: 'numeric', month: 'short' });
+
+/** @param day such as `2026-11-22` */
+export const formatDay = (day: string): string => formatDate(new Date(startOfNairobiDay(day)).toISOString());
 
 /** For files: `2026-11-22 14:05`. */
-export const formatForFile = (at: string | null): string | null =>
-  at === null ? null : iso.format(new Date(at));
+export function formatForFile(at: string | null): string | null {
+  if (at === null) return null;
+  const when = Date.parse(at);
+  return `${nairobiDay(when)} ${nairobiClock(when)}`;
+}
 
 /** The time of day for today; with the date for earlier days. */
 export function formatClock(at: string, now: number): string {
-  const moment = new Date(at);
-  const isToday = isoDay.format(moment) === isoDay.format(now);
-  return isToday ? clock.format(moment) : `${day.format(moment)}, ${clock.format(moment)}`;
+  const isToday = nairobiDay(Date.parse(at)) === nairobiDay(now);
+  return isToday ? formatMinute(at) : `${formatDayOfYear(at)}, ${formatMinute(at)}`;
 }
 
 /** A short age: `12 min`, `3 h`, or the date after more than a day. */
@@ -31,5 +38,5 @@ export function formatAge(at: string, now: number): string {
   if (minutes < 1) return 'now';
   if (minutes < 60) return `${minutes} min`;
   if (minutes < 24 * 60) return `${Math.floor(minutes / 60)} h`;
-  return minutes < 300 * 24 * 60 ? day.format(new Date(at)) : formatDate(at);
+  return minutes < 300 * 24 * 60 ? formatDayOfYear(at) : formatDate(at);
 }

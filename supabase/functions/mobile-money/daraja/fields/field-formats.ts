@@ -1,13 +1,12 @@
-// Times in the formats that Daraja takes, in Nairobi. Readers are in domain/ (mpesa-*.ts).
-
-const NAIROBI_OFFSET_MS = 3 * 60 * 60 * 1000;
+// Times in the formats that Daraja takes, in Nairobi. Readers are in domain/mpesa/.
+import { inNairobi } from '../../../../../domain/nairobi-time.ts';
 
 /**
  * Formats a date as Daraja does: Nairobi time, which has no daylight saving.
  * @returns `YYYYMMDDHHmmss`
  */
 export function darajaTimestamp(moment: Date): string {
-  return new Date(moment.getTime() + NAIROBI_OFFSET_MS).toISOString().replace(/\D/g, '').slice(0, 14);
+  return inNairobi(moment.getTime()).toISOString().replace(/\D/g, '').slice(0, 14);
 }
 
 /**
@@ -15,5 +14,5 @@ export function darajaTimestamp(moment: Date): string {
  * @returns `YYYY-MM-DD HH:mm:ss`
  */
 export function darajaDateTime(moment: Date): string {
-  return new Date(moment.getTime() + NAIROBI_OFFSET_MS).toISOString().slice(0, 19).replace('T', ' ');
+  return inNairobi(moment.getTime()).toISOString().slice(0, 19).replace('T', ' ');
 }
