@@ -150,6 +150,8 @@ export function openPostgresql(url: string, options: PostgresqlOptions = {}): Da
       notifications.listen(channel, listener, onReconnected, onLost),
     async close() {
       await notifications.close();
+      // Connections end a moment after the pool has: what breaks them then, such as the end of the server, is no news.
+      pool.off('error', onError).on('error', () => {});
       await pool.end();
     },
   };
