@@ -16,14 +16,14 @@ interface SameAgainProps {
 export function SameAgain({ offer, onOrder, onForget }: SameAgainProps) {
   const { earlier } = offer;
   return (
-    <div className="flex flex-wrap items-center gap-x-4 gap-y-2 py-3 pr-2 pl-4 sm:pr-3 sm:pl-5">
-      <p className="min-w-[min(12rem,100%)] flex-1 text-sm leading-snug">
+    <div className="relative flex flex-wrap items-center gap-x-4 gap-y-2 py-3 pr-2 pl-4 sm:pr-3 sm:pl-5">
+      <p className="min-w-[min(12rem,100%)] flex-1 text-sm leading-snug max-sm:pr-10">
         <span className="block text-ink-soft">Same again?</span>
         <strong className="line-clamp-3">
           <TextWithAmounts>{describeOffer(offer)}</TextWithAmounts>
         </strong>
       </p>
-      <span className="flex grow flex-wrap items-center gap-2 sm:grow-0">
+      <span className="flex grow flex-wrap items-center gap-2 max-sm:[&>a]:px-3.5 sm:grow-0">
         <Button onClick={onOrder} aria-haspopup="dialog">
           Same again
         </Button>
@@ -37,7 +37,9 @@ export function SameAgain({ offer, onOrder, onForget }: SameAgainProps) {
         <Link to={`/track-order/${earlier.trackingNumber}`} className={buttonStyle('quiet')}>
           Track
         </Link>
-        <ForgetButton onClick={onForget} />
+        <span className="max-sm:absolute max-sm:top-1 max-sm:right-1">
+          <ForgetButton onClick={onForget} />
+        </span>
       </span>
     </div>
   );
