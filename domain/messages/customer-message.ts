@@ -1,5 +1,6 @@
 // Messages to customers and staff: their placeholders, and how a template becomes the text of one message.
 import type { DeliveryFailureReason, OutboxMessageChannel, OutboxMessageKind } from '../../supabase/types.ts';
+import { formatCount } from '../count.ts';
 import { deliveryFailures } from '../deliveries/delivery-failure.ts';
 import { formatArrival } from '../deliveries/delivery-promise.ts';
 import { chargeCents, formatKsh, shownAmount } from '../money.ts';
@@ -514,7 +515,7 @@ function missingLink(body: string): string | undefined {
 /** The problem of a template with at most so many characters and only known placeholders. */
 export function problemOfTemplate(text: string, most: number, known: object): string | undefined {
   if (text.trim() === '') return 'A message needs words';
-  if ([...text].length > most) return `At most ${most.toLocaleString('en-KE')} characters`;
+  if ([...text].length > most) return `At most ${formatCount(most)} characters`;
   const unknown = [...text.matchAll(/\{([^{}]*)\}/g)].find(([, name = '']) => !Object.hasOwn(known, name));
   if (unknown) return `There is no placeholder ${unknown[0]}`;
   const rest = text.replace(/\{[a-z_]+\}/g, '').replace(/\[[^[\]]*\]/g, '');

@@ -1,5 +1,6 @@
 // Texts of the contact page that staff edit: their places, their placeholders and their limits.
 import type { ShopTextSlug } from '../../supabase/types.ts';
+import { formatCount } from '../count.ts';
 import { formatKsh } from '../money.ts';
 import { formatPhone } from '../people/phone.ts';
 
@@ -85,7 +86,7 @@ export function checkShopText({ title, body }: { title: string; body: string }):
   const unknown = [...body.matchAll(/\{([a-z_]+)\}/g)].find(([, name = '']) => !isPlaceholder(name));
   if (body.trim() === '') problems.body = 'A text needs words';
   else if ([...body].length > shopTextLimits.body) {
-    problems.body = `At most ${shopTextLimits.body.toLocaleString('en-KE')} characters`;
+    problems.body = `At most ${formatCount(shopTextLimits.body)} characters`;
   } else if (unknown) problems.body = `There is no placeholder ${unknown[0]}`;
   return problems;
 }

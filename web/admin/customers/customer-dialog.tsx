@@ -1,6 +1,7 @@
 // The page of a customer, above the list: orders, spending, credit, notes of staff, and whether the phone is blocked.
 import { type FormEvent, useState } from 'react';
 import { Link } from 'react-router';
+import { formatCount } from '../../../domain/count.ts';
 import { formatKes, shownAmount } from '../../../domain/money.ts';
 import { formatPhone, normalisePhone } from '../../../domain/people/phone.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
@@ -87,7 +88,7 @@ function Whole({ customer }: { customer: ShownCustomer }) {
   const may = useMay();
   const who = name ?? formatPhone(phone);
   const sums: [string, string][] = [
-    ['Orders', `${orders.toLocaleString('en-KE')}${cancelled > 0 ? `, ${cancelled} cancelled` : ''}`],
+    ['Orders', `${formatCount(orders)}${cancelled > 0 ? `, ${cancelled} cancelled` : ''}`],
     ['Spent', formatKes(spent_cents)],
     ['Credit', credit_cents > 0 ? formatKes(credit_cents) : 'None'],
     ['Customer since', first_order_at ? formatDateTime(first_order_at) : 'No order yet'],

@@ -1,6 +1,7 @@
 // The customers by phone number: search, order, and the page of one.
 import { useCallback } from 'react';
 import { Link, useLocation, useNavigate, useSearchParams } from 'react-router';
+import { formatCount } from '../../../domain/count.ts';
 import { formatKes } from '../../../domain/money.ts';
 import { formatPhone } from '../../../domain/people/phone.ts';
 import { fromThisPage, useDialogUrlClose } from '../dialogs/use-dialog-url-close.ts';
@@ -114,7 +115,7 @@ function NameLink({ customer: { name, phone } }: { customer: ListedCustomer }) {
 }
 
 const ordersOf = ({ orders }: ListedCustomer): string =>
-  orders === 1 ? '1 order' : `${orders.toLocaleString('en-KE')} orders`;
+  orders === 1 ? '1 order' : `${formatCount(orders)} orders`;
 
 const columns: Column<ListedCustomer>[] = [
   { title: 'Customer', sort: 'name', show: (customer) => <NameLink customer={customer} /> },
@@ -126,7 +127,7 @@ const columns: Column<ListedCustomer>[] = [
     title: 'Orders',
     isNumber: true,
     sort: 'orders',
-    show: ({ orders }) => orders.toLocaleString('en-KE'),
+    show: ({ orders }) => formatCount(orders),
   },
   { title: 'Spent', isNumber: true, sort: 'spent', show: ({ spent_cents }) => formatKes(spent_cents) },
   { title: 'Last order', show: ({ created_at }) => <Age at={created_at} /> },

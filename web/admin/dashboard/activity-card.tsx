@@ -1,5 +1,6 @@
 // Page views, orders and failed deliveries of the last 30 days: a chart, and a table for screen readers and details.
 import { lazy, Suspense } from 'react';
+import { formatCount } from '../../../domain/count.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { useInstallation } from '../layout/use-installation.ts';
@@ -17,7 +18,6 @@ function MissingChart() {
   );
 }
 
-const number = (figure: number): string => figure.toLocaleString('en-KE');
 const total = (days: readonly Day[], of: 'page_views' | 'orders' | 'failed_deliveries'): number =>
   days.reduce((sum, day) => sum + day[of], 0);
 
@@ -60,7 +60,8 @@ function Activity({ days, countedAt }: { days: readonly Day[]; countedAt: string
               aria-hidden="true"
               className="h-1 w-4 self-center rounded-pill bg-dusk-400 forced-color-adjust-none"
             />
-            Page views <strong className="font-display text-xl text-ink tabular-nums">{number(views)}</strong>
+            Page views{' '}
+            <strong className="font-display text-xl text-ink tabular-nums">{formatCount(views)}</strong>
           </li>
         ) : (
           <li>
@@ -75,12 +76,12 @@ function Activity({ days, countedAt }: { days: readonly Day[]; countedAt: string
             aria-hidden="true"
             className="size-3 self-center rounded-sm bg-leaf-500 forced-color-adjust-none"
           />
-          Orders <strong className="font-display text-xl text-ink tabular-nums">{number(orders)}</strong>
+          Orders <strong className="font-display text-xl text-ink tabular-nums">{formatCount(orders)}</strong>
         </li>
         <li className="flex items-baseline gap-2">
           Failed deliveries{' '}
-          <strong className="font-display text-xl text-ink tabular-nums">{number(failures)}</strong>
-          {failedToday > 0 ? <span>({number(failedToday)} today)</span> : null}
+          <strong className="font-display text-xl text-ink tabular-nums">{formatCount(failures)}</strong>
+          {failedToday > 0 ? <span>({formatCount(failedToday)} today)</span> : null}
         </li>
       </ul>
       {views + orders === 0 ? (
@@ -92,7 +93,7 @@ function Activity({ days, countedAt }: { days: readonly Day[]; countedAt: string
         <>
           <div
             role="img"
-            aria-label={`Chart of ${span}: ${number(views)} page views, ${number(orders)} orders. The table below holds the same figures.`}
+            aria-label={`Chart of ${span}: ${formatCount(views)} page views, ${formatCount(orders)} orders. The table below holds the same figures.`}
             className="h-64 xl:h-104"
           >
             <Suspense
@@ -142,10 +143,10 @@ function Table({ days, hasViews }: { days: readonly Day[]; hasViews: boolean }) 
                 {formatDay(day)}
               </th>
               {hasViews ? (
-                <td className="px-4 py-1.5 text-right tabular-nums">{number(page_views)}</td>
+                <td className="px-4 py-1.5 text-right tabular-nums">{formatCount(page_views)}</td>
               ) : null}
-              <td className="px-4 py-1.5 text-right tabular-nums">{number(orders)}</td>
-              <td className="px-4 py-1.5 text-right tabular-nums">{number(failed_deliveries)}</td>
+              <td className="px-4 py-1.5 text-right tabular-nums">{formatCount(orders)}</td>
+              <td className="px-4 py-1.5 text-right tabular-nums">{formatCount(failed_deliveries)}</td>
             </tr>
           ))}
         </tbody>

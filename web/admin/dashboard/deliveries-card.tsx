@@ -1,5 +1,6 @@
 // How the deliveries of the last seven days went, with a link to the report.
 import { Link } from 'react-router';
+import { formatCount } from '../../../domain/count.ts';
 import { dayAfter, dayOf } from '../reconciliation/days/nairobi-day.ts';
 import { onTimePercent, useDeliveryReport } from '../reports/report-queries.ts';
 import { FittingFigure } from '../ui/fitting-figure.tsx';
@@ -18,7 +19,7 @@ export function DeliveriesCard() {
     ['On time', percent === null ? '–' : `${percent} %`],
     ['Half within', minutes(total?.median_minutes)],
     ['9 of 10 within', minutes(total?.p90_minutes)],
-    ['Came back', (total?.failures ?? 0).toLocaleString('en-KE')],
+    ['Came back', formatCount(total?.failures ?? 0)],
     ['Stars', total && total.ratings > 0 ? `${total.average_stars} of 5` : '–'],
   ];
   return (

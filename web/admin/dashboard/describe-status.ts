@@ -1,4 +1,5 @@
 // Describes the state of each part of the system.
+import { formatCount } from '../../../domain/count.ts';
 import { adviseOnResult } from '../../../domain/mpesa/result-advice.ts';
 import type { BackupOutcome, OutboxMessageChannel } from '../../../supabase/types.ts';
 import { describeLimitRaise } from '../payments-check/describe-limit-raise.ts';
@@ -55,7 +56,7 @@ export function describeDatabase(tookMs: number | null): Line {
   if (tookMs === null) {
     return { state: 'problem', value: 'No answer', detail: "We can't reach the database from here." };
   }
-  const took = `Answered in ${Math.max(1, Math.round(tookMs)).toLocaleString('en-KE')} ms`;
+  const took = `Answered in ${formatCount(Math.max(1, Math.round(tookMs)))} ms`;
   return tookMs > slowMs
     ? { state: 'attention', value: 'Slow', detail: `${took}. The connection or the machine is busy.` }
     : { state: 'ok', value: 'Connected', detail: took };
@@ -215,11 +216,10 @@ const usedUpBudgets = (budgets: readonly MessageBudget[]): MessageBudget[] =>
  */
 export function describeMessages(budgets: readonly MessageBudget[] | null): Line {
   if (!budgets) return { state: 'attention', value: 'Unknown', detail: "We can't reach the database." };
-  const number = (figure: number) => figure.toLocaleString('en-KE');
   const figures = budgets
     .map(
       ({ channel, sent, per_day }, index) =>
-        `${labelOf(channelNames, channel)}${index === 0 ? ' today' : ''} ${number(sent)} of ${number(per_day)}`,
+        `${labelOf(channelNames, channel)}${index === 0 ? ' today' : ''} ${formatCount(sent)} of ${formatCount(per_day)}`,
     )
     .join(', ');
   if (usedUpBudgets(budgets).length > 0) return { state: 'attention', value: 'Used up', detail: figures };
@@ -227,7 +227,7 @@ export function describeMessages(budgets: readonly MessageBudget[] | null): Line
   if (withheld > 0) {
     return {
       state: 'attention',
-      value: `${number(withheld)} withheld`,
+      value: `${formatCount(withheld)} withheld`,
       detail: `${figures}. ${reasonsOf(budgets)}`,
     };
   }
@@ -261,7 +261,7 @@ export function describeWithheld(
       title:
         count === 1
           ? 'One message to a customer is withheld'
-          : `${count.toLocaleString('en-KE')} messages to customers are withheld`,
+          : `${formatCount(count)} messages to customers are withheld`,
       text: reasonsOf(budgets),
       isUsedUp: false,
     };
@@ -271,7 +271,7 @@ export function describeWithheld(
     text:
       count === 0
         ? 'All messages so far were sent.'
-        : `${count === 1 ? 'One message was' : `${count.toLocaleString('en-KE')} messages were`} not sent.`,
+        : `${count === 1 ? 'One message was' : `${formatCount(count)} messages were`} not sent.`,
     isUsedUp: true,
   };
 }

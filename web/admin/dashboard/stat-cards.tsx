@@ -1,5 +1,6 @@
 // The four statistics (docs/product.md#dashboard-screen) and the received money; skeletons while loading.
 import { Link } from 'react-router';
+import { formatCount } from '../../../domain/count.ts';
 import { formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
 import { StaffIcon, type StaffIconName } from '../layout/sidebar/staff-icons.tsx';
@@ -17,21 +18,24 @@ interface Stat {
   beneath?: string;
 }
 
-const number = (figure: number): string => figure.toLocaleString('en-KE');
-
 const stats: readonly Stat[] = [
   {
     title: 'Total Products',
     text: 'Active products in catalog',
     icon: 'bottle',
-    figure: ({ products }) => number(products),
+    figure: ({ products }) => formatCount(products),
   },
-  { title: 'Total Orders', text: 'Orders received', icon: 'receipt', figure: ({ orders }) => number(orders) },
+  {
+    title: 'Total Orders',
+    text: 'Orders received',
+    icon: 'receipt',
+    figure: ({ orders }) => formatCount(orders),
+  },
   {
     title: 'Total Inquiries',
     text: 'Customer inquiries',
     icon: 'inbox',
-    figure: ({ inquiries }) => number(inquiries),
+    figure: ({ inquiries }) => formatCount(inquiries),
   },
   {
     title: 'Total Revenue',

@@ -1,4 +1,5 @@
 // The inquiries: search, export, details, and marking one or all as read.
+import { formatCount } from '../../../domain/count.ts';
 import { Button } from '../../ui/button.tsx';
 import { useMember } from '../layout/roles/use-member.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
@@ -96,7 +97,7 @@ function MarkAllButton() {
   if (!unread || unread.count === 0) return null;
   return (
     <Button tone="dusk" isBusy={save.isPending} onClick={() => save.mutate(unread)}>
-      Mark All Read ({unread.count.toLocaleString('en-KE')})
+      Mark All Read ({formatCount(unread.count)})
     </Button>
   );
 }

@@ -1,6 +1,7 @@
 // The reply to an inquiry, as it will be sent: by email or SMS, or a note that it was answered elsewhere.
 import { useEffect, useId, useRef, useState } from 'react';
 import { Link } from 'react-router';
+import { formatCount } from '../../../domain/count.ts';
 import { hasPlaceholder, replyLimits, writeReply } from '../../../domain/messages/reply-template.ts';
 import { textLength } from '../../../domain/messages/text-message.ts';
 import { formatPhone, normalisePhone } from '../../../domain/people/phone.ts';
@@ -36,7 +37,7 @@ export function checkReply(draft: ReplyDraft): { way?: string; subject?: string;
     isMessage && visibleLength(body.slice(0, limit)) === 0
       ? 'Please write a reply'
       : [...body].length > limit
-        ? `At most ${limit.toLocaleString('en-KE')} characters${way === 'text' ? ' in an SMS' : ''}`
+        ? `At most ${formatCount(limit)} characters${way === 'text' ? ' in an SMS' : ''}`
         : isMessage && hasPlaceholder(body)
           ? 'A placeholder is not filled in'
           : undefined;

@@ -9,6 +9,7 @@ import {
   useRef,
   useState,
 } from 'react';
+import { formatCount } from '../../../domain/count.ts';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { watchInView } from '../../ui/watch-in-view.ts';
@@ -402,7 +403,7 @@ export function ListEnd(list: EndProps) {
           </Button>
         )
       ) : count > 20 ? (
-        `All ${count.toLocaleString('en-KE')} ${label.toLowerCase()} are shown`
+        `All ${formatCount(count)} ${label.toLowerCase()} are shown`
       ) : null}
     </div>
   );

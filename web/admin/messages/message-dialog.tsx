@@ -1,6 +1,7 @@
 // The details of a message: text, recipient and state. Open while the URL has `?view=<id>`.
 import { useState } from 'react';
 import { Link } from 'react-router';
+import { formatCount } from '../../../domain/count.ts';
 import { formatPhone } from '../../../domain/people/phone.ts';
 import { Button } from '../../ui/button.tsx';
 import {
@@ -102,7 +103,7 @@ function Whole({ message, again: { send, isSending }, onClose }: WholeProps) {
               )}
             </Fact>
             <Fact term="Attempts">
-              {message.attempts === 0 ? 'None yet' : message.attempts.toLocaleString('en-KE')}
+              {message.attempts === 0 ? 'None yet' : formatCount(message.attempts)}
               {message.resent_by ? (
                 <>
                   , sent again by <StaffName email={message.resent_by} />

@@ -1,5 +1,6 @@
 // Queries and changes of the messages screens, with their keys.
 import { useQuery } from '@tanstack/react-query';
+import { formatCount } from '../../../domain/count.ts';
 import type { Database, OutboxMessageChannel, OutboxMessageStatus } from '../../../supabase/types.ts';
 import type { Staff } from '../../lib/staff.ts';
 import { changedRow, dataOf, rowOrNull } from '../data/table-answer.ts';
@@ -157,8 +158,8 @@ export function useSendWithheld() {
         withheld: number;
       },
     success: ({ sent, withheld }) =>
-      `${sent === 1 ? 'One message is' : `${sent.toLocaleString('en-KE')} messages are`} on the way${
-        withheld > 0 ? `. Today's budget does not allow the other ${withheld.toLocaleString('en-KE')}` : ''
+      `${sent === 1 ? 'One message is' : `${formatCount(sent)} messages are`} on the way${
+        withheld > 0 ? `. Today's budget does not allow the other ${formatCount(withheld)}` : ''
       }`,
     failure: 'Failed to send the messages',
     isUnsafeToRepeat: true,

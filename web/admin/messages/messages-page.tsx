@@ -1,5 +1,6 @@
 // Messages to customers: search, filters, export, details, and resending.
 import { Link } from 'react-router';
+import { formatCount } from '../../../domain/count.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { keysOf } from '../data/keys-of.ts';
 import { useMay, useMember } from '../layout/roles/use-member.tsx';
@@ -133,7 +134,7 @@ function SendWithheldButton({ channel }: Pick<MessageFilters, 'channel'>) {
   if (count === 0) return null;
   return (
     <Button isBusy={sendWithheld.isPending} onClick={() => sendWithheld.mutate(channel)}>
-      Send all {count.toLocaleString('en-KE')} now
+      Send all {formatCount(count)} now
     </Button>
   );
 }

@@ -1,4 +1,5 @@
 // A list on paper.
+import { formatCount } from '../../../domain/count.ts';
 import type { CsvColumn } from '../list/export/csv.ts';
 import { formatDateTime } from '../ui/time/dates.ts';
 import { PrintSheet } from './print-sheet.tsx';
@@ -28,7 +29,7 @@ export function PrintedList<Row extends { id: string }>({
     <PrintSheet paper="page" onPrinted={onPrinted}>
       <h1 className="text-xl">{heading}</h1>
       <p className="mb-2">
-        {formatDateTime(new Date().toISOString())}, {rows.length.toLocaleString('en-KE')} rows
+        {formatDateTime(new Date().toISOString())}, {formatCount(rows.length)} rows
         {isPart ? ' (the first ones)' : ''}
       </p>
       {summary ? <p className="mb-2 font-semibold">{summary}</p> : null}

@@ -1,5 +1,6 @@
 // Confirms the deletion of a product, and shows what happens to its orders.
 import { useQuery } from '@tanstack/react-query';
+import { formatCount } from '../../../domain/count.ts';
 import { Button } from '../../ui/button.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { changedRow, dataOf } from '../data/table-answer.ts';
@@ -90,7 +91,7 @@ export function DeleteProduct({ product, open, onClose, onDeactivate }: DeletePr
 function inOrders(orders: number): string {
   return orders === 1
     ? '1 order contains it; it keeps its name and price'
-    : `${orders.toLocaleString('en-KE')} orders contain it; they keep its name and price`;
+    : `${formatCount(orders)} orders contain it; they keep its name and price`;
 }
 
 function waiting({ orders, unpaid }: { orders: number; unpaid: number }): string {
@@ -98,5 +99,5 @@ function waiting({ orders, unpaid }: { orders: number; unpaid: number }): string
   if (unpaid === orders) return 'None of them is paid yet: their units stay set aside for them.';
   return unpaid === 1
     ? 'One of them is not paid yet: its units stay set aside for it.'
-    : `${unpaid.toLocaleString('en-KE')} of them are not paid yet: their units stay set aside for them.`;
+    : `${formatCount(unpaid)} of them are not paid yet: their units stay set aside for them.`;
 }

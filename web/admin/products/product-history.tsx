@@ -3,6 +3,7 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'react-router';
+import { formatCount } from '../../../domain/count.ts';
 import { formatKes } from '../../../domain/money.ts';
 import type { StockChangeCause } from '../../../supabase/types.ts';
 import { Button } from '../../ui/button.tsx';
@@ -135,8 +136,6 @@ function Changes({ changes }: { changes: readonly Change[] }) {
   );
 }
 
-const units = (count: number) => count.toLocaleString('en-KE');
-
 function Figures({ kind, from_value, to_value }: Change) {
   if (kind === 'price') {
     return (
@@ -150,10 +149,10 @@ function Figures({ kind, from_value, to_value }: Change) {
     <span className="text-right tabular-nums">
       <span className={by < 0 ? 'text-ink-soft' : 'text-leaf-700'}>
         {by < 0 ? '−' : '+'}
-        {units(Math.abs(by))}
+        {formatCount(Math.abs(by))}
       </span>
       <span className="ml-3">
-        {units(from_value)} to <b>{units(to_value)}</b>
+        {formatCount(from_value)} to <b>{formatCount(to_value)}</b>
       </span>
     </span>
   );

@@ -1,6 +1,7 @@
 // A table of a report, with its file; optionally with a chart above it.
 import { lazy, Suspense, useId } from 'react';
 import { Link } from 'react-router';
+import { formatCount } from '../../../domain/count.ts';
 import { formatKes } from '../../../domain/money.ts';
 import { Button } from '../../ui/button.tsx';
 import { exportRows } from '../list/export/export-button.tsx';
@@ -37,7 +38,7 @@ function textOf<Row>(column: ReportColumn<Row>, row: Row): string {
   if ('text' in column) return column.text(row);
   if ('figure' in column) return column.figure(row)?.toLocaleString('en-KE') ?? '–';
   return 'count' in column
-    ? column.count(row).toLocaleString('en-KE')
+    ? formatCount(column.count(row))
     : formatKes(column.cents(row)).replace('KES ', '');
 }
 

@@ -1,5 +1,6 @@
 // Reports on any span of days: money, orders, drinks, hours, areas, riders, discounts, refunds and prompts.
 import type { ReactNode } from 'react';
+import { formatCount } from '../../../domain/count.ts';
 import { formatKes } from '../../../domain/money.ts';
 import { adviseOnResult } from '../../../domain/mpesa/result-advice.ts';
 import { useReadEntries } from '../day/day-queries.ts';
@@ -135,7 +136,6 @@ function MoneyFile({ span: { since, until } }: { span: Span }) {
   );
 }
 
-const number = (figure: number): string => figure.toLocaleString('en-KE');
 const kes = (cents: number): number => cents / 100;
 const largest = (numbers: readonly number[]): number => Math.max(1, ...numbers);
 
@@ -183,8 +183,8 @@ function Shown({ report, span }: { report: Report; span: Span }) {
         >
           {formatKes(totals.netCents)}
         </Figure>
-        <Figure term="Orders" beneath={`${number(totals.sold)} of them are paid`}>
-          {number(totals.orders)}
+        <Figure term="Orders" beneath={`${formatCount(totals.sold)} of them are paid`}>
+          {formatCount(totals.orders)}
         </Figure>
         <Figure term="Average paid order" beneath={`${formatKes(totals.soldCents)} in all`}>
           {totals.averageCents === null ? '–' : formatKes(totals.averageCents)}
@@ -192,7 +192,9 @@ function Shown({ report, span }: { report: Report; span: Span }) {
         <Figure
           term="Paid prompts"
           beneath={
-            totals.ended === 0 ? 'No prompt was sent' : `${number(totals.paid)} of ${number(totals.ended)}`
+            totals.ended === 0
+              ? 'No prompt was sent'
+              : `${formatCount(totals.paid)} of ${formatCount(totals.ended)}`
           }
         >
           {totals.ended === 0 ? '–' : `${Math.round((100 * totals.paid) / totals.ended)} %`}
@@ -234,7 +236,7 @@ function Shown({ report, span }: { report: Report; span: Span }) {
           chart={{
             name: 'Paid orders by hour',
             bars: hours.map(({ hour, orders }) => ({ label: `${hour}:00`, value: orders })),
-            describe: (value) => (value === 1 ? '1 order' : `${number(value)} orders`),
+            describe: (value) => (value === 1 ? '1 order' : `${formatCount(value)} orders`),
           }}
           columns={[
             { title: 'Hour', text: ({ hour }) => `${String(hour).padStart(2, '0')}:00` },
@@ -322,7 +324,7 @@ function Shown({ report, span }: { report: Report; span: Span }) {
           description={
             totals.ended === 0
               ? 'M-PESA prompts for orders of this time.'
-              : `${number(totals.ended - totals.paid)} of ${number(totals.ended)} M-PESA prompts for orders of this time.`
+              : `${formatCount(totals.ended - totals.paid)} of ${formatCount(totals.ended)} M-PESA prompts for orders of this time.`
           }
           name="failed-prompts"
           span={span}

@@ -1,5 +1,6 @@
 // What waits for staff, as links to where it is done.
 import { Link } from 'react-router';
+import { formatCount } from '../../../domain/count.ts';
 import { useWork, type Work } from '../deliveries/rider-queries.ts';
 import { mayOpen } from '../layout/roles/screen-areas.ts';
 import { useMember } from '../layout/roles/use-member.tsx';
@@ -113,7 +114,7 @@ export function Matters({ matters, isOneLine = false }: { matters: readonly Matt
             to={to}
             className="flex min-h-11 items-center gap-1.5 rounded-md border border-ember-200 bg-ember-50 px-2.5 text-sm font-semibold text-ink no-underline hover:border-ember-400"
           >
-            <b className="tabular-nums">{count.toLocaleString('en-KE')}</b> {count === 1 ? one : many}
+            <b className="tabular-nums">{formatCount(count)}</b> {count === 1 ? one : many}
           </Link>
         </li>
       ))}

@@ -1,5 +1,6 @@
 // Decisions about money in "Needs attention": refunds to approve, and orders with money to decide about.
 import { Link } from 'react-router';
+import { formatCount } from '../../../domain/count.ts';
 import { buttonStyle } from '../../ui/button.tsx';
 import { fromThisPage } from '../dialogs/use-dialog-url-close.ts';
 import { useMay, useMember } from '../layout/roles/use-member.tsx';
@@ -73,7 +74,7 @@ export function ReviewCards({ reviews }: Pick<ReturnType<typeof useMoneyDecision
       {more > 0 ? (
         <li className="self-center text-sm">
           <Link to="/admin/orders?payment=to_decide" className="tap font-semibold underline">
-            {more === 1 ? 'One more order' : `${more.toLocaleString('en-KE')} more orders`} to decide about
+            {more === 1 ? 'One more order' : `${formatCount(more)} more orders`} to decide about
           </Link>
         </li>
       ) : null}

@@ -1,5 +1,6 @@
 // The queue of paid orders by what they wait for, as Today and its counter mode show it.
 import { type ReactNode, useId } from 'react';
+import { formatCount } from '../../../domain/count.ts';
 import { type WorkStep, workStep } from '../../../domain/deliveries/delivery-status.ts';
 import { Button } from '../../ui/button.tsx';
 import { type ListedDelivery, useWorkQueue } from '../deliveries/delivery-queries.ts';
@@ -70,7 +71,7 @@ export function Group({ title, count, className = 'grid', children }: GroupProps
         {title}
         {count === null ? null : (
           <span className="rounded-pill bg-paper-deep px-2 text-sm font-bold text-ink-soft tabular-nums">
-            {count.toLocaleString('en-KE')}
+            {formatCount(count)}
           </span>
         )}
       </h2>

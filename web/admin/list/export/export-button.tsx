@@ -1,5 +1,6 @@
 // Exports the whole filtered list, including rows that are not loaded yet.
 import { useEffect, useRef, useState } from 'react';
+import { formatCount } from '../../../../domain/count.ts';
 import { Button } from '../../../ui/button.tsx';
 import { dismissToast, showToast } from '../../../ui/toasts/toasts.tsx';
 import type { Cursor, ReadPage } from '../use-rows.ts';
@@ -39,7 +40,7 @@ export async function exportRows<Row extends Cursor>(
       columns,
     );
     saveFile(name, 'csv', await writeRest(AbortSignal.timeout(60_000), () => {}), day);
-    showToast({ title: 'Success', text: `${rows.length.toLocaleString('en-KE')} ${name} exported` });
+    showToast({ title: 'Success', text: `${formatCount(rows.length)} ${name} exported` });
   } catch (error) {
     console.warn('The export failed', error);
     showToast({ kind: 'error', title: 'Error', text: 'No file was saved. Please try again.' });
@@ -71,7 +72,7 @@ export function ExportButton<Row extends Cursor>({
     setDone(interrupted?.count() ?? 0);
     startedAt.current = Date.now();
     let rows = interrupted;
-    const written = () => `${(rows?.count() ?? 0).toLocaleString('en-KE')} ${name}`;
+    const written = () => `${formatCount(rows?.count() ?? 0)} ${name}`;
     void dismissToast(topic);
     try {
       // Its library is loaded with the first export.
@@ -108,7 +109,7 @@ export function ExportButton<Row extends Cursor>({
       }}
       className="max-sm:grow max-sm:px-4"
     >
-      {done === null ? label : `Cancel export (${done.toLocaleString('en-KE')})`}
+      {done === null ? label : `Cancel export (${formatCount(done)})`}
     </Button>
   );
 }

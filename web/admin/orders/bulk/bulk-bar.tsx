@@ -1,5 +1,6 @@
 // What can be done with the chosen rows of a list, in place of its quick filters: move them on, assign them, print and export them.
 import { useRef, useState } from 'react';
+import { formatCount } from '../../../../domain/count.ts';
 import { takesRider, type WorkStep, workStep } from '../../../../domain/deliveries/delivery-status.ts';
 import { Button } from '../../../ui/button.tsx';
 import { Icon } from '../../../ui/icons.tsx';
@@ -141,7 +142,7 @@ export function BulkBar<Row extends { id: string }>({
           ? `${done} of ${total.current}...`
           : selection.isLoadingAll
             ? 'Loading all...'
-            : `${rows.length.toLocaleString('en-KE')} selected`}
+            : `${formatCount(rows.length)} selected`}
       </p>
       <Button tone="quiet" onClick={selection.all} className={small}>
         All

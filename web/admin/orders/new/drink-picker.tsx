@@ -1,6 +1,7 @@
 // The drinks of a new order: a list to choose from, those sold most first, and what was chosen.
 
 import { type KeyboardEvent, useDeferredValue, useEffect, useEffectEvent, useState } from 'react';
+import { formatCount } from '../../../../domain/count.ts';
 import { formatKes } from '../../../../domain/money.ts';
 import { maxDrinks } from '../../../lib/orders/order-contents.ts';
 
@@ -155,7 +156,7 @@ export function DrinkPicker({ draft, drinks, refusals, problem, disabled, onChan
 }
 
 function describeStock(units: number): string {
-  return units === 0 ? 'Out of stock' : `${units.toLocaleString('en-KE')} left`;
+  return units === 0 ? 'Out of stock' : `${formatCount(units)} left`;
 }
 
 interface ChoosableProps {

@@ -1,4 +1,5 @@
 // What the shop knows of a caller: their orders, with one press for the same again, and their other addresses.
+import { formatCount } from '../../../../domain/count.ts';
 import { formatKes } from '../../../../domain/money.ts';
 import { Button } from '../../../ui/button.tsx';
 import { Icon } from '../../../ui/icons.tsx';
@@ -91,7 +92,7 @@ function Known({
       <p role="status" className="text-sm">
         <b className="wrap-anywhere">{customer.name}</b>
         {' · '}
-        {orders === 1 ? '1 order' : `${orders.toLocaleString('en-KE')} orders`}
+        {orders === 1 ? '1 order' : `${formatCount(orders)} orders`}
         {' · '}
         <span className="whitespace-nowrap tabular-nums">{formatKes(received_cents)} received</span>
       </p>

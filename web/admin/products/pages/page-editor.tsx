@@ -1,5 +1,6 @@
 // The dialog of a page's text.
 import { useId, useState } from 'react';
+import { formatCount } from '../../../../domain/count.ts';
 import { Button } from '../../../ui/button.tsx';
 import {
   DialogBody,
@@ -101,8 +102,7 @@ function Editor({ current, onClose }: { current: PageRow; onClose(): void }) {
             onChange={({ target }) => setText(target.value)}
           />
           <p className="text-sm text-ink-soft tabular-nums">
-            {text.trim().length.toLocaleString('en-KE')} of {pageTextLength.toLocaleString('en-KE')}{' '}
-            characters
+            {formatCount(text.trim().length)} of {formatCount(pageTextLength)} characters
           </p>
         </form>
       </DialogBody>

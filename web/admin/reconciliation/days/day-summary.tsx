@@ -1,4 +1,5 @@
 // The totals of a day: the shop's and M-PESA's, and the difference.
+import { formatCount } from '../../../../domain/count.ts';
 import { formatKes } from '../../../../domain/money.ts';
 import { type BookRow, bookedCents } from '../differences/difference-texts.ts';
 
@@ -38,7 +39,7 @@ export function describeSums(rows: readonly BookRow[]): string {
     ...(uncompared > 0 ? [`not compared yet ${formatKes(uncompared)}`] : []),
     `M-PESA ${formatKes(theirs)}`,
     `Difference ${formatKes(ours - theirs - uncompared)}`,
-    `To decide ${open.toLocaleString('en-KE')}`,
+    `To decide ${formatCount(open)}`,
   ].join(' · ');
 }
 

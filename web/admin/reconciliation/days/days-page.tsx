@@ -1,5 +1,6 @@
 // The days of a range, with their open differences.
 import { Link } from 'react-router';
+import { formatCount } from '../../../../domain/count.ts';
 import { formatKes } from '../../../../domain/money.ts';
 import { Badge, type BadgeTone } from '../../../ui/badge.tsx';
 import { Button, buttonStyle } from '../../../ui/button.tsx';
@@ -127,7 +128,7 @@ const columns: Column<DayRow>[] = [
     title: 'State',
     show: (row) => <DayBadge row={row} />,
   },
-  { title: 'Payments', isNumber: true, show: ({ payments }) => payments.toLocaleString('en-KE') },
+  { title: 'Payments', isNumber: true, show: ({ payments }) => formatCount(payments) },
   { title: 'Our books', isNumber: true, show: ({ ours }) => formatKes(ours) },
   { title: 'M-PESA', isNumber: true, show: ({ theirs }) => formatKes(theirs) },
   { title: 'Differences', show: (row) => differences(row) || 'None' },
@@ -173,7 +174,7 @@ function DayRowCompact({ row }: { row: DayRow }) {
         </p>
         {payments > 0 ? (
           <p className="tabular-nums">
-            {payments.toLocaleString('en-KE')} payments:{' '}
+            {formatCount(payments)} payments:{' '}
             {ours === theirs ? formatKes(ours) : `ours ${formatKes(ours)}, M-PESA ${formatKes(theirs)}`}
           </p>
         ) : null}

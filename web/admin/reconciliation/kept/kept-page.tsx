@@ -2,6 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'react-router';
+import { formatCount } from '../../../../domain/count.ts';
 import { formatKes } from '../../../../domain/money.ts';
 import { formatPhone } from '../../../../domain/people/phone.ts';
 import type { Database } from '../../../../supabase/types.ts';
@@ -102,7 +103,7 @@ interface Totals {
 }
 
 function describeTotals({ owed_cents, used_cents, returned_cents, customers }: Totals): string {
-  const who = customers === 1 ? 'one customer' : `${customers.toLocaleString('en-KE')} customers`;
+  const who = customers === 1 ? 'one customer' : `${formatCount(customers)} customers`;
   return [
     owed_cents > 0 ? `${formatKes(owed_cents)} owed to ${who}` : 'Nothing is owed',
     `${formatKes(used_cents)} used`,

@@ -1,4 +1,5 @@
 // The slim line above the queue in counter mode, in place of the panel's header and menu.
+import { formatCount } from '../../../../domain/count.ts';
 import { dueAt, minutesLeft } from '../../../../domain/deliveries/delivery-promise.ts';
 import { workStep } from '../../../../domain/deliveries/delivery-status.ts';
 import { Button } from '../../../ui/button.tsx';
@@ -32,8 +33,8 @@ export function CounterLine() {
       >
         {open ? (
           <p className="text-lg font-semibold">
-            {open.length === 1 ? '1 open order' : `${open.length.toLocaleString('en-KE')} open orders`}
-            {late > 0 ? <span className="text-danger">, {late.toLocaleString('en-KE')} late</span> : null}
+            {open.length === 1 ? '1 open order' : `${formatCount(open.length)} open orders`}
+            {late > 0 ? <span className="text-danger">, {formatCount(late)} late</span> : null}
           </p>
         ) : null}
         {wakeLock === 'unavailable' ? (
