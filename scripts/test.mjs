@@ -39,8 +39,9 @@ async function check(title, command, parameters) {
 }
 
 const isFailed = ({ status }) => status === 'failed';
-// The report has no message of a hook in a group of tests.
-const reasonOf = (message = '') => `\n    ${message.split('\n')[0] || 'a hook failed, see above'}`;
+// The report has no message of a hook in a group of tests, and of a test that took too long only where it stands.
+const reasonOf = (message = '') =>
+  `\n    ${message.split('\n')[0].replace('STACK_TRACE_ERROR', 'timed out') || 'a hook failed, see above'}`;
 
 /** Runs Vitest. Returns the outcome of each test, and of each file that failed without one. */
 async function runFiles(title, config, { projects = [], paths = [], environment = {} }) {
