@@ -3,9 +3,10 @@ import { createServer } from 'node:net';
 
 // Below the ephemeral range (Linux: from 32768), so that no outgoing connection takes the port before it is used. Each worker of a test
 // run has ports of its own: a program may take seconds to listen, and would lose a port that another worker finds free in the meantime.
-const lowest = 12_000;
-const portsOfWorker = 1_100;
-const first = lowest + (Number(process.env.VITEST_POOL_ID ?? 0) % 18) * portsOfWorker;
+const [lowest, highest] = [12_000, 32_000];
+const mostWorkers = 20;
+const portsOfWorker = (highest - lowest) / mostWorkers;
+const first = lowest + (Number(process.env.VITEST_POOL_ID ?? 0) % mostWorkers) * portsOfWorker;
 const given = new Set<number>();
 
 /**
