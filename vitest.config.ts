@@ -28,6 +28,7 @@ export default defineConfig({
         'server/backups/backups.long.test.ts',
         'conformance/realtime.test.ts',
         'changes/postgres-changes.test.ts',
+        'updates/updates.sampled.test.ts',
         'prompts/callback-matrix.sampled.test.ts',
         'prompts/prompts.test.ts',
         'orders/unpaid-orders.sampled.test.ts',

@@ -20,6 +20,10 @@ try {
   process.env.TEST_POSTGRESQL_URL = cluster.url;
   const database = await throwawayDatabase('postgresql', shopMigrations);
   await fillShop(database);
+  const { rows } = await database.query<{ version: string }>(
+    `select max(version) as version from platform.schema_migrations where source = 'shop'`,
+  );
+  const lastMigration = rows[0]?.version.split('_')[0];
   const file = join(folder, 'dump.sql');
   execFileSync(join(programs, 'pg_dump'), [
     ...['--no-owner', '--inserts', '--rows-per-insert=100', '--file', file],
@@ -28,9 +32,9 @@ try {
   await database.close();
   // psql's own commands, which newer versions of pg_dump write.
   const script = (await readFile(file, 'utf8')).replaceAll(/^\\(?:un)?restrict .*\n/gm, '');
-  const fixture = new URL(`../supabase/tests/updates/${commit}.sql.br`, import.meta.url);
-  await writeFile(fixture, brotliCompressSync(script));
-  console.log(`supabase/tests/updates/${commit}.sql.br`);
+  const fixture = `supabase/tests/updates/${lastMigration}-${commit}.sql.br`;
+  await writeFile(new URL(`../${fixture}`, import.meta.url), brotliCompressSync(script));
+  console.log(fixture);
 } finally {
   await cluster.stop();
   await rm(folder, { recursive: true });
