@@ -61,7 +61,10 @@ declare
   code text := private.read_receipt(typed);
 begin
   perform pg_advisory_xact_lock(hashtext('settle ' || code));
-  if exists (select from public.payments as p where p.receipt = code) then
+  -- Also of money that no order has got.
+  if exists (select from public.payments as p where p.receipt = code)
+    or exists (select from public.mpesa_transactions as t where t.receipt = code)
+  then
     perform private.refuse(409, 'receipt_of_payment', 'This is the receipt of money that came in. Enter the receipt of sending it back');
   elsif exists (select from public.refunds as r where r.refund_receipt = code)
     or exists (select from public.change_notes as c where c.receipt = code)

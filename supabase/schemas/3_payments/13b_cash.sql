@@ -85,6 +85,7 @@ begin
   end if;
   -- Nothing is paid before the rider stands at the door: a stranger could send riders around. One phone has one such order at a time,
   -- unless it has paid before.
+  perform pg_advisory_xact_lock(hashtextextended('cash orders of ' || ordered.customer_phone, 0));
   if not private.has_paid(ordered.customer_phone) and (
     not is_within_limit or exists (
       select from public.orders as o

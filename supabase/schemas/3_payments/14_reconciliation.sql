@@ -335,6 +335,9 @@ begin
     else greatest(reported.received_cents - money.charge_cents, 0)
   end;
   if kept_cents >= 100 and not exists (select from public.change_notes as c where c.payment_id = money.id) then
+    if private.is_being_refunded(money.id, money.receipt) then
+      perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+    end if;
     perform private.add_change_note(money, 'credit', kept_cents / 100 * 100, null, reason, member);
   end if;
 

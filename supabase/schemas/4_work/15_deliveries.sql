@@ -56,7 +56,7 @@ comment on column public.deliveries.updated_at is
 alter table public.deliveries enable row level security;
 grant select,
   insert (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, delivery_notes),
-  update (order_id, delivery_status, delivery_person, delivery_phone, delivery_vehicle, delivery_notes, pickup_time, delivery_time, updated_at)
+  update (delivery_status, delivery_person, delivery_phone, delivery_vehicle, delivery_notes, pickup_time, delivery_time, updated_at)
   on public.deliveries to authenticated;
 grant select (id) on public.deliveries to anon;
 create policy "staff edit every delivery, the counter those of recent orders" on public.deliveries

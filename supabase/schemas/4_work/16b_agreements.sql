@@ -9,6 +9,7 @@ declare
   is_first boolean;
   former_day date;
   new_total integer;
+  new_discount integer;
 begin
   perform private.expect_staff('orders');
   if agree_delivery.fee_cents is null or agree_delivery.fee_cents not between 0 and 100000000 or agree_delivery.fee_cents % 100 <> 0 then
@@ -21,6 +22,9 @@ begin
   is_first := agreed.awaits_agreement;
   former_day := agreed.delivery_day;
   new_total := agreed.total_amount - agreed.delivery_fee + agree_delivery.fee_cents;
+  -- As in private.discount_on: a discount leaves one shilling to pay, also when it was made with a higher fee.
+  new_discount := agreed.discount_cents - least(greatest(100 - new_total, 0), agreed.discount_cents);
+  new_total := new_total + agreed.discount_cents - new_discount;
   if agreed.id is null then
     perform private.refuse(404, 'order_not_found', 'This order does not exist');
   elsif not private.is_open_order(agreed.status) then
@@ -37,8 +41,8 @@ begin
     perform private.refuse_above_payment_limit((select s.payment_limit from public.store_settings as s));
   end if;
   update public.orders as o
-  set delivery_fee = agree_delivery.fee_cents, total_amount = new_total, delivery_day = agree_delivery.delivery_day,
-      awaits_agreement = false, updated_at = now()
+  set delivery_fee = agree_delivery.fee_cents, total_amount = new_total, discount_cents = new_discount,
+      delivery_day = agree_delivery.delivery_day, awaits_agreement = false, updated_at = now()
   where o.id = agreed.id
   returning * into agreed;
   -- Another day is another promise, also with cash at the door.

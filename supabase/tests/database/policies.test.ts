@@ -993,7 +993,7 @@ const writableColumns: Record<string, { insert?: string; update?: string }> = {
   deliveries: {
     insert: 'delivery_notes delivery_person delivery_phone delivery_status delivery_vehicle order_id',
     update:
-      'delivery_notes delivery_person delivery_phone delivery_status delivery_time delivery_vehicle order_id pickup_time updated_at',
+      'delivery_notes delivery_person delivery_phone delivery_status delivery_time delivery_vehicle pickup_time updated_at',
   },
   inquiries: { insert: 'email message name phone subject' },
   message_templates: { update: 'body is_on subject updated_at' },

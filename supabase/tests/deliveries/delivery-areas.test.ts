@@ -278,6 +278,24 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
     });
 
+    test('costs a shilling with a discount of all its drinks, whatever fee it had before', async () => {
+      await database.query(`insert into public.discount_codes (code, percent) values ('ALLOFF', 100)`);
+      const amountsOf = ({ id }: { id: string }) =>
+        readRow('select delivery_fee, discount_cents, total_amount from public.orders where id = $1', [id]);
+      const order = await placeIn('Outside Nairobi', 100, { discount_code: 'ALLOFF' });
+      await agree(order, 60_000);
+      expect(await changeItems(order, [{ product_id: mango, quantity: 1 }], 60_000)).toMatchObject({
+        total_amount: 60_000,
+      });
+      await agree(order, 0);
+      expect(await amountsOf(order)).toEqual({ delivery_fee: 0, discount_cents: 49_900, total_amount: 100 });
+      await beginPayment(order);
+      const other = await placeIn('Outside Nairobi', 50_000);
+      await agree(other, 60_000);
+      await agree(other, 0);
+      expect(await amountsOf(other)).toEqual({ delivery_fee: 0, discount_cents: 0, total_amount: 50_000 });
+    });
+
     test('costs the fee of its area at once, where no agreement is needed', async () => {
       await setArea('Outside Nairobi', 'needs_agreement = false, fee_cents = 80000');
       const order = await placeIn('Outside Nairobi', 130_000);

@@ -1,8 +1,15 @@
 // Cash: agreed, received, taken back and given back. The books stay balanced, and M-PESA's are not touched.
 import { testDatabases } from '@jani-juice/backend/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { type Caller, expectRefusal, makeProduct, type PlacedOrder, stockOf } from '../shop-database.ts';
-import { failed, newPhone, type Refund, settleAll, setUpShop } from '../steps.ts';
+import {
+  type Caller,
+  expectRefusal,
+  makeProduct,
+  type PlacedOrder,
+  refusalOf,
+  stockOf,
+} from '../shop-database.ts';
+import { concurrently, failed, newPhone, type Refund, settleAll, setUpShop } from '../steps.ts';
 import { expectBalancedBooks } from './books/balanced-books.ts';
 import { expectExplainedDays } from './books/explained-days.ts';
 
@@ -406,6 +413,20 @@ describe.each(testDatabases())('on %s', (kind) => {
         await Promise.all(Array.from({ length: 4 }, () => choose(order)));
         expect((await eventsOf(order)).filter((event) => event === 'customer cash_agreed')).toHaveLength(1);
         expect(await stateOf(order)).toMatchObject({ deliveries: 1 });
+      }));
+
+    test('is one order at a time for a phone that never paid, also from several networks at once', () =>
+      offered(async () => {
+        const phone = newPhone();
+        // No common product, network or order that the requests would wait for.
+        const orders = await concurrently(4, async () =>
+          place(await makeProduct(database, 3), { customer_phone: phone }),
+        );
+        const answers = await concurrently(4, (index) =>
+          refusalOf(choose(orders[index] as PlacedOrder, `203.0.${index}.92`)),
+        );
+        expect(answers.filter((answer) => answer === null)).toHaveLength(1);
+        expect(answers.filter((answer) => answer === 'too_many_cash_orders')).toHaveLength(3);
       }));
 
     test('is one order at a time for a phone that never paid', async () => {

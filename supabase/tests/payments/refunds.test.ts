@@ -692,6 +692,16 @@ describe.each(testDatabases())('on %s', (kind) => {
       await expectRefusal(noteRefundByHand(paid, back), 409, 'refund_receipt_used');
     });
 
+    test('rejects the receipt of money that came in and that no order has got', async () => {
+      const code = newReceipt();
+      await receive('who knows', code, { received_cents: cheap });
+      await expectRefusal(noteRefundByHand(code, code), 409, 'receipt_of_payment');
+      await cancel();
+      await expectRefusal(noteRefundByHand(paid, code), 409, 'receipt_of_payment');
+      expect(await stateOf(order)).toMatchObject({ money: 'paid', refunds: [] });
+      expect(await noteRefundByHand(code)).toMatchObject({ status: 'completed', transaction_receipt: code });
+    });
+
     test('is recorded once by ten concurrent staff members', async () => {
       await cancel();
       const answers = await settleAll(10, () => noteRefundByHand(paid));

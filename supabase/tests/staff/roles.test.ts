@@ -219,6 +219,17 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await enter('assistant')).status).toBe('pending');
     });
 
+    test('moves no delivery to another order, which would be without it', async () => {
+      const [paid, unpaid] = [await place(product), await place(product)];
+      await pay(paid);
+      for (const caller of ['counter', 'assistant', 'staff'] as const) {
+        const change = (set: string) =>
+          queryAs(caller, `update public.deliveries set ${set} where order_id = '${paid.id}'`);
+        await expect(change(`order_id = '${unpaid.id}'`)).rejects.toMatchObject({ code: '42501' });
+        expect(await change(`delivery_notes = 'At the gate'`)).toMatchObject({ rowCount: 1 });
+      }
+    });
+
     test('gets the notices of Today, and none of inquiries', async () => {
       await database.query(
         `insert into public.inquiries (name, email, message) values ('Amina', 'a@b.example', 'Hello')`,

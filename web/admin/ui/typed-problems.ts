@@ -21,6 +21,7 @@ export function receiptProblem(typed: string): string | undefined {
 const receiptRefusals = new Set([
   'receipt_invalid',
   'receipt_used',
+  'receipt_of_refund',
   'receipt_of_test',
   'receipt_of_payment',
   'refund_receipt_used',

@@ -21,7 +21,8 @@ const charge = 95_100;
 
 describe.each(testDatabases())('on %s', (kind) => {
   const shop = setUpShop(kind);
-  const { database, callAs, asStaff, asService, queryAs, readColumn, readValue, place, track } = shop;
+  const { database, callAs, asStaff, asService, queryAs, readColumn, readRows, readValue, place, track } =
+    shop;
   const { expireReservations, expire, setStatus, begin, beginTest, settle, receive, confirm, assign } = shop;
   const { reconciliationRow, requestRefund, withdrawRefund, noteRefundByHand, refundOf } = shop;
   let product: string;
@@ -173,6 +174,20 @@ describe.each(testDatabases())('on %s', (kind) => {
         refund_status: 'approved',
       });
       expect(await historyOf(second)).toEqual(['refund Paid twice staff@jani.example']);
+    });
+
+    test('does not keep a second payment for its customer that is being sent back', async () => {
+      await receive(order, newReceipt());
+      const { payment } = await receive(order, newReceipt());
+      const { id } = await requestRefund(payment);
+      await expectRefusal(resolve({ decision: 'accept', payment_id: payment.id }), 409, 'refund_exists');
+      await withdrawRefund({ id });
+      await resolve({ decision: 'accept', payment_id: payment.id });
+      expect(
+        await readRows('select kind, amount_cents from public.change_notes where payment_id = $1', [
+          payment.id,
+        ]),
+      ).toEqual([{ kind: 'credit', amount_cents: charge }]);
     });
 
     test('shows a wrong amount until the order is decided', async () => {

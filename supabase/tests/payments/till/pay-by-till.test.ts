@@ -10,8 +10,8 @@ const charge = 190_100;
 describe.each(testDatabases())('on %s', (kind) => {
   const shop = setUpShop(kind);
   const { database, asStaff, readColumn, place, endPaymentTime, expireReservations, expire } = shop;
-  const { setStatus, stateOf, eventsOf, prompt, settle, receive, confirm, correct, noteRefundByHand } = shop;
-  const { paymentOf } = shop;
+  const { setStatus, stateOf, eventsOf, prompt, settle, pay, receive, confirm, correct } = shop;
+  const { paymentOf, noteRefundByHand } = shop;
   let product: string;
   let order: PlacedOrder;
 
@@ -78,6 +78,44 @@ describe.each(testDatabases())('on %s', (kind) => {
     await confirm(other, code);
     await expectRefusal(confirm(order, code), 409, 'receipt_used');
     expect(await stateOf(order)).toMatchObject({ money: 'unpaid', payments: [] });
+  });
+
+  describe('the receipt of money that went back', () => {
+    const refunded = async (back: string) => {
+      const { payment } = await pay(await placeForBoth());
+      await asStaff('refund_part', {
+        payment_id: payment.id,
+        amount_cents: 10_000,
+        way: 'mpesa',
+        receipt: back,
+        reason: 'One bottle was missing',
+      });
+    };
+
+    test('of a refund pays no order', async () => {
+      const other = await placeForBoth();
+      const { payment } = await pay(other);
+      await setStatus(other, 'cancelled');
+      const back = newReceipt();
+      await noteRefundByHand(payment, back);
+      await expectRefusal(confirm(order, back), 409, 'receipt_of_refund');
+      expect(await stateOf(order)).toMatchObject({ money: 'unpaid', payments: [] });
+    });
+
+    test('of a part pays no order, and corrects no receipt', async () => {
+      const back = newReceipt();
+      await refunded(back);
+      await expectRefusal(confirm(order, back), 409, 'receipt_of_refund');
+      const { payment } = await confirm(order);
+      await expectRefusal(correct(payment, { receipt: back }), 409, 'receipt_of_refund');
+    });
+
+    test('pays an order if M-PESA has reported that it was received', async () => {
+      const mistyped = newReceipt();
+      await refunded(mistyped);
+      await receive('who knows', mistyped, { received_cents: charge });
+      expect(await confirm(order, mistyped)).toMatchObject({ outcome: 'paid' });
+    });
   });
 
   test.each([
