@@ -529,7 +529,7 @@ begin
   is_part := reported.received_cents < (select o.charge_cents from public.orders as o where o.id = for_order);
   update public.mpesa_transactions as t set order_id = case when is_part then for_order end
   where t.receipt = code and t.order_id is distinct from case when is_part then for_order end;
-  if for_order is null or is_part or reported.resolution is not null
+  if for_order is null or is_part or reported.resolution is not null or private.was_reversed(code)
     or not private.is_whole_shillings(reported.received_cents)
   then
     outcome := 'unmatched';

@@ -211,6 +211,8 @@ begin
     perform private.refuse(409, 'receipt_of_test', 'This is the receipt of a test with KSh 1. It pays no order');
   elsif is_new and private.is_being_refunded(null, check_receipt_is_free.receipt) then
     perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+  elsif is_new and private.was_reversed(check_receipt_is_free.receipt) then
+    perform private.refuse(409, 'money_reversed', 'M-PESA has taken this money back. It pays no order');
   -- Customers quote the message about their refund as a payment. What M-PESA has reported as received was received all the same.
   elsif is_new and (
     exists (select from public.refunds as r where r.refund_receipt = check_receipt_is_free.receipt)
@@ -221,7 +223,7 @@ begin
 end
 $$;
 comment on function private.check_receipt_is_free is
-  'Refuses the receipt of a payment test, and a new one whose money is being refunded, or with which the shop sent money back.';
+  'Refuses the receipt of a payment test, and a new one whose money is being refunded or was reversed, or with which the shop sent money back.';
 
 create function public.correct_till_payment(
   payment_id uuid, seen_receipt text, seen_cents integer, receipt text, received_cents integer

@@ -39,6 +39,7 @@ create index messages_to_check_waiting on public.messages_to_check (received_at)
 create index messages_to_check_by_payment on public.messages_to_check (payment_id) where payment_id is not null;
 create index messages_to_check_by_refund on public.messages_to_check (refund_id) where refund_id is not null;
 create index messages_to_check_by_receipt on public.messages_to_check (receipt) where receipt is not null;
+create index messages_to_check_about_reversals on public.messages_to_check (reference) where problem = 'reversed';
 create index messages_to_check_with_bodies on public.messages_to_check (received_at) where resolution is not null and body <> '{}';
 
 create function private.add_message_to_check(
@@ -138,7 +139,8 @@ begin
   select p.* into reversed from public.payments as p where p.receipt = original;
   state := private.add_message_to_check(
     receive_reversal.source, 'reversed', receive_reversal.body, '{}', receive_reversal.receipt, receive_reversal.received_cents,
-    receive_reversal.reversed_at, coalesce(original, receive_reversal.reference), reversed.id, refund.id
+    receive_reversal.reversed_at,
+    coalesce(original, private.normalised_receipt(receive_reversal.reversed_receipt), receive_reversal.reference), reversed.id, refund.id
   );
   if state = 'new' and reversed.order_id is not null and not reversed.needs_refund and reversed.refunded_at is null then
     perform private.put_order_under_review(reversed.order_id);
@@ -148,6 +150,17 @@ end
 $$;
 comment on function private.receive_reversal is
   'Matches a reversal that M-PESA lists with the refund that asked for it. Without one it waits for staff, and the order of the reversed payment needs review. Returns the outcome: completed, already_completed, reversed, or checked once staff have resolved it.';
+
+create function private.was_reversed(receipt text) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (
+    select from public.messages_to_check as m where m.problem = 'reversed' and m.reference = was_reversed.receipt
+  );
+end
+$$;
+comment on function private.was_reversed is
+  'Whether M-PESA took the money with this receipt back, and no refund asked for it. It is gone, whatever staff have noted about that message.';
 
 create function private.waiting_message_to_check(message_id bigint) returns public.messages_to_check
 language plpgsql set search_path = '' as $$

@@ -309,6 +309,8 @@ begin
   if event_kind = 'given' then
     if private.is_being_refunded(null, reported.receipt) then
       perform private.refuse(409, 'refund_exists', 'This money is being sent back already');
+    elsif private.was_reversed(reported.receipt) then
+      perform private.refuse(409, 'money_reversed', 'M-PESA has taken this money back. It pays no order');
     end if;
     money := private.add_till_payment(resolve_difference.order_id, reported.received_cents, member);
     settled := public.settle_payment(

@@ -12,10 +12,10 @@ language sql stable set search_path = '' as $$
   select money.status = 'completed' and money.refunded_at is null and not exists (
     select from public.refunds as r
     where (r.payment_id = money.id or r.receipt = money.receipt) and (r.tries > 0 or not private.is_dropped_refund(r.status))
-  );
+  ) and not private.was_reversed(money.receipt);
 $$;
 comment on function private.has_usable_credit is
-  'Whether what is owed of a payment can pay an order: it is not refunded in full, and M-PESA was never asked to.';
+  'Whether what is owed of a payment can pay an order: it is not refunded in full, and M-PESA was never asked to and did not reverse it.';
 
 create function private.is_unconfirmed(paid public.payments) returns boolean
 language sql stable set search_path = '' as $$

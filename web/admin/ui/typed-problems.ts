@@ -22,6 +22,7 @@ const receiptRefusals = new Set([
   'receipt_invalid',
   'receipt_used',
   'receipt_of_refund',
+  'money_reversed',
   'receipt_of_test',
   'receipt_of_payment',
   'refund_receipt_used',

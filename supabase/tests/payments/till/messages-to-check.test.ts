@@ -4,8 +4,8 @@ import { testDatabases } from '@jani-juice/backend/testing';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { receiptExamples } from '../../../../domain/mpesa/examples.ts';
 import type { Database as Types } from '../../../types.ts';
-import { expectRefusal, makeProduct, type PlacedOrder } from '../../shop-database.ts';
-import { byQuery, failed, newReceipt, type Settlement, setUpShop } from '../../steps.ts';
+import { expectRefusal, makeProduct, type PlacedOrder, refusalOf } from '../../shop-database.ts';
+import { byQuery, failed, newPhone, newReceipt, type Settlement, setUpShop } from '../../steps.ts';
 import { expectBalancedBooks } from '../books/balanced-books.ts';
 
 type MessageToCheck = Types['public']['Tables']['messages_to_check']['Row'];
@@ -16,7 +16,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   const shop = setUpShop(kind);
   const { database, callAs, asStaff, asService, readRows, place, expireReservations, setStatus } = shop;
   const { stateOf, prompt, settle, receive, confirm, paymentOf, requestRefund, leaseRefunds } = shop;
-  const { refundOf } = shop;
+  const { refundOf, assign, payByCredit } = shop;
   let product: string;
   let order: PlacedOrder;
 
@@ -322,6 +322,44 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect((await reverse({ receipt: own, ...named(code) })).outcome).toBe('completed');
       expect(await refundOf(code)).toMatchObject({ status: 'completed', refund_receipt: own });
       expect((await reverse({ receipt: own, ...named(code) })).outcome).toBe('already_completed');
+    });
+
+    test('takes money that belongs to no order: it pays none, whatever staff noted about the message', async () => {
+      const [reversed, other] = [newReceipt(), newReceipt()];
+      await receiveRow({ receipt: reversed, reference: 'who knows' });
+      await receiveRow({ receipt: other, reference: 'who knows' });
+      await reverse({ reversed_receipt: reversed });
+      await expectRefusal(confirm(order, reversed, { by: 'assistant' }), 409, 'money_reversed');
+      await dismiss(await lastMessage(), 'The payer had it reversed');
+      await expectRefusal(assign(order, reversed), 409, 'money_reversed');
+      expect(await books()).toMatchObject({ money: 'unpaid', payments: [] });
+      expect(await assign(order, other)).toMatchObject({ outcome: 'paid' });
+    });
+
+    test('takes money that is reported under the number of an order only later', async () => {
+      const code = newReceipt();
+      await reverse({ reversed_receipt: code });
+      expect((await receiveRow({ receipt: code })).outcome).toBe('unmatched');
+      expect((await books()).money).toBe('unpaid');
+      expect((await receiveRow()).outcome).toBe('paid');
+    });
+
+    test.each([true, false])('takes what is owed of it, too (reversed: %s)', async (isReversed) => {
+      const phone = newPhone();
+      order = await place(product, { customer_phone: phone });
+      const [code, received] = [newReceipt(), 2 * order.charge_cents];
+      await receiveRow({ receipt: code, received_cents: received });
+      await asStaff('resolve_review', {
+        order_id: order.id,
+        decision: 'deliver_with_credit',
+        seen_cents: received,
+      });
+      if (isReversed) await reverse({ reversed_receipt: code, received_cents: -received });
+      const next = await place(product, { customer_phone: phone });
+      const refusal = await refusalOf(payByCredit(next));
+      expect([refusal, (await stateOf(next)).money]).toEqual(
+        isReversed ? ['credit_too_low', 'unpaid'] : [null, 'paid'],
+      );
     });
 
     test('that no refund asked for puts the order under review, once', async () => {
