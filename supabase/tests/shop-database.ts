@@ -69,6 +69,12 @@ export async function openShopDatabase(kind: Database['kind']): Promise<Database
 /** The claims of a caller's token. */
 export const claimsOf = (caller: Caller): Claims => (typeof caller === 'string' ? people[caller] : caller);
 
+/** The call of a procedure with its arguments by name, such as `public.count_orders(search => $1)`. */
+export function procedureCall(procedure: string, given: Record<string, unknown>): string {
+  const named = Object.keys(given).map((name, index) => `${name} => $${index + 1}`);
+  return `public.${procedure}(${named.join(', ')})`;
+}
+
 /**
  * Calls a procedure of the public schema.
  * @param procedure name of the procedure, written by the test
@@ -120,8 +126,7 @@ async function callProcedure<Answer>(
     );
     returnsRow.set(procedure, rows[0]?.is_row ?? false);
   }
-  const named = Object.keys(given).map((name, index) => `${name} => $${index + 1}`);
-  const called = `public.${procedure}(${named.join(', ')})`;
+  const called = procedureCall(procedure, given);
   const { rows } = await session.query<{ answer: Answer }>(
     `select ${returnsRow.get(procedure) ? `to_jsonb(${called})` : called} as answer`,
     Object.values(given).map(asParameter),

@@ -13,6 +13,7 @@ import {
   orderForm,
   type PlacedOrder,
   personIds,
+  procedureCall,
   secondStepPassed,
 } from './shop-database.ts';
 
@@ -115,6 +116,16 @@ export function shopSteps(database: Database) {
   /** Runs a statement with the rights of a caller. */
   const queryAs = <Row = Arguments>(caller: Caller, sql: string, parameters: unknown[] = []) =>
     asRole(database, claimsOf(caller), (session) => session.query<Row>(sql, parameters));
+  /** The rows of a procedure that returns a table. */
+  const rowsAs = async <Row = Arguments>(caller: Caller, procedure: string, given: Arguments = {}) =>
+    (await queryAs<Row>(caller, `select * from ${procedureCall(procedure, given)}`, Object.values(given)))
+      .rows;
+  /** What a visitor's call of a procedure returns, also where that is its refusal: `asVisitor` throws it. */
+  const answerToVisitor = async <Answer>(procedure: string, given: Arguments) => {
+    const sql = `select ${procedureCall(procedure, given)} as answer`;
+    const { rows } = await queryAs<{ answer: Answer }>('visitor', sql, Object.values(given));
+    return rows[0]?.answer;
+  };
   const readRows = async <Row = Arguments>(sql: string, parameters: unknown[] = []) =>
     (await database.query<Row>(sql, parameters)).rows;
   /** The first row. */
@@ -416,6 +427,8 @@ export function shopSteps(database: Database) {
     asStaff,
     asService,
     queryAs,
+    rowsAs,
+    answerToVisitor,
     readRows,
     readRow,
     readColumn,

@@ -17,7 +17,7 @@ import { setUpShop } from '../steps.ts';
 describe.each(testDatabases())('on %s', (kind) => {
   const shop = setUpShop(kind);
   const { database, callAs, asStaff, asService, queryAs, readRows, readColumn, place, expire, begin } = shop;
-  const { confirm } = shop;
+  const { confirm, rowsAs } = shop;
   beforeEach(() => database.execute('delete from private.rate_limits'));
 
   const placeOrder = async (form: Record<string, unknown> = {}) =>
@@ -414,15 +414,8 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   describe('for staff', () => {
-    const find = async (given: Record<string, unknown>) => {
-      const named = Object.keys(given).map((name, index) => `${name} => $${index + 1}`);
-      const { rows } = await queryAs<{ id: string; created_at: Date; recipient: string }>(
-        'staff',
-        `select * from public.search_messages(${named.join(', ')})`,
-        Object.values(given),
-      );
-      return rows;
-    };
+    const find = (given: Record<string, unknown>) =>
+      rowsAs<{ id: string; created_at: Date; recipient: string }>('staff', 'search_messages', given);
 
     test('finds messages by customer, recipient, order and tracking number, in pages', async () => {
       const order = await placeOrder({

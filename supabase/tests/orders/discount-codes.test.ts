@@ -9,8 +9,8 @@ import {
   expectRefusal,
   itemsForm,
   makeProduct,
-  people,
   personIds,
+  procedureCall,
   untilOneQueryWaits,
 } from '../shop-database.ts';
 import { newPhone, settleAll, setUpShop } from '../steps.ts';
@@ -26,6 +26,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     asVisitor,
     asStaff,
     queryAs,
+    answerToVisitor,
     readRow,
     readValue,
     place,
@@ -67,17 +68,8 @@ describe.each(testDatabases())('on %s', (kind) => {
   const placeWith = (discount_code: string, form: Record<string, unknown> = {}, expected = 45_100) =>
     placeItems(items(), expected, { discount_code, customer_phone: newPhone(), ...form });
   /** The whole answer of a refused order of one Mango. */
-  const refusalWith = async (discount_code: string, expected = 45_100) => {
-    const given = { ...itemsForm(items(), expected), discount_code };
-    const names = Object.keys(given);
-    const { rows } = await asRole(database, people.visitor, (session) =>
-      session.query<{ answer: Refusal }>(
-        `select public.place_order(${names.map((name, index) => `${name} => $${index + 1}`).join(', ')}) as answer`,
-        Object.values(given),
-      ),
-    );
-    return rows[0]?.answer;
-  };
+  const refusalWith = (discount_code: string, expected = 45_100) =>
+    answerToVisitor<Refusal>('place_order', { ...itemsForm(items(), expected), discount_code });
   const change = (code: string, set: string) =>
     queryAs('staff', `update public.discount_codes set ${set} where code = $1`, [code]);
   const orderOf = ({ id }: { id: string }) =>
@@ -460,9 +452,7 @@ describe.each(testDatabases())('on %s', (kind) => {
         (
           await queryAs<{ id: string; code: string; created_at: string }>(
             'staff',
-            `select id, code, created_at::text from public.list_discount_codes(${Object.keys(args)
-              .map((name, index) => `${name} => $${index + 1}`)
-              .join(', ')})`,
+            `select id, code, created_at::text from ${procedureCall('list_discount_codes', args)}`,
             Object.values(args),
           )
         ).rows;

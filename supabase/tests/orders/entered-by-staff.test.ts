@@ -37,6 +37,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     asVisitor,
     asService,
     queryAs,
+    rowsAs,
     readRow,
     readRows,
     readColumn,
@@ -559,11 +560,10 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   describe('the drinks to choose from', () => {
     const drinks = (given: Record<string, unknown> = {}) =>
-      readStaff<{ id: string; name: string; units_left: number; sold: number; price: number }>(
-        `select * from public.drinks_to_order(${Object.keys(given)
-          .map((name, index) => `${name} => $${index + 1}`)
-          .join(', ')})`,
-        Object.values(given),
+      rowsAs<{ id: string; name: string; units_left: number; sold: number; price: number }>(
+        'staff',
+        'drinks_to_order',
+        given,
       );
 
     test('are those sold most, then the others by name; what cannot be ordered comes last', async () => {

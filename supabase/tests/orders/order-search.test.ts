@@ -26,7 +26,7 @@ const named = [
 ] as const;
 
 describe.each(testDatabases())('on %s', (kind) => {
-  const { database, callAs, asStaff, readRows } = setUpShop(kind);
+  const { database, callAs, asStaff, rowsAs, readRows } = setUpShop(kind);
   beforeAll(async () => {
     await database.query(
       `insert into public.orders
@@ -57,14 +57,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   }, 60_000);
 
   const search = (given: Search, person: Person = 'staff') =>
-    asRole(database, people[person], async (session) => {
-      const names = Object.keys(given);
-      const { rows } = await session.query<Order>(
-        `select * from public.search_orders(${names.map((name, index) => `${name} => $${index + 1}`).join(', ')})`,
-        Object.values(given),
-      );
-      return rows;
-    });
+    rowsAs<Order>(person, 'search_orders', { ...given });
   const numbers = async (given: Search) =>
     (await search({ page_size: 5, ...given })).map((order) => order.order_number);
   const count = (given: Search) => asStaff<number>('count_orders', { ...given });

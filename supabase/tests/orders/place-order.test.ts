@@ -10,6 +10,7 @@ import {
   orderForm,
   type PlacedOrder,
   people,
+  procedureCall,
   stockOf,
   untilOneQueryWaits,
 } from '../shop-database.ts';
@@ -28,7 +29,8 @@ const everything = `
          (select jsonb_object_agg(id, stock_quantity) from public.products) as stock`;
 
 describe.each(testDatabases())('on %s', (kind) => {
-  const { database, asVisitor, queryAs, readRows, readRow, readValue, place } = setUpShop(kind);
+  const { database, asVisitor, answerToVisitor, queryAs, readRows, readRow, readValue, place } =
+    setUpShop(kind);
   let product: string;
   beforeAll(async () => {
     product = await makeProduct(database, 5);
@@ -240,16 +242,10 @@ describe.each(testDatabases())('on %s', (kind) => {
     'an error about %s contains the figures of the order once its product is known',
     async (_, change, details) => {
       const form = { ...orderForm(product), ...change };
-      const names = Object.keys(form).map((name, index) => `${name} => $${index + 1}`);
-      const { rows } = await asRole(database, people.visitor, (session) =>
-        session.query<{ answer: { details: string; quote?: unknown } }>(
-          `select public.place_order(${names.join(', ')}) as answer`,
-          Object.values(form),
-        ),
-      );
+      const answer = await answerToVisitor<{ details: string; quote?: unknown }>('place_order', form);
       const quantity = Number(form.quantity);
-      expect(rows[0]?.answer.details).toBe(details);
-      expect(rows[0]?.answer.quote).toEqual(
+      expect(answer?.details).toBe(details);
+      expect(answer?.quote).toEqual(
         details === 'name_invalid'
           ? undefined
           : {
@@ -439,9 +435,8 @@ describe.each(testDatabases())('on %s', (kind) => {
     const placeWithSeed = (form: Record<string, unknown>, seed: number) =>
       asRole(database, people.visitor, async (session) => {
         await session.query('select setseed($1)', [seed]);
-        const names = Object.keys(form).map((name, index) => `${name} => $${index + 1}`);
         const { rows } = await session.query<{ answer: PlacedOrder }>(
-          `select public.place_order(${names.join(', ')}) as answer`,
+          `select ${procedureCall('place_order', form)} as answer`,
           Object.values(form),
         );
         return rows[0]?.answer.tracking_number;

@@ -1,16 +1,9 @@
 // Orders of several drinks: placed at once, changed before the payment, and ended as one.
 import { randomUUID } from 'node:crypto';
-import { asRole, testDatabases } from '@jani-juice/backend/testing';
+import { testDatabases } from '@jani-juice/backend/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { expectBalancedBooks } from '../payments/books/balanced-books.ts';
-import {
-  expectRefusal,
-  itemsForm,
-  makeProduct,
-  type PlacedOrder,
-  people,
-  stockOf,
-} from '../shop-database.ts';
+import { expectRefusal, itemsForm, makeProduct, type PlacedOrder, stockOf } from '../shop-database.ts';
 import { failed, settleAll, setUpShop } from '../steps.ts';
 
 interface Item {
@@ -28,6 +21,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   const {
     database,
     asStaff,
+    answerToVisitor,
     readRow,
     readRows,
     readColumn,
@@ -61,17 +55,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   const of = (product_id: string, quantity = 1): Item => ({ product_id, quantity });
   /** The whole answer of a refused call. */
-  const refusalOf = async (procedure: string, given: Record<string, unknown>) => {
-    const { rows } = await asRole(database, people.visitor, (session) =>
-      session.query<{ answer: Refusal }>(
-        `select public.${procedure}(${Object.keys(given)
-          .map((name, index) => `${name} => $${index + 1}`)
-          .join(', ')}) as answer`,
-        Object.values(given),
-      ),
-    );
-    return rows[0]?.answer;
-  };
+  const refusalOf = answerToVisitor<Refusal>;
   const itemsOf = ({ id }: { id: string }) =>
     readRows(
       `select product_name as name, quantity, unit_price from public.order_items where order_id = $1 order by position`,

@@ -10,6 +10,7 @@ import {
   orderForm,
   type PlacedOrder,
   people,
+  procedureCall,
   stockOf,
 } from '../shop-database.ts';
 import {
@@ -632,10 +633,8 @@ describe.each(testDatabases())('on %s', (kind) => {
       );
     /** Measures each call of an order, from its placing to its payment, without effect. */
     const measureOrder = async (product: string) => {
-      const call = (person: 'visitor' | 'service', name: string, given: Record<string, unknown>) => {
-        const named = Object.keys(given).map((argument, index) => `${argument} => $${index + 1}`);
-        return measure(person, `public.${name}(${named.join(', ')})`, Object.values(given));
-      };
+      const call = (person: 'visitor' | 'service', name: string, given: Record<string, unknown>) =>
+        measure(person, procedureCall(name, given), Object.values(given));
       const order = await placeFrom(product, 1, '198.51.7.1');
       const { id, tracking_number, access_key, total_amount } = order;
       const customer_phone = newPhone();

@@ -36,7 +36,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     asService,
     callAs,
     readRow,
-    queryAs,
+    rowsAs,
     readColumn,
     readValue,
     payByCredit,
@@ -88,20 +88,11 @@ describe.each(testDatabases())('on %s', (kind) => {
   const giveBack = ({ id }: { id: string }, amount_cents: number, change: Record<string, unknown> = {}) =>
     asStaff<Note>('note_change', { payment_id: id, kind: 'returned', amount_cents, way: 'cash', ...change });
   const offered = async ({ id }: { id: string }) =>
-    (
-      await asStaffRows<{ owed_cents: number; order_number: string }>('credit_for_order', { order_id: id })
-    ).map(({ owed_cents }) => owed_cents);
-  const asStaffRows = async <Row>(procedure: string, given: Record<string, unknown> = {}) => {
-    const named = Object.keys(given).map((name, index) => `${name} => $${index + 1}`);
-    const { rows } = await queryAs<Row>(
-      'staff',
-      `select * from public.${procedure}(${named.join(', ')})`,
-      Object.values(given),
+    (await rowsAs<{ owed_cents: number }>('staff', 'credit_for_order', { order_id: id })).map(
+      ({ owed_cents }) => owed_cents,
     );
-    return rows;
-  };
   const keptOf = async (phone: string) =>
-    (await asStaffRows<Kept>('kept_for_customers', { only_owed: false, page_size: 1000 }))
+    (await rowsAs<Kept>('staff', 'kept_for_customers', { only_owed: false, page_size: 1000 }))
       .filter(({ customer_phone }) => customer_phone.endsWith(phone.slice(1)))
       .map(({ kept_cents, used_cents, returned_cents, owed_cents }) =>
         [kept_cents, used_cents, returned_cents, owed_cents].map(Number),
@@ -652,8 +643,7 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   test('totals count every payment, also beyond 1,000', async () => {
     const { payment } = await owe(newPhone(), 20_000);
-    const totals = () =>
-      asStaffRows<Record<string, unknown>>('kept_totals').then(([row]) => Number(row?.owed_cents));
+    const totals = () => rowsAs('staff', 'kept_totals').then(([row]) => Number(row?.owed_cents));
     const before = await totals();
     const undone = new Error('undone');
     // Copies, without the triggers that count figures.
@@ -682,8 +672,8 @@ describe.each(testDatabases())('on %s', (kind) => {
   });
 
   test('totals are those of the rows', async () => {
-    const [totals] = await asStaffRows<Record<string, unknown>>('kept_totals');
-    const rows = await asStaffRows<Kept>('kept_for_customers', { only_owed: false, page_size: 1000 });
+    const [totals] = await rowsAs('staff', 'kept_totals');
+    const rows = await rowsAs<Kept>('staff', 'kept_for_customers', { only_owed: false, page_size: 1000 });
     const sum = (name: 'owed_cents' | 'used_cents' | 'returned_cents') =>
       rows.reduce((cents, row) => cents + Number(row[name]), 0);
     expect(rows.length).toBeGreaterThan(5);

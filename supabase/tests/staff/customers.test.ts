@@ -32,6 +32,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     asVisitor,
     callAs,
     queryAs,
+    rowsAs,
     readValue,
     place,
     pay,
@@ -48,12 +49,7 @@ describe.each(testDatabases())('on %s', (kind) => {
   const charge = 95_100;
   const stored = (phone: string) => `+254${phone.slice(1)}`;
   const list = async (given: Record<string, unknown> = {}, by: Caller = 'staff') => {
-    const named = Object.keys(given).map((name, index) => `${name} => $${index + 1}`);
-    const { rows } = await queryAs<Customer>(
-      by,
-      `select * from public.list_customers(${named.join(', ')})`,
-      Object.values(given),
-    );
+    const rows = await rowsAs<Customer>(by, 'list_customers', given);
     return rows.map((row) => ({
       ...row,
       spent_cents: Number(row.spent_cents),

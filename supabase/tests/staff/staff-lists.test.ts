@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { shopPromiseMinutes } from '../../../domain/deliveries/delivery-promise.ts';
 import { type WorkStep, workStep } from '../../../domain/deliveries/delivery-status.ts';
 import type { DeliveryStatus, OrderPaymentMethod, OrderPaymentStatus, OrderStatus } from '../../types.ts';
-import { expectRefusal, type Person } from '../shop-database.ts';
+import { expectRefusal, type Person, procedureCall } from '../shop-database.ts';
 import { setUpShop } from '../steps.ts';
 
 // More rows than a search scans before it uses the index: 40 pages of 5.
@@ -136,7 +136,7 @@ const orders = [
 ] as const;
 
 describe.each(testDatabases())('on %s', (kind) => {
-  const { database, queryAs } = setUpShop(kind);
+  const { database, asStaff, queryAs } = setUpShop(kind);
   beforeAll(async () => {
     for (const [number, name, phone, address, status, payment, minutes, drink, receipt, rider] of orders) {
       await database.query(
@@ -198,30 +198,22 @@ describe.each(testDatabases())('on %s', (kind) => {
 
   const ask = async <Row>(sql: string, given: unknown[] = [], person: Person = 'staff') =>
     (await queryAs<Row>(person, sql, given)).rows;
-  const named = (given: Record<string, unknown>) =>
-    Object.keys(given)
-      .map((name, index) => `${name} => $${index + 1}`)
-      .join(', ');
   const find = async (given: Record<string, unknown>) => {
+    const paged = { page_size: 5, ...given };
     const rows = await ask<{ number: string }>(
-      `select order_number as number from public.search_orders(page_size => 5, ${named(given)}) as o
+      `select order_number as number from ${procedureCall('search_orders', paged)} as o
        order by o.created_at desc, o.id desc`,
-      Object.values(given),
+      Object.values(paged),
     );
     return rows.map(({ number }) => number);
   };
-  const count = async (given: Record<string, unknown>) =>
-    (
-      await ask<{ count: number }>(
-        `select public.count_orders(${named(given)}) as count`,
-        Object.values(given),
-      )
-    )[0]?.count;
+  const count = (given: Record<string, unknown>) => asStaff<number>('count_orders', given);
   const findDeliveries = async (given: Record<string, unknown>) => {
+    const paged = { page_size: 5, ...given };
     const rows = await ask<{ number: string }>(
-      `select o.order_number as number from public.search_deliveries(page_size => 5, ${named(given)}) as d
+      `select o.order_number as number from ${procedureCall('search_deliveries', paged)} as d
        join public.orders as o on o.id = d.order_id order by d.created_at desc, d.id desc`,
-      Object.values(given),
+      Object.values(paged),
     );
     return rows.map(({ number }) => number);
   };
@@ -303,14 +295,17 @@ describe.each(testDatabases())('on %s', (kind) => {
     const numbers: string[] = [];
     let after: { id: string; created_at: string } | undefined;
     for (;;) {
+      const paged = {
+        page_size: 2,
+        before_id: after?.id ?? null,
+        before_created_at: after?.created_at ?? null,
+        ...given,
+      };
       const page = await ask<{ id: string; created_at: string; number: string }>(
         `select l.id, l.created_at,
            (select o.order_number from public.orders as o where o.id = l.${list === 'orders' ? 'id' : 'order_id'}) as number
-         from public.search_${list}(page_size => 2, before_id => $1, before_created_at => $2,
-           ${Object.keys(given)
-             .map((name, index) => `${name} => $${index + 3}`)
-             .join(', ')}) as l`,
-        [after?.id ?? null, after?.created_at ?? null, ...Object.values(given)],
+         from ${procedureCall(`search_${list}`, paged)} as l`,
+        Object.values(paged),
       );
       numbers.push(...page.map(({ number }) => number));
       after = page[1];
@@ -509,11 +504,7 @@ describe.each(testDatabases())('on %s', (kind) => {
     [{ due: 'late', rider: 'joseph' }, ['A-4']],
   ])('deliveries: %j leaves %j', async (given, found) => {
     expect(await findDeliveries(given)).toEqual(found);
-    const [counted] = await ask<{ count: number }>(
-      `select public.count_deliveries(${named(given)}) as count`,
-      Object.values(given),
-    );
-    expect(counted?.count).toBe(found.length);
+    expect(await asStaff<number>('count_deliveries', given)).toBe(found.length);
   });
 
   test.each([

@@ -1,7 +1,7 @@
 // Pages of a long product list: each product once, exact counts, and few rows read, with and without statistics.
 import { asRole, testDatabases } from '@jani-juice/backend/testing';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { people } from '../shop-database.ts';
+import { people, procedureCall } from '../shop-database.ts';
 import { setUpShop } from '../steps.ts';
 
 interface Card {
@@ -172,11 +172,7 @@ describe.each(testDatabases())('on %s', (kind) => {
             return rows[0]?.rows ?? 0;
           };
           const before = await count();
-          const names = Object.keys(given);
-          await session.query(
-            `select public.shop_page(${names.map((name, index) => `${name} => $${index + 1}`).join(', ')})`,
-            Object.values(given),
-          );
+          await session.query(`select ${procedureCall('shop_page', given)}`, Object.values(given));
           const read = (await count()) - before;
           await session.query('select count(to_jsonb(p)) from public.products as p');
           return { read, ofScan: (await count()) - before - read };
