@@ -1,7 +1,6 @@
 // The dialog of a page's text.
 import { useId, useState } from 'react';
 import { formatCount } from '../../../../domain/count.ts';
-import { Button } from '../../../ui/button.tsx';
 import {
   DialogBody,
   DialogHeading,
@@ -9,10 +8,10 @@ import {
   useKeepOpen,
 } from '../../../ui/dialog/dialog-or-drawer.tsx';
 import { TextArea } from '../../../ui/field.tsx';
-import { Notice } from '../../../ui/notice.tsx';
 import { useSave } from '../../data/use-save.ts';
 import { DialogLoadState } from '../../dialogs/dialog-load-state.tsx';
 import { FormFooter } from '../../dialogs/form-footer.tsx';
+import { ChangedNotice } from '../../dialogs/row-form.tsx';
 import { useDialogParameter } from '../../dialogs/use-dialog-parameter.ts';
 import { useUnsaved } from '../../dialogs/use-unsaved.ts';
 import { useMember } from '../../layout/roles/use-member.tsx';
@@ -70,27 +69,17 @@ function Editor({ current, onClose }: { current: PageRow; onClose(): void }) {
           className="grid gap-4"
         >
           {isChanged ? (
-            <Notice tone="danger" title="Someone else changed this">
-              <span className="grid gap-3">
-                <span className="block max-h-40 overflow-y-auto wrap-anywhere whitespace-pre-line">
-                  {current.page_text || 'There is no text now.'}
-                </span>
-                <span className="flex flex-wrap gap-3">
-                  <Button
-                    tone="quiet"
-                    onClick={() => {
-                      setSeen(current);
-                      setText(current.page_text);
-                    }}
-                  >
-                    Keep their changes
-                  </Button>
-                  <Button tone="quiet" onClick={() => setSeen(current)}>
-                    Keep mine
-                  </Button>
-                </span>
+            <ChangedNotice
+              onTakeTheirs={() => {
+                setSeen(current);
+                setText(current.page_text);
+              }}
+              onKeepMine={() => setSeen(current)}
+            >
+              <span className="block max-h-40 overflow-y-auto whitespace-pre-line">
+                {current.page_text || 'There is no text now.'}
               </span>
-            </Notice>
+            </ChangedNotice>
           ) : null}
           <TextArea
             label="Text"
