@@ -46,6 +46,25 @@ export function FormButtons({
   );
 }
 
+interface InlineFormButtonsProps extends Pick<FormButtonsProps, 'isBusy' | 'onCancel'> {
+  label: string;
+  tone?: 'danger' | undefined;
+}
+
+/** The end of a form that opens within a dialog or a card: its own button comes first. */
+export function InlineFormButtons({ label, tone, isBusy, onCancel }: InlineFormButtonsProps) {
+  return (
+    <div className="flex flex-wrap gap-3">
+      <Button type="submit" tone={tone ?? 'leaf'} isBusy={isBusy}>
+        {label}
+      </Button>
+      <Button tone="quiet" disabled={isBusy} onClick={onCancel}>
+        Cancel
+      </Button>
+    </div>
+  );
+}
+
 interface FormFooterProps extends Omit<FormButtonsProps, 'isHidden'> {
   unsaved?: Pick<Unsaved, 'isBlocked' | 'stay' | 'leave'>;
   /** Another question in place of the buttons. */

@@ -7,6 +7,7 @@ import { TextField } from '../../../ui/field.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { Discard } from '../../dialogs/discard.tsx';
+import { InlineFormButtons } from '../../dialogs/form-footer.tsx';
 import { useUnsaved } from '../../dialogs/use-unsaved.ts';
 import { useMay, useMember } from '../../layout/roles/use-member.tsx';
 import { useSettings } from '../../settings/settings-queries.ts';
@@ -181,18 +182,17 @@ function ReceiveCash({ order, onClose }: { order: WholeOrder; onClose(): void })
       {unsaved.isBlocked ? (
         <Discard onStay={unsaved.stay} onLeave={unsaved.leave} />
       ) : (
-        <div className="flex flex-wrap gap-3">
-          <Button type="submit" isBusy={save.isPending}>
-            {save.isPending
+        <InlineFormButtons
+          label={
+            save.isPending
               ? 'Saving...'
               : cents === null
                 ? 'Received'
-                : `Received ${formatKes(cents)}${person.trim() ? ` from ${person.trim()}` : ''}`}
-          </Button>
-          <Button tone="quiet" disabled={save.isPending} onClick={onClose}>
-            Cancel
-          </Button>
-        </div>
+                : `Received ${formatKes(cents)}${person.trim() ? ` from ${person.trim()}` : ''}`
+          }
+          isBusy={save.isPending}
+          onCancel={onClose}
+        />
       )}
     </form>
   );

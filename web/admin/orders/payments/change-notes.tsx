@@ -8,6 +8,7 @@ import { SelectField, TextField } from '../../../ui/field.tsx';
 import { keysOf } from '../../data/keys-of.ts';
 import { dataOf, TableProblem } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
+import { InlineFormButtons } from '../../dialogs/form-footer.tsx';
 import { useMember } from '../../layout/roles/use-member.tsx';
 import { labelOf } from '../../status/label-of.ts';
 import { isOpenRefund } from '../../status/states.ts';
@@ -268,14 +269,11 @@ function ChangeForm({ payment, acts: possible, owed, onClose }: ChangeFormProps)
         onChange={(event) => setNote(event.target.value)}
         problem={problems.note}
       />
-      <div className="flex flex-wrap gap-3">
-        <Button type="submit" isBusy={save.isPending}>
-          {wentBack ? 'It went back' : 'Note it'}
-        </Button>
-        <Button tone="quiet" disabled={save.isPending} onClick={onClose}>
-          Cancel
-        </Button>
-      </div>
+      <InlineFormButtons
+        label={wentBack ? 'It went back' : 'Note it'}
+        isBusy={save.isPending}
+        onCancel={onClose}
+      />
     </form>
   );
 }

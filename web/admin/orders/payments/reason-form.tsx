@@ -1,7 +1,7 @@
 // Asks for a reason before something that stays in the books is done.
 import { type FormEvent, useState } from 'react';
-import { Button } from '../../../ui/button.tsx';
 import { TextField } from '../../../ui/field.tsx';
+import { InlineFormButtons } from '../../dialogs/form-footer.tsx';
 import { reasonProblem, reasonRefusal } from '../../ui/typed-problems.ts';
 
 interface ReasonFormProps {
@@ -55,14 +55,7 @@ export function ReasonForm({
         problem={problem ?? reasonRefusal(error)}
         hint={hint}
       />
-      <div className="flex flex-wrap gap-3">
-        <Button type="submit" {...(tone ? { tone } : {})} isBusy={isBusy}>
-          {confirm}
-        </Button>
-        <Button tone="quiet" disabled={isBusy} onClick={onCancel}>
-          Cancel
-        </Button>
-      </div>
+      <InlineFormButtons label={confirm} tone={tone} isBusy={isBusy} onCancel={onCancel} />
     </form>
   );
 }

@@ -11,6 +11,7 @@ import { Card } from '../../../ui/card.tsx';
 import { TextField } from '../../../ui/field.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
+import { InlineFormButtons } from '../../dialogs/form-footer.tsx';
 import { useMember } from '../../layout/roles/use-member.tsx';
 import { formatDateTime, formatForFile } from '../../ui/time/dates.ts';
 import { reasonProblem, receiptProblem, receiptRefusal } from '../../ui/typed-problems.ts';
@@ -193,13 +194,12 @@ function EnterForm({ message, onClose }: FormProps) {
         maxLength={40}
         {...field('time')}
       />
-      <div className="flex flex-wrap gap-3 sm:col-span-3">
-        <Button type="submit" isBusy={save.isPending}>
-          {save.isPending ? 'Saving...' : 'Enter payment'}
-        </Button>
-        <Button tone="quiet" onClick={onClose} disabled={save.isPending}>
-          Cancel
-        </Button>
+      <div className="sm:col-span-3">
+        <InlineFormButtons
+          label={save.isPending ? 'Saving...' : 'Enter payment'}
+          isBusy={save.isPending}
+          onCancel={onClose}
+        />
       </div>
     </form>
   );
@@ -238,14 +238,11 @@ function DismissForm({ message, onClose }: FormProps) {
         disabled={save.isPending}
         problem={problem}
       />
-      <div className="flex flex-wrap gap-3">
-        <Button type="submit" isBusy={save.isPending}>
-          {save.isPending ? 'Saving...' : 'Save'}
-        </Button>
-        <Button tone="quiet" onClick={onClose} disabled={save.isPending}>
-          Cancel
-        </Button>
-      </div>
+      <InlineFormButtons
+        label={save.isPending ? 'Saving...' : 'Save'}
+        isBusy={save.isPending}
+        onCancel={onClose}
+      />
     </form>
   );
 }
