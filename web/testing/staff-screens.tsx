@@ -1,5 +1,5 @@
 // Component tests of staff screens: the real routes, modules and query client in happy-dom, against a running shop.
-import { screen, waitFor } from '@testing-library/dom';
+import { screen, waitFor, within } from '@testing-library/dom';
 import { type UserEvent, userEvent } from '@testing-library/user-event';
 import type { ComponentType } from 'react';
 import { createRoot } from 'react-dom/client';
@@ -136,6 +136,10 @@ function makeContext(): RouterContextProvider {
  */
 export const handOver = ({ order_number }: { order_number: string }): RegExp =>
   new RegExp(`^Hand over to \\S+ ${order_number}$`);
+
+/** The dialog of an order, once it is open. */
+export const dialogOf = async ({ order_number }: { order_number: string }) =>
+  within(await screen.findByRole('dialog', { name: new RegExp(`^Order ${order_number}`) }));
 
 export interface OpenScreen {
   user: UserEvent;

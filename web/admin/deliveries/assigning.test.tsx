@@ -3,7 +3,7 @@ import { screen, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
 import { placePaidOrder } from '../../../e2e/placed-orders.ts';
 import { asOwner } from '../../../e2e/staff-member.ts';
-import { type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
+import { dialogOf, type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 
 /** A rider's name and phone that no other test has. */
 function newRider() {
@@ -71,9 +71,7 @@ test('a delivery with five wrong codes is finished by staff with a reason', asyn
   });
   await change({ wrong_codes: 5 });
   const opened = await openScreen(`/admin/orders/${order.id}`);
-  const dialog = within(
-    await screen.findByRole('dialog', { name: new RegExp(`^Order ${order.order_number}`) }),
-  );
+  const dialog = await dialogOf(order);
   await dialog.findByText('Five wrong codes at the door');
   await opened.press(dialog.getByRole('button', { name: 'Finish without the code' }));
   const confirm = await dialog.findByRole('button', { name: 'Set to delivered' });

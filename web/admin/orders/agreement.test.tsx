@@ -1,13 +1,11 @@
 // Orders outside the promise: staff agree on fee and day. Cash that a rider brought is the amount that staff count.
-import { screen, waitFor, within } from '@testing-library/dom';
+import { screen, waitFor } from '@testing-library/dom';
 import { expect, test } from 'vitest';
 import { type Order, placeOrder, readOrder } from '../../../e2e/placed-orders.ts';
 import { asOwner } from '../../../e2e/staff-member.ts';
-import { openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
+import { dialogOf, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 import { dayAfter, dayOf } from '../reconciliation/days/nairobi-day.ts';
 
-const dialogOf = async ({ order_number }: Order) =>
-  within(await screen.findByRole('dialog', { name: new RegExp(`^Order ${order_number}`) }));
 interface Agreed {
   delivery_fee: number;
   delivery_day: string | null;

@@ -10,12 +10,10 @@ import {
   readOrder,
 } from '../../../e2e/placed-orders.ts';
 import { asOwner } from '../../../e2e/staff-member.ts';
-import { handOver, openScreen, shop } from '../../testing/staff-screens.tsx';
+import { dialogOf, handOver, openScreen, shop } from '../../testing/staff-screens.tsx';
 
 type Dialog = ReturnType<typeof within<typeof queries>>;
 
-const dialogOf = async ({ order_number }: Order) =>
-  within(await screen.findByRole('dialog', { name: new RegExp(`^Order ${order_number}`) }));
 /** The titles of the parts, in the order in which the keyboard and screen readers meet them. */
 const partsIn = (dialog: Dialog) =>
   dialog.getAllByRole('heading', { level: 3 }).map(({ textContent }) => textContent);

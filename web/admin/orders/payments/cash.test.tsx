@@ -1,28 +1,9 @@
 // Cash of an order in its dialog: agreed for the door, received, noted by mistake and given back.
-import { screen, waitFor, within } from '@testing-library/dom';
+import { waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
-import {
-  changeOrder,
-  type Order,
-  placeOrder,
-  placePaidOrder,
-  readOrder,
-} from '../../../../e2e/placed-orders.ts';
-import { openScreen, shop } from '../../../testing/staff-screens.tsx';
-
-async function openPayments(order: Order) {
-  const opened = await openScreen(`/admin/orders/${order.id}`, { on: 'phone' });
-  const dialog = within(
-    await screen.findByRole('dialog', { name: new RegExp(`^Order ${order.order_number}`) }),
-  );
-  const payments = within(dialog.getByRole('region', { name: 'Payments' }));
-  const press = async (name: string | RegExp) => opened.press(await payments.findByRole('button', { name }));
-  /** Replaces the text of a field. */
-  const fill = async (label: RegExp, text: string) =>
-    opened.fill(await payments.findByLabelText(label), text);
-  return { ...opened, dialog, payments, press, fill };
-}
-const paymentStatusOf = async ({ id }: Order) => (await readOrder(shop, id)).payment_status;
+import { changeOrder, placeOrder, placePaidOrder } from '../../../../e2e/placed-orders.ts';
+import { openPayments, paymentStatusOf } from '../../../testing/order-payments.ts';
+import { shop } from '../../../testing/staff-screens.tsx';
 
 test('an order that is paid at the door goes to work, and is paid once the rider brings the money', async () => {
   const order = await placeOrder(shop, 'Cash Door');

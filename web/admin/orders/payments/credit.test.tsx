@@ -3,25 +3,17 @@ import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
 import { changeOrder, type Order, placeOrder, readOrder } from '../../../../e2e/placed-orders.ts';
 import { asOwner, callAsStaff } from '../../../../e2e/staff-member.ts';
-import { openScreen, readRows, shop } from '../../../testing/staff-screens.tsx';
+import { openPayments, paymentStatusOf } from '../../../testing/order-payments.ts';
+import { dialogOf, type OpenScreen, openScreen, readRows, shop } from '../../../testing/staff-screens.tsx';
 
 const newReceipt = () => `UKL${Math.random().toString(36).slice(2, 9).toUpperCase().padEnd(7, '2')}`;
 const newPhone = () => `+2547${String(Math.floor(Math.random() * 1e8)).padStart(8, '0')}`;
 
-async function openPayments(order: Order) {
-  const opened = await openScreen(`/admin/orders/${order.id}`, { on: 'phone' });
-  const dialog = within(
-    await screen.findByRole('dialog', { name: new RegExp(`^Order ${order.order_number}`) }),
-  );
-  const payments = within(dialog.getByRole('region', { name: 'Payments' }));
-  const press = async (name: string | RegExp) => opened.press(await payments.findByRole('button', { name }));
-  /** Replaces the text of a field. */
-  const fill = async (label: RegExp, text: string) =>
-    opened.fill(await payments.findByLabelText(label), text);
-  const choose = async (name: string) => opened.user.click(await payments.findByRole('radio', { name }));
-  return { ...opened, dialog, payments, press, fill, choose };
+/** Answers the question before credit is used. */
+async function confirmCredit(user: OpenScreen['user']) {
+  const question = within(await screen.findByRole('dialog', { name: /from credit/ }));
+  await user.click(question.getByRole('button', { name: 'Use the credit' }));
 }
-const paymentStatusOf = async ({ id }: Order) => (await readOrder(shop, id)).payment_status;
 
 /** An order of KES 951 that was paid in cash; what came beyond is owed to its phone. */
 async function owe(name: string, phone: string, shillings: number): Promise<Order> {
@@ -56,8 +48,7 @@ test('credit pays the next order of the phone, and is taken back when it was use
   const { payments, press, fill, user } = await openPayments(order);
   await payments.findByText(`Credit of KES 1,200 from ${first.order_number}`);
   await press('Use KES 951 of it');
-  const question = within(await screen.findByRole('dialog', { name: /from credit/ }));
-  await user.click(question.getByRole('button', { name: 'Use the credit' }));
+  await confirmCredit(user);
   await waitFor(async () => expect(await paymentStatusOf(order)).toBe('paid'));
   await payments.findByText(/from credit/);
   expect(payments.queryByRole('region', { name: 'Credit' })).toBeNull();
@@ -90,11 +81,7 @@ test('the credit of a cancelled order is credit again, and is not sent', async (
   const order = await placeFor('Credit Cancelled', phone);
   const { dialog, payments, press, user } = await openPayments(order);
   await press('Use KES 951 of it');
-  await user.click(
-    within(await screen.findByRole('dialog', { name: /from credit/ })).getByRole('button', {
-      name: 'Use the credit',
-    }),
-  );
+  await confirmCredit(user);
   await payments.findByText(/from credit/);
   await changeOrder(shop, order.id, { status: 'cancelled' });
   const decision = within(await dialog.findByRole('region', { name: 'Decision' }));
@@ -203,8 +190,7 @@ test('an order whose money paid another order has it back, once that is cancelle
   const { payments, press, user } = await openPayments(order);
   await payments.findByText('Credit of KES 951 from this order');
   await press('Use KES 951 of it');
-  const question = within(await screen.findByRole('dialog', { name: /from credit/ }));
-  await user.click(question.getByRole('button', { name: 'Use the credit' }));
+  await confirmCredit(user);
   await waitFor(async () => expect(await paymentStatusOf(order)).toBe('paid'));
 });
 
@@ -219,8 +205,7 @@ test('a second payment that was kept pays its own order, once that is unpaid aga
   const { payments, press, user } = await openPayments(order);
   await payments.findByText('Credit of KES 951 from this order');
   await press('Use KES 951 of it');
-  const question = within(await screen.findByRole('dialog', { name: /from credit/ }));
-  await user.click(question.getByRole('button', { name: 'Use the credit' }));
+  await confirmCredit(user);
   await waitFor(async () => expect(await paymentStatusOf(order)).toBe('paid'));
 });
 
@@ -301,9 +286,7 @@ test('what is owed is listed with its customer, whose order gives it back', asyn
   const row = within(await screen.findByRole('row', { name: new RegExp(order.order_number) }));
   row.getByText('KES 300 owed');
   await list.press(row.getByRole('link', { name: order.order_number }));
-  const dialog = within(
-    await screen.findByRole('dialog', { name: new RegExp(`^Order ${order.order_number}`) }),
-  );
+  const dialog = await dialogOf(order);
   await list.press(await dialog.findByRole('button', { name: 'Part refund or change' }));
   await list.user.click(dialog.getByRole('radio', { name: 'In cash' }));
   await list.press(dialog.getByRole('button', { name: 'It went back' }));
