@@ -6,7 +6,14 @@ import type { Database } from '../database/database.ts';
 import { Backlog } from '../limits/backlog.ts';
 import { platform, throwawayDatabase } from '../testing/throwaway.ts';
 import { type Limits, RateWindow } from './limits.ts';
-import { Collected, startService, subscribed, type ThrowawayService, tokenOf } from './throwaway-service.ts';
+import {
+  Collected,
+  countQueries,
+  startService,
+  subscribed,
+  type ThrowawayService,
+  tokenOf,
+} from './throwaway-service.ts';
 
 type Frame = [string | null, string | null, string, string, Record<string, unknown>];
 
@@ -66,22 +73,6 @@ describe('limits', () => {
   const start = async (limits: Partial<Limits>, counting: Database = database) => {
     service = await startService(counting, limits);
     return service;
-  };
-  /** The database, and the number of its queries and transactions. */
-  const counted = () => {
-    const queries = { total: 0 };
-    const counting: Database = {
-      ...database,
-      query: (...given) => {
-        queries.total += 1;
-        return database.query(...given);
-      },
-      transaction: (...given) => {
-        queries.total += 1;
-        return database.transaction(...given);
-      },
-    };
-    return { queries, counting };
   };
 
   test('closes the connection at a frame above the limit', async () => {
@@ -428,7 +419,7 @@ describe('limits', () => {
   });
 
   test('private topics in an HTTP request count as many calls as their queries', async () => {
-    const { queries, counting } = counted();
+    const { queries, counting } = countQueries(database);
     await start({ callsPerNetwork: 1 }, counting);
     const before = queries.total;
     const messages = ['a', 'b', 'c'].map((topic) => ({ topic, event: 'e', payload: {}, private: true }));
@@ -437,7 +428,7 @@ describe('limits', () => {
   });
 
   test('counts a join by its queries, and refuses it before the first query', async () => {
-    const { queries, counting } = counted();
+    const { queries, counting } = countQueries(database);
     await start({ callsPerNetwork: 1 }, counting);
     const { frames, push } = await rawClient(service, '192.0.2.1');
     push('realtime:a', 'phx_join');

@@ -39,6 +39,23 @@ function signed(claims: Record<string, unknown>, expiry: string | number, key: C
     .sign(key);
 }
 
+/** The database for a service, and the number of its queries and transactions. */
+export function countQueries(database: Database): { queries: { total: number }; counting: Database } {
+  const queries = { total: 0 };
+  const counting: Database = {
+    ...database,
+    query: (...given) => {
+      queries.total += 1;
+      return database.query(...given);
+    },
+    transaction: (...given) => {
+      queries.total += 1;
+      return database.transaction(...given);
+    },
+  };
+  return { queries, counting };
+}
+
 /** A service on a free port. */
 export interface ThrowawayService {
   url: string;

@@ -9,7 +9,14 @@ import { WebSocket } from 'ws';
 import type { Database } from '../../database/database.ts';
 import { openPostgresql } from '../../database/postgresql/postgresql.ts';
 import { platform, testDatabases, throwawayDatabase } from '../../testing/throwaway.ts';
-import { Collected, startService, subscribed, type ThrowawayService, tokenOf } from '../throwaway-service.ts';
+import {
+  Collected,
+  countQueries,
+  startService,
+  subscribed,
+  type ThrowawayService,
+  tokenOf,
+} from '../throwaway-service.ts';
 
 const anna = '00000000-0000-4000-8000-00000000000a';
 const otieno = '00000000-0000-4000-8000-00000000000b';
@@ -665,18 +672,7 @@ describe.each(testDatabases())('changes of tables on %s', (kind) => {
       create policy "owners" on public.parcels for select using (owner = (select auth.uid()));
       alter publication supabase_realtime add table public.parcels;
     `);
-    const queries = { total: 0 };
-    const counting: Database = {
-      ...database,
-      query: (...given) => {
-        queries.total += 1;
-        return database.query(...given);
-      },
-      transaction: (...given) => {
-        queries.total += 1;
-        return database.transaction(...given);
-      },
-    };
+    const { queries, counting } = countQueries(database);
     const own = await startService(counting, { joinsPerSecond: 1_000 });
     const tokens = await Promise.all(
       [anna, otieno].map((sub) => tokenOf({ role: 'authenticated', sub }, '1h')),
