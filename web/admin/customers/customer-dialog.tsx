@@ -13,8 +13,7 @@ import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
 import { Discard } from '../dialogs/discard.tsx';
-import { InlineFormButtons } from '../dialogs/form-footer.tsx';
-import { useUnsaved } from '../dialogs/use-unsaved.ts';
+import { useUnsaved } from '../dialogs/use-unsaved.tsx';
 import { useMay, useMember } from '../layout/roles/use-member.tsx';
 import { Part } from '../orders/part.tsx';
 import { PaymentBadge } from '../orders/payments/payment-badge.tsx';
@@ -210,11 +209,14 @@ function Notes({ customer: { phone, notes, notes_by, notes_at } }: { customer: S
         {unsaved.isBlocked ? (
           <Discard onStay={unsaved.stay} onLeave={unsaved.leave} />
         ) : isChanged ? (
-          <InlineFormButtons
-            label="Save notes"
-            isBusy={save.isPending}
-            onCancel={() => setTyped(notes ?? '')}
-          />
+          <div className="flex flex-wrap gap-3">
+            <Button type="submit" isBusy={save.isPending}>
+              Save notes
+            </Button>
+            <Button tone="quiet" disabled={save.isPending} onClick={() => setTyped(notes ?? '')}>
+              Cancel
+            </Button>
+          </div>
         ) : null}
       </form>
     </Part>

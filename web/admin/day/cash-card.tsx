@@ -6,7 +6,7 @@ import { Card } from '../../ui/card.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
-import { useUnsaved } from '../dialogs/use-unsaved.ts';
+import { useUnsaved } from '../dialogs/use-unsaved.tsx';
 import { nameDay } from '../reconciliation/days/nairobi-day.ts';
 import { useShortNameOf } from '../ui/staff-name.tsx';
 import { formatDateTime } from '../ui/time/dates.ts';

@@ -11,7 +11,7 @@ import { showToast } from '../../ui/toasts/toasts.tsx';
 import { DialogLoadState } from '../dialogs/dialog-load-state.tsx';
 import { FormFooter } from '../dialogs/form-footer.tsx';
 import { useDialogParameter } from '../dialogs/use-dialog-parameter.ts';
-import { useUnsaved } from '../dialogs/use-unsaved.ts';
+import { useUnsaved } from '../dialogs/use-unsaved.tsx';
 import { useMember } from '../layout/roles/use-member.tsx';
 import { drinksOf } from '../orders/place.ts';
 import { formatDateTime } from '../ui/time/dates.ts';

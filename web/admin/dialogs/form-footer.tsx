@@ -3,7 +3,7 @@ import type { ReactNode, Ref } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { DialogFooter } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { Discard } from './discard.tsx';
-import type { Unsaved } from './use-unsaved.ts';
+import type { Unsaved } from './use-unsaved.tsx';
 
 interface FormButtonsProps {
   /** Label of the button that submits. Default: "Save", and "Saving..." while it is busy. */
@@ -46,21 +46,29 @@ export function FormButtons({
   );
 }
 
-interface InlineFormButtonsProps extends Pick<FormButtonsProps, 'isBusy' | 'onCancel'> {
+interface InlineFooterProps {
+  unsaved: Pick<Unsaved, 'isBlocked' | 'stay' | 'leave'>;
+  /** Label of the button that submits, also while it is busy. */
   label: string;
-  tone?: 'danger' | undefined;
+  tone?: 'leaf' | 'danger' | undefined;
+  isBusy: boolean;
+  /** Without it, the form cannot be closed by itself. */
+  onCancel?: (() => void) | undefined;
 }
 
-/** The end of a form that opens within a dialog or a card: its own button comes first. */
-export function InlineFormButtons({ label, tone, isBusy, onCancel }: InlineFormButtonsProps) {
+/** The end of a form inside an order or a screen, with the question before unsaved changes are discarded. */
+export function InlineFooter({ unsaved, label, tone = 'leaf', isBusy, onCancel }: InlineFooterProps) {
+  if (unsaved.isBlocked) return <Discard onStay={unsaved.stay} onLeave={unsaved.leave} />;
   return (
     <div className="flex flex-wrap gap-3">
-      <Button type="submit" tone={tone ?? 'leaf'} isBusy={isBusy}>
+      <Button type="submit" tone={tone} isBusy={isBusy}>
         {label}
       </Button>
-      <Button tone="quiet" disabled={isBusy} onClick={onCancel}>
-        Cancel
-      </Button>
+      {onCancel ? (
+        <Button tone="quiet" disabled={isBusy} onClick={onCancel}>
+          Cancel
+        </Button>
+      ) : null}
     </div>
   );
 }

@@ -1,7 +1,7 @@
 // The state of a form that edits a row: what is typed, its problems, and whether a colleague saved something else in the meantime.
 import { useId, useRef, useState } from 'react';
 import { type Save, useSave } from '../data/use-save.ts';
-import { useUnsaved } from './use-unsaved.ts';
+import { useUnsaved } from './use-unsaved.tsx';
 
 type Problems<Form> = { [Name in keyof Form]?: string | undefined };
 const namesOf = <Form extends object>(fields: Form | Problems<Form>) =>

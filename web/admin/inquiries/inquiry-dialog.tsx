@@ -13,7 +13,7 @@ import {
 import { DialogLoadState } from '../dialogs/dialog-load-state.tsx';
 import { Discard } from '../dialogs/discard.tsx';
 import { useDialogParameter } from '../dialogs/use-dialog-parameter.ts';
-import { useUnsaved } from '../dialogs/use-unsaved.ts';
+import { useUnsaved } from '../dialogs/use-unsaved.tsx';
 import { ContactLink, callTo, chatTo, mailTo } from '../ui/contact-link.tsx';
 import { Fact } from '../ui/fact.tsx';
 import { LinkedText } from '../ui/linked-text.tsx';

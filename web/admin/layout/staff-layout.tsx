@@ -10,7 +10,7 @@ import { useAction } from '../../ui/use-action.ts';
 import { useIsOnline } from '../../ui/use-is-online.ts';
 import { EarlyRequests } from '../data/early-requests.tsx';
 import { queryClient } from '../data/query-client.ts';
-import { hasUnsavedChanges } from '../dialogs/use-unsaved.ts';
+import { hasUnsavedChanges, UnsavedScope } from '../dialogs/use-unsaved.tsx';
 import { LiveStateContext } from '../live/live-state.ts';
 import { useFailedQueries } from '../live/use-failed-queries.ts';
 import type { LiveState } from '../live/use-live-changes.ts';
@@ -141,7 +141,11 @@ export default function StaffLayout({
     <QueryClientProvider client={queryClient}>
       <MemberScope value={member}>
         {/* A new user starts without state of the previous one. */}
-        {isCleared ? null : <Panel key={id} {...member} isSignedOut={ended !== undefined} />}
+        {isCleared ? null : (
+          <UnsavedScope key={id}>
+            <Panel {...member} isSignedOut={ended !== undefined} />
+          </UnsavedScope>
+        )}
         {ended && sessionEnded ? (
           <sessionEnded.SessionEnded
             staff={staff}

@@ -1,7 +1,7 @@
 // Orders outside the promise: staff agree on fee and day. Cash that a rider brought is the amount that staff count.
 import { screen, waitFor } from '@testing-library/dom';
 import { expect, test } from 'vitest';
-import { type Order, placeOrder, readOrder } from '../../../e2e/placed-orders.ts';
+import { changeOrder, type Order, placeOrder, readOrder } from '../../../e2e/placed-orders.ts';
 import { asOwner } from '../../../e2e/staff-member.ts';
 import { dialogOf, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 import { dayAfter, dayOf } from '../reconciliation/days/nairobi-day.ts';
@@ -60,6 +60,18 @@ test.each(['phone', 'desktop'] as const)(
     );
   },
 );
+
+test('a day that is agreed for a paid order does not say that the customer can pay', async () => {
+  const order = await placeOutside('Upcountry paid');
+  await changeOrder(shop, order.id, { payment_status: 'paid', status: 'processing', reserved_until: null });
+  const opened = await openScreen(`/admin/orders/${order.id}`);
+  const dialog = await dialogOf(order);
+  await dialog.findByText(/It is paid already, so its fee stays/);
+  await opened.fill(dialog.getByLabelText(/^Day of delivery/), dayAfter(dayOf(new Date()), 3));
+  await opened.press(dialog.getByRole('button', { name: 'Agreed' }));
+  await screen.findByText(`Agreed: ${order.order_number} is paid already`);
+  expect(await agreedOf(order)).toMatchObject({ awaits_agreement: false });
+});
 
 test('an order to agree on is counted on Today, and leads to the order', async () => {
   const order = await placeOutside('Waits for a call');

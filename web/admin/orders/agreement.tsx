@@ -2,10 +2,11 @@
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useId, useRef, useState } from 'react';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
-import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
+import { InlineFooter } from '../dialogs/form-footer.tsx';
+import { useUnsaved } from '../dialogs/use-unsaved.tsx';
 import { useMay, useMember } from '../layout/roles/use-member.tsx';
 import { dayAfter, dayOf } from '../reconciliation/days/nairobi-day.ts';
 import { formatDay } from '../ui/time/dates.ts';
@@ -79,8 +80,13 @@ function AgreementForm({ order, onDone }: { order: WholeOrder; onDone(): void })
   const id = useId();
   const form = useRef<HTMLFormElement>(null);
   const isFixed = order.payment_status !== 'unpaid' || order.payments.length > 0;
-  const [fee, setFee] = useState(order.awaits_agreement && !isFixed ? '' : String(order.delivery_fee / 100));
-  const [day, setDay] = useState(order.delivery_day ?? '');
+  const [initial] = useState({
+    fee: order.awaits_agreement && !isFixed ? '' : String(order.delivery_fee / 100),
+    day: order.delivery_day ?? '',
+  });
+  const [fee, setFee] = useState(initial.fee);
+  const [day, setDay] = useState(initial.day);
+  const unsaved = useUnsaved(fee !== initial.fee || day !== initial.day);
   const [isChecked, setChecked] = useState(false);
   const [today] = useState(() => dayOf(new Date()));
   const feeCents = /^\d{1,6}$/.test(fee.trim()) ? Number(fee.trim()) * 100 : null;
@@ -89,10 +95,16 @@ function AgreementForm({ order, onDone }: { order: WholeOrder; onDone(): void })
   const save = useSave({
     write: async (agreed: { fee_cents: number; delivery_day: string }) =>
       dataOf(await tables.rpc('agree_delivery', { order_id: order.id, ...agreed })),
-    success: `Agreed. ${order.customer_name} can pay ${order.order_number} now`,
+    success:
+      order.payment_status === 'unpaid'
+        ? `Agreed. ${order.customer_name} can pay ${order.order_number} now`
+        : `Agreed: ${order.order_number} is paid already`,
     failure: 'Failed to save what was agreed',
     refresh: ['orders', 'messages'],
-    onSuccess: onDone,
+    onSuccess() {
+      unsaved.note(false);
+      onDone();
+    },
   });
   function submit(event: FormEvent) {
     event.preventDefault();
@@ -138,16 +150,20 @@ function AgreementForm({ order, onDone }: { order: WholeOrder; onDone(): void })
           onChange={(event) => setDay(event.target.value)}
         />
       </div>
-      <div className="flex flex-wrap gap-2 max-md:*:grow">
-        <Button type="submit" isBusy={save.isPending}>
-          {save.isPending ? 'Saving...' : order.awaits_agreement ? 'Agreed: let them pay' : 'Save'}
-        </Button>
-        {order.awaits_agreement ? null : (
-          <Button tone="quiet" onClick={onDone}>
-            Cancel
-          </Button>
-        )}
-      </div>
+      <InlineFooter
+        unsaved={unsaved}
+        label={
+          save.isPending
+            ? 'Saving...'
+            : !order.awaits_agreement
+              ? 'Save'
+              : order.payment_status === 'unpaid'
+                ? 'Agreed: let them pay'
+                : 'Agreed'
+        }
+        isBusy={save.isPending}
+        onCancel={order.awaits_agreement ? undefined : onDone}
+      />
     </form>
   );
 }

@@ -12,7 +12,7 @@ import {
 import { Notice } from '../../ui/notice.tsx';
 import { Spinner } from '../../ui/spinner.tsx';
 import { useDialogUrlClose } from '../dialogs/use-dialog-url-close.ts';
-import { useUnsaved } from '../dialogs/use-unsaved.ts';
+import { useUnsaved } from '../dialogs/use-unsaved.tsx';
 import { useMember } from '../layout/roles/use-member.tsx';
 import { useLastValue } from '../ui/use-last-value.ts';
 import { type ProductDialogContent, ProductFormFields } from './product-form.tsx';

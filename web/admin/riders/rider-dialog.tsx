@@ -3,7 +3,7 @@ import { type FormEvent, useRef, useState } from 'react';
 import { DialogBody, DialogHeading, DialogOrDrawer, useKeepOpen } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { FormFooter } from '../dialogs/form-footer.tsx';
-import { useUnsaved } from '../dialogs/use-unsaved.ts';
+import { useUnsaved } from '../dialogs/use-unsaved.tsx';
 import {
   checkRider,
   isPhoneTaken,

@@ -7,7 +7,7 @@ import { Button } from '../../ui/button.tsx';
 import { ConflictError } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
-import { isAnotherScreen, useUnsaved } from '../dialogs/use-unsaved.ts';
+import { isAnotherScreen, useUnsaved } from '../dialogs/use-unsaved.tsx';
 import { useMember } from '../layout/roles/use-member.tsx';
 import { ImplausibleDialog } from '../prices/implausible-dialog.tsx';
 import { questionsAboutFee } from '../prices/plausible-figures.ts';

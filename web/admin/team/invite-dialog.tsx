@@ -15,7 +15,7 @@ import { TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { messageForUser } from '../data/table-answer.ts';
 import { FormFooter } from '../dialogs/form-footer.tsx';
-import { useUnsaved } from '../dialogs/use-unsaved.ts';
+import { useUnsaved } from '../dialogs/use-unsaved.tsx';
 import { useShop } from '../messages/use-shop.ts';
 import { Choices } from '../ui/choices.tsx';
 import { RoleChoice } from './role-choice.tsx';

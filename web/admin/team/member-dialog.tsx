@@ -3,7 +3,7 @@ import { type FormEvent, useState } from 'react';
 import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog/dialog-or-drawer.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { FormFooter } from '../dialogs/form-footer.tsx';
-import { useUnsaved } from '../dialogs/use-unsaved.ts';
+import { useUnsaved } from '../dialogs/use-unsaved.tsx';
 import { useMember } from '../layout/roles/use-member.tsx';
 import { RoleChoice } from './role-choice.tsx';
 import { nameOf, type TeamMember, useChangeMember } from './team-queries.ts';

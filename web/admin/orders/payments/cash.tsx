@@ -6,9 +6,8 @@ import { Button } from '../../../ui/button.tsx';
 import { TextField } from '../../../ui/field.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
-import { Discard } from '../../dialogs/discard.tsx';
-import { InlineFormButtons } from '../../dialogs/form-footer.tsx';
-import { useUnsaved } from '../../dialogs/use-unsaved.ts';
+import { InlineFooter } from '../../dialogs/form-footer.tsx';
+import { useUnsaved } from '../../dialogs/use-unsaved.tsx';
 import { useMay, useMember } from '../../layout/roles/use-member.tsx';
 import { useSettings } from '../../settings/settings-queries.ts';
 import { Choices } from '../../ui/choices.tsx';
@@ -179,21 +178,18 @@ function ReceiveCash({ order, onClose }: { order: WholeOrder; onClose(): void })
         disabled={save.isPending}
         hint="The rider who brings it. Empty: the customer."
       />
-      {unsaved.isBlocked ? (
-        <Discard onStay={unsaved.stay} onLeave={unsaved.leave} />
-      ) : (
-        <InlineFormButtons
-          label={
-            save.isPending
-              ? 'Saving...'
-              : cents === null
-                ? 'Received'
-                : `Received ${formatKes(cents)}${person.trim() ? ` from ${person.trim()}` : ''}`
-          }
-          isBusy={save.isPending}
-          onCancel={onClose}
-        />
-      )}
+      <InlineFooter
+        unsaved={unsaved}
+        label={
+          save.isPending
+            ? 'Saving...'
+            : cents === null
+              ? 'Received'
+              : `Received ${formatKes(cents)}${person.trim() ? ` from ${person.trim()}` : ''}`
+        }
+        isBusy={save.isPending}
+        onCancel={onClose}
+      />
     </form>
   );
 }

@@ -8,7 +8,8 @@ import { SelectField, TextField } from '../../../ui/field.tsx';
 import { keysOf } from '../../data/keys-of.ts';
 import { dataOf, TableProblem } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
-import { InlineFormButtons } from '../../dialogs/form-footer.tsx';
+import { InlineFooter } from '../../dialogs/form-footer.tsx';
+import { useUnsaved } from '../../dialogs/use-unsaved.tsx';
 import { useMember } from '../../layout/roles/use-member.tsx';
 import { labelOf } from '../../status/label-of.ts';
 import { isOpenRefund } from '../../status/states.ts';
@@ -145,11 +146,13 @@ function ChangeForm({ payment, acts: possible, owed, onClose }: ChangeFormProps)
   const [seenNotes] = useState(payment.change_notes.length);
   const [chosen, setAct] = useState<Act>(owed > 0 ? 'returned' : (possible[0] ?? 'credit'));
   const act = possible.includes(chosen) ? chosen : (possible[0] ?? 'credit');
-  const [shillings, setShillings] = useState(owed > 0 ? String(owed / 100) : '');
+  const [initial] = useState(owed > 0 ? String(owed / 100) : '');
+  const [shillings, setShillings] = useState(initial);
   const [way, setWay] = useState<ChangeNoteWay>();
   const [receipt, setReceipt] = useState('');
   const [note, setNote] = useState('');
   const [problems, setProblems] = useState<Problems>({});
+  const unsaved = useUnsaved(shillings !== initial || receipt !== '' || note !== '');
   const wentBack = act === 'part' || act === 'returned';
   const save = useSave({
     write: async (amount_cents: number) => {
@@ -175,7 +178,10 @@ function ChangeForm({ payment, acts: possible, owed, onClose }: ChangeFormProps)
     failure: 'Failed to note it',
     isUnsafeToRepeat: true,
     refresh: ['orders', 'reconciliation', 'dashboard', 'kept', 'customers'],
-    onSuccess: onClose,
+    onSuccess() {
+      unsaved.note(false);
+      onClose();
+    },
     isShownElsewhere: (error) => problemOf(error) !== null,
   });
   function submit(event: FormEvent) {
@@ -269,7 +275,8 @@ function ChangeForm({ payment, acts: possible, owed, onClose }: ChangeFormProps)
         onChange={(event) => setNote(event.target.value)}
         problem={problems.note}
       />
-      <InlineFormButtons
+      <InlineFooter
+        unsaved={unsaved}
         label={wentBack ? 'It went back' : 'Note it'}
         isBusy={save.isPending}
         onCancel={onClose}

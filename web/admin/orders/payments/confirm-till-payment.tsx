@@ -9,8 +9,7 @@ import { TextField } from '../../../ui/field.tsx';
 import { dataOf, TableProblem } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { Discard } from '../../dialogs/discard.tsx';
-import { InlineFormButtons } from '../../dialogs/form-footer.tsx';
-import { useUnsaved } from '../../dialogs/use-unsaved.ts';
+import { useUnsaved } from '../../dialogs/use-unsaved.tsx';
 import { useMember } from '../../layout/roles/use-member.tsx';
 import { isOpenRefund } from '../../status/states.ts';
 import { receiptProblem, receiptRefusal } from '../../ui/typed-problems.ts';
@@ -340,11 +339,14 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
           }}
         />
       ) : (
-        <InlineFormButtons
-          label={save.isPending ? 'Saving...' : payment ? 'Save correction' : 'Confirm payment'}
-          isBusy={save.isPending}
-          onCancel={() => setOpen(false)}
-        />
+        <div className="flex flex-wrap gap-3">
+          <Button type="submit" isBusy={save.isPending}>
+            {save.isPending ? 'Saving...' : payment ? 'Save correction' : 'Confirm payment'}
+          </Button>
+          <Button tone="quiet" disabled={save.isPending} onClick={() => setOpen(false)}>
+            Cancel
+          </Button>
+        </div>
       )}
     </form>
   );

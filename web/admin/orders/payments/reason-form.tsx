@@ -1,7 +1,8 @@
 // Asks for a reason before something that stays in the books is done.
 import { type FormEvent, useState } from 'react';
 import { TextField } from '../../../ui/field.tsx';
-import { InlineFormButtons } from '../../dialogs/form-footer.tsx';
+import { InlineFooter } from '../../dialogs/form-footer.tsx';
+import { useIsAwayFromHere, useUnsaved } from '../../dialogs/use-unsaved.tsx';
 import { reasonProblem, reasonRefusal } from '../../ui/typed-problems.ts';
 
 interface ReasonFormProps {
@@ -34,6 +35,8 @@ export function ReasonForm({
 }: ReasonFormProps) {
   const [reason, setReason] = useState('');
   const [problem, setProblem] = useState<string>();
+  // What is being saved closes by itself.
+  const unsaved = useUnsaved(reason.trim() !== '' && !isBusy, useIsAwayFromHere());
   function submit(event: FormEvent) {
     event.preventDefault();
     const found = reasonProblem(reason);
@@ -55,7 +58,7 @@ export function ReasonForm({
         problem={problem ?? reasonRefusal(error)}
         hint={hint}
       />
-      <InlineFormButtons label={confirm} tone={tone} isBusy={isBusy} onCancel={onCancel} />
+      <InlineFooter unsaved={unsaved} label={confirm} tone={tone} isBusy={isBusy} onCancel={onCancel} />
     </form>
   );
 }

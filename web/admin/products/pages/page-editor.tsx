@@ -13,7 +13,7 @@ import { DialogLoadState } from '../../dialogs/dialog-load-state.tsx';
 import { FormFooter } from '../../dialogs/form-footer.tsx';
 import { ChangedNotice } from '../../dialogs/row-form.tsx';
 import { useDialogParameter } from '../../dialogs/use-dialog-parameter.ts';
-import { useUnsaved } from '../../dialogs/use-unsaved.ts';
+import { useUnsaved } from '../../dialogs/use-unsaved.tsx';
 import { useMember } from '../../layout/roles/use-member.tsx';
 import { type PageRow, pageTextLength, pathOf, type usePages, writePageText } from './page-queries.ts';
 

@@ -60,6 +60,23 @@ test('a message appears on the open screen, and what staff enter pays its order'
   expect(await resolutionOf(receipt)).toMatchObject({ resolution: 'entered' });
 });
 
+test.each([
+  ['Enter what it says', /^Amount that came/, '951.00'],
+  ['Not a payment', /^Why it is no payment/, 'A charge of the bank'],
+])('what was typed under "%s" is not left without a question', async (button, label, text) => {
+  const { receipt } = await receiveUnreadable('rent');
+  const opened = await openScreen('/admin/reconciliation');
+  const message = await messageOf(opened, receipt);
+  await opened.press(message.getByRole('button', { name: button }));
+  const field = message.getByRole('textbox', { name: label });
+  await opened.fill(field, text);
+  await opened.user.click(screen.getByRole('link', { name: 'Kept for customers' }));
+  await message.findByText('Discard unsaved changes?');
+  await opened.press(message.getByRole('button', { name: 'Keep editing' }));
+  expect(field).toHaveProperty('value', text);
+  expect(opened.address()).toMatch(/^\/admin\/reconciliation(\?|$)/);
+});
+
 test('staff note why a message is no payment', async () => {
   const { receipt, body } = await receiveUnreadable('rent');
   const opened = await openScreen('/admin/reconciliation', { on: 'phone' });

@@ -11,7 +11,8 @@ import { Card } from '../../../ui/card.tsx';
 import { TextField } from '../../../ui/field.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
-import { InlineFormButtons } from '../../dialogs/form-footer.tsx';
+import { InlineFooter } from '../../dialogs/form-footer.tsx';
+import { isAnotherScreen, useUnsaved } from '../../dialogs/use-unsaved.tsx';
 import { useMember } from '../../layout/roles/use-member.tsx';
 import { formatDateTime, formatForFile } from '../../ui/time/dates.ts';
 import { reasonProblem, receiptProblem, receiptRefusal } from '../../ui/typed-problems.ts';
@@ -124,11 +125,17 @@ const outcomes: Record<string, string> = {
 function EnterForm({ message, onClose }: FormProps) {
   const { tables } = useMember().staff;
   const form = useRef<HTMLFormElement>(null);
-  const [typed, setTyped] = useState({
+  const [initial] = useState({
     receipt: message.receipt ?? '',
     amount: message.received_cents ? String(message.received_cents / 100) : '',
     time: formatForFile(message.transacted_at) ?? '',
   });
+  const [typed, setTyped] = useState(initial);
+  // A dialog of the list and another day leave the form as it is.
+  const unsaved = useUnsaved(
+    typed.receipt !== initial.receipt || typed.amount !== initial.amount || typed.time !== initial.time,
+    isAnotherScreen,
+  );
   const [problems, setProblems] = useState<Partial<Record<keyof typeof typed, string | undefined>>>({});
   const save = useSave<{ receipt: string; received_cents: number; transacted_at: string }, string>({
     write: async (input) =>
@@ -195,7 +202,8 @@ function EnterForm({ message, onClose }: FormProps) {
         {...field('time')}
       />
       <div className="sm:col-span-3">
-        <InlineFormButtons
+        <InlineFooter
+          unsaved={unsaved}
           label={save.isPending ? 'Saving...' : 'Enter payment'}
           isBusy={save.isPending}
           onCancel={onClose}
@@ -208,6 +216,7 @@ function EnterForm({ message, onClose }: FormProps) {
 function DismissForm({ message, onClose }: FormProps) {
   const { tables } = useMember().staff;
   const [note, setNote] = useState('');
+  const unsaved = useUnsaved(note.trim() !== '', isAnotherScreen);
   const [problem, setProblem] = useState<string>();
   const save = useSave<string, unknown>({
     write: async (reason) =>
@@ -238,7 +247,8 @@ function DismissForm({ message, onClose }: FormProps) {
         disabled={save.isPending}
         problem={problem}
       />
-      <InlineFormButtons
+      <InlineFooter
+        unsaved={unsaved}
         label={save.isPending ? 'Saving...' : 'Save'}
         isBusy={save.isPending}
         onCancel={onClose}

@@ -16,7 +16,7 @@ import { ConflictError } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { ConfirmDialog } from '../../dialogs/confirm-dialog.tsx';
 import { ChangedNotice } from '../../dialogs/row-form.tsx';
-import { isAnotherScreen, useUnsaved } from '../../dialogs/use-unsaved.ts';
+import { isAnotherScreen, useUnsaved } from '../../dialogs/use-unsaved.tsx';
 import { useMember } from '../../layout/roles/use-member.tsx';
 import { Placeholders } from '../../ui/placeholders.tsx';
 import { formOf, isSameText, type ShopTextForm, type ShopTextRow, writeShopText } from './text-queries.ts';

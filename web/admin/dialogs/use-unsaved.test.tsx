@@ -1,0 +1,84 @@
+// Text in a form inside an order or on a card is not lost without a question.
+import { screen, waitFor, within } from '@testing-library/dom';
+import { expect, test } from 'vitest';
+import { changeOrder, type Order, placeOrder, placePaidOrder } from '../../../e2e/placed-orders.ts';
+import { callAsStaff } from '../../../e2e/staff-member.ts';
+import { type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
+
+async function placeCash(name: string): Promise<Order> {
+  const order = await placeOrder(shop, name);
+  await callAsStaff(shop, 'receive_cash', { order_id: order.id, received_cents: order.total_amount });
+  return order;
+}
+async function placeOutside(name: string): Promise<Order> {
+  const [area] = await readRows<{ id: string }>('delivery_areas?name=eq.Outside%20Nairobi');
+  const [drink] = await readRows<{ price: number }>('products?slug=eq.mango-bottle');
+  return placeOrder(shop, name, '0711030179', {
+    area_id: area?.id,
+    delivery_location: 'Nakuru',
+    expected_total: drink?.price,
+  });
+}
+const openOrder = async (order: Order) => {
+  const opened = await openScreen(`/admin/orders/${order.id}`);
+  const name = new RegExp(`^Order ${order.order_number}`);
+  return { ...opened, dialog: within(await screen.findByRole('dialog', { name })) };
+};
+/** Expects the question, and answers it. */
+async function answer({ press }: OpenScreen, button: 'Keep editing' | 'Discard'): Promise<void> {
+  const question = within(await screen.findByRole('alertdialog', { name: 'Discard unsaved changes?' }));
+  await press(question.getByRole('button', { name: button }));
+}
+
+test.each([
+  ['a part refund', placeCash, 'Part refund or change', /^Amount \(KES\)/, '120'],
+  ['a fee to agree on', placeOutside, null, /^Delivery fee/, '650'],
+  ['the reason of a correction', placeCash, 'Noted by mistake', /^Reason/, 'Another customer'],
+  ['cash', (name: string) => placeOrder(shop, name), 'Receive cash', /^Cash received/, '700'],
+] as const)('an order does not close over %s that was typed', async (what, place, button, label, text) => {
+  const order = await place(`Typed ${what}`);
+  const opened = await openOrder(order);
+  const { dialog, press, fill, user } = opened;
+  if (button) await press(await dialog.findByRole('button', { name: button }));
+  await fill(await dialog.findByLabelText(label), text);
+  await user.keyboard('{Escape}');
+  await answer(opened, 'Keep editing');
+  expect(dialog.getByLabelText(label)).toHaveProperty('value', text);
+  await user.keyboard('{Escape}');
+  await answer(opened, 'Discard');
+  await waitFor(() => expect(screen.queryByRole('dialog')).toBeNull());
+});
+
+test('an order does not close over what was typed in one of two open forms', async () => {
+  const opened = await openOrder(await placeOrder(shop, 'Two forms'));
+  const { dialog, press, fill, user } = opened;
+  await press(await dialog.findByRole('button', { name: 'Confirm till payment' }));
+  const receipt = await dialog.findByLabelText(/^M-PESA receipt/);
+  await fill(receipt, 'UKL3AB12CD');
+  // Opened later, and as it was.
+  await press(dialog.getByRole('button', { name: 'Receive cash' }));
+  await user.keyboard('{Escape}');
+  await answer(opened, 'Keep editing');
+  expect(receipt).toHaveProperty('value', 'UKL3AB12CD');
+});
+
+test('a reason on a card stays while its order opens over it, and is not left without a question', async () => {
+  const order = await placePaidOrder(shop, 'Typed on a card');
+  await changeOrder(shop, order.id, { cancel_requested_at: new Date().toISOString() });
+  const opened = await openScreen('/admin/today');
+  const { press, fill, user } = opened;
+  await press(await screen.findByRole('button', { name: `Don't cancel ${order.order_number}` }));
+  const form = await screen.findByRole('form', { name: `Why ${order.order_number} is not cancelled` });
+  const reason = within(form).getByLabelText(/^Reason/);
+  await fill(reason, 'It is packed');
+  const card = form.closest('article, li') as HTMLElement;
+  await user.click(within(card).getByRole('link', { name: new RegExp(order.order_number) }));
+  await screen.findByRole('dialog', { name: new RegExp(`^Order ${order.order_number}`) });
+  await user.keyboard('{Escape}');
+  await waitFor(() => expect(screen.queryByRole('dialog')).toBeNull());
+  expect(reason).toHaveProperty('value', 'It is packed');
+  await user.click(screen.getAllByRole('link', { name: /^Orders/ })[0] as HTMLElement);
+  await answer(opened, 'Keep editing');
+  expect(opened.address()).toBe('/admin/today');
+  expect(reason).toHaveProperty('value', 'It is packed');
+});
