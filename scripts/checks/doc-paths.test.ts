@@ -1,5 +1,5 @@
-// The documentation names only files and folders that exist, and its links lead to files and headings that exist. So do the documents
-// that comments in the code name.
+// The documentation names only files, folders and database objects that exist, places names in files that contain them, and its links
+// lead to files and headings that exist. So do the documents that comments in the code name.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -20,15 +20,52 @@ const documents = [
   ),
 ];
 
-const schemaFiles = new Set(readSchemas().map(({ path }) => path.replace(/^.*\//, '')));
+const files = [
+  ...readdirSync(root),
+  ...folders.flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .filter((name) => !name.includes('node_modules'))
+      .map((name) => `${folder}/${name}`),
+  ),
+];
+/** Files whose path ends with a name, such as `routes.ts` or `daraja/stk-push.ts`. */
+const filesNamed = (name: string) => files.filter((path) => path === name || path.endsWith(`/${name}`));
+const contains = (path: string, word: string) =>
+  new RegExp(`\\b${word}\\b`).test(readFileSync(join(root, path), 'utf8'));
+
+const schemas = readSchemas()
+  .map(({ sql }) => sql)
+  .join('\n');
+/** Written by the shop, its backups and the long tests. */
+const writtenFiles = new Set(['keys.json', 'version.json', 'backup.json', 'report.json']);
 
 test.each(documents)('paths in %s', (document) => {
   const text = readFileSync(join(root, document), 'utf8');
   const paths = [...text.matchAll(/`([\w-]+(?:\/[\w.-]+)+\/?)`/g)].map(([, path = '']) => path);
-  const schemas = [...text.matchAll(/`(\d\d[a-z]?_\w+\.sql)`/g)].map(([, name = '']) => name);
   const named = paths.filter((path) => folders.includes(path.split('/', 1)[0] ?? ''));
   expect(named.filter((path) => !existsSync(join(root, path)))).toEqual([]);
-  expect(schemas.filter((name) => !schemaFiles.has(name))).toEqual([]);
+  const names = [
+    ...text.matchAll(/`((?!\/|build\/|DATA_DIR\/)[\w./-]*[\w-]\.(?:sql|tsx?|mjs|css|json|toml))`/g),
+  ];
+  expect(
+    names
+      .map(([, name = '']) => name)
+      .filter((name) => !writtenFiles.has(name) && filesNamed(name).length === 0),
+  ).toEqual([]);
+});
+
+test.each(documents)('names in %s', (document) => {
+  const text = readFileSync(join(root, document), 'utf8');
+  const objects = [...text.matchAll(/`((?:private|public)\.\w+)/g)].map(([, name = '']) => name);
+  expect(objects.filter((name) => !schemas.includes(name))).toEqual([]);
+  const placed = [
+    ...text.matchAll(/((?:`[\w.]+`(?:, | and )?)+) in `([\w./-]+\.(?:sql|tsx?|mjs))`/g),
+  ].flatMap(([, names = '', file = '']) =>
+    [...names.matchAll(/(?<!\.(?=sql|tsx?|mjs))\b(\w+)`/g)].map(([, name = '']) => ({ name, file })),
+  );
+  expect(placed.filter(({ name, file }) => !filesNamed(file).some((path) => contains(path, name)))).toEqual(
+    [],
+  );
 });
 
 /** The anchors of a document, as GitHub derives them from its headings. */
