@@ -1,6 +1,6 @@
 // The simulated M-PESA of a shop without real payments.
 import { join } from 'node:path';
-import { AddressTaken } from '@jani-juice/backend/http';
+import { UnusableAddress } from '@jani-juice/backend/http';
 import { startDarajaSimulator } from '@jani-juice/daraja-simulator';
 import type { Setup } from '../../domain/mpesa/payment-setup.ts';
 import type { Store } from '../../supabase/store.ts';
@@ -10,7 +10,7 @@ import type { Config } from './settings/config.ts';
 
 /**
  * Starts the simulator, or uses the one that another process of this shop has started.
- * @throws AddressTaken when another program has its port
+ * @throws UnusableAddress when another program has its port
  */
 export async function startSimulator(
   config: Config,
@@ -28,7 +28,7 @@ export async function startSimulator(
     // Another process of this shop may have started it.
     const url = `http://127.0.0.1:${port}`;
     const answer = await fetch(`${url}/simulator/ledger`).catch(() => null);
-    if (!answer?.ok) throw new AddressTaken(`Port ${port} is taken; set SIMULATOR_PORT to a free one.`);
+    if (!answer?.ok) throw new UnusableAddress(`Port ${port} is taken; set SIMULATOR_PORT to a free one.`);
     log.info({ url }, 'the simulator already runs');
     return { url, close: async () => {} };
   }

@@ -113,6 +113,14 @@ test('describes errors of the database by who can end them', () => {
     ],
     [new DatabaseError('There is not enough memory', { code: '53200' }), /; close other programs/],
     [
+      new DatabaseError('permission denied to create role', { code: '42501' }),
+      /; create roles and database as docs/,
+    ],
+    [
+      new DatabaseError('extension "pg_trgm" is not available', { code: '0A000' }),
+      /; install PostgreSQL's additional modules/,
+    ],
+    [
       new OtherVersion('The database is of a newer version', true),
       /newer version; start the newer version again \(npm run update fetches it\), or restore a backup/,
     ],

@@ -2,7 +2,7 @@
 
 import { DatabaseError, MigrationChanged, OtherVersion } from '@jani-juice/backend/database';
 import { FolderInUse, NoTemporaryFolder } from '@jani-juice/backend/files';
-import { AddressTaken } from '@jani-juice/backend/http';
+import { UnusableAddress } from '@jani-juice/backend/http';
 import { UnusableKeysFile, WrongSetting } from '@jani-juice/backend/settings';
 import { UnreadableLedger } from '@jani-juice/daraja-simulator';
 
@@ -10,14 +10,15 @@ import { UnreadableLedger } from '@jani-juice/daraja-simulator';
 const unreachable = /^(08|28|3D|57P)/;
 
 /** Errors whose message is a sentence with the next step. */
-const ownSentences = [WrongSetting, AddressTaken, UnusableKeysFile, UnreadableLedger, NoTemporaryFolder];
+const ownSentences = [WrongSetting, UnusableAddress, UnusableKeysFile, UnreadableLedger, NoTemporaryFolder];
 
 const backToBackup = 'restore a backup: npm run restore -- --replace FILE';
 
-/** The next step after errors of the embedded database itself, by SQLSTATE. */
+/** The next step after errors of the database itself, by SQLSTATE. */
 const nextSteps: Record<string, string> = {
   53100: 'free some space on its disk',
   53200: 'close other programs, or use a machine with more memory',
+  42501: 'create roles and database as docs/operating.md lists (Several processes on PostgreSQL)',
 };
 // Damaged file contents: data or index corrupted, undefined file, input/output error.
 for (const code of ['XX001', 'XX002', '58P01', '58030']) {
@@ -38,6 +39,9 @@ export function describeStartFailure(error: unknown): string {
     return error.isNewer
       ? `${error.message}; start the newer version again (npm run update fetches it), or restore a backup of this version, which loses what came after it: npm run restore -- --replace FILE.`
       : `${error.message}; start the version that wrote it.`;
+  }
+  if (error instanceof DatabaseError && error.code === '0A000' && error.message.includes('extension')) {
+    return `${error.message}; install PostgreSQL's additional modules (postgresql-contrib).`;
   }
   if (error instanceof DatabaseError && Object.hasOwn(nextSteps, error.code)) {
     return `${error.message}; ${nextSteps[error.code]}.`;

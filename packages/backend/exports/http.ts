@@ -10,7 +10,7 @@ export {
   limitConnections,
 } from '../http/connection-limits.ts';
 export { maxWebSockets } from '../http/file-limit.ts';
-export { AddressTaken, closeServer, listen } from '../http/listen.ts';
+export { closeServer, listen, UnusableAddress } from '../http/listen.ts';
 export { addressOf, PlainRequest } from '../http/plain-request.ts';
 export { PlainResponse } from '../http/plain-response.ts';
 export { rawHeader } from '../http/raw-header.ts';

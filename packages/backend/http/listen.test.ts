@@ -1,4 +1,4 @@
-// How a server closes: answers that were begun reach their clients.
+// How a server starts and closes: an unusable address is a sentence, and answers that were begun reach their clients.
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { expect, test } from 'vitest';
@@ -22,6 +22,30 @@ const ask = async (server: Server) => {
   };
   return { client, readAll };
 };
+
+const refusal = (at: Parameters<typeof listen>[1]) =>
+  listen(createServer(), at).then(
+    () => 'listens',
+    (error: Error) => `${error.name}: ${error.message}`,
+  );
+
+test('names the setting of an address that cannot be used', async () => {
+  const server = await start(() => {});
+  const { port } = server.address() as AddressInfo;
+  expect(await refusal({ port, host: '127.0.0.1' })).toBe(
+    `UnusableAddress: Port ${port} is taken; set PORT to a free one.`,
+  );
+  const settings = { port: 'PGRST_SERVER_PORT', host: 'PGRST_SERVER_HOST' };
+  expect(await refusal({ port, host: '127.0.0.1', settings })).toContain('set PGRST_SERVER_PORT to a free');
+  // Reserved for documentation: no machine has it.
+  expect(await refusal({ port: 0, host: '192.0.2.1' })).toMatch(
+    /^UnusableAddress: No server can listen on 192\.0\.2\.1 \(.+\); set HOST to an IP address of this machine\.$/,
+  );
+  expect(await refusal({ path: '/no/such/folder/socket' })).toMatch(
+    /^UnusableAddress: The socket file \/no\/such\/folder\/socket cannot be used \(.+\)\.$/,
+  );
+  await closeServer(server);
+});
 
 test('closes idle connections immediately', async () => {
   const server = await start((_, response) => response.end('answer'));

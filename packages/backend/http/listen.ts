@@ -2,9 +2,22 @@
 import type { Server } from 'node:http';
 import { Server as NetServer, type Socket } from 'node:net';
 
-/** A port or IP address that is unavailable. The message has the remedy. */
-export class AddressTaken extends Error {
-  override readonly name = 'AddressTaken';
+/** A port, IP address or socket file that cannot be used. The message has the remedy. */
+export class UnusableAddress extends Error {
+  override readonly name = 'UnusableAddress';
+}
+
+/** `settings`: the names of the settings for port and host, for error messages. */
+type Address = { port: number; host: string; settings?: { port: string; host: string } } | { path: string };
+
+function describeProblem({ code, message }: NodeJS.ErrnoException, at: Address): string {
+  if ('path' in at) return `The socket file ${at.path} cannot be used (${message}).`;
+  const settings = at.settings ?? { port: 'PORT', host: 'HOST' };
+  if (code === 'EADDRINUSE') return `Port ${at.port} is taken; set ${settings.port} to a free one.`;
+  if (code === 'EACCES') {
+    return `This user may not listen on port ${at.port}; set ${settings.port} to one above 1023.`;
+  }
+  return `No server can listen on ${at.host} (${message}); set ${settings.host} to an IP address of this machine.`;
 }
 
 /**
@@ -17,7 +30,7 @@ const backlog = 4096;
 const connectionsOf = new WeakMap<Server, Set<Socket>>();
 
 /** Resolves when the server listens, on a port or on a Unix domain socket. */
-export function listen(server: Server, at: { port: number; host: string } | { path: string }): Promise<void> {
+export function listen(server: Server, at: Address): Promise<void> {
   const connections = new Set<Socket>();
   connectionsOf.set(server, connections);
   server.on('connection', (socket) => {
@@ -26,11 +39,7 @@ export function listen(server: Server, at: { port: number; host: string } | { pa
   });
   return new Promise((done, fail) => {
     server.once('error', (error: NodeJS.ErrnoException) =>
-      fail(
-        error.code === 'EADDRINUSE' && 'port' in at
-          ? new AddressTaken(`Port ${at.port} is taken; set PORT to a free one.`)
-          : error,
-      ),
+      fail(new UnusableAddress(describeProblem(error, at))),
     );
     server.listen({ ...at, backlog }, () => done());
   });

@@ -42,7 +42,8 @@ export async function startAdminServer(
         .setHeader('content-type', 'application/json')
         .end(JSON.stringify(schemaCache(), mapsAsObjects));
   });
-  await listen(admin, at);
+  const settings = { port: 'PGRST_ADMIN_SERVER_PORT', host: 'PGRST_ADMIN_SERVER_HOST' };
+  await listen(admin, { ...at, settings });
   const address = admin.address();
   const port = address && typeof address === 'object' ? address.port : at.port;
   return { url: `http://${at.host}:${port}`, close: () => closeServer(admin) };

@@ -93,7 +93,8 @@ export async function startDataServer(
 }
 
 async function listenAt(server: Server, { host, port, socket }: DataConfig): Promise<void> {
-  if (!socket) return listen(server, { host, port });
+  const settings = { port: 'PGRST_SERVER_PORT', host: 'PGRST_SERVER_HOST' };
+  if (!socket) return listen(server, { host, port, settings });
   await listen(server, { path: socket.path });
   await chmod(socket.path, socket.mode);
 }
