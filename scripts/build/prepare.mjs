@@ -89,7 +89,14 @@ export function checkNode() {
 
 /** Reads the owner's settings in `.env`, where there are any. Those of the environment take precedence. */
 export function readOwnSettings() {
-  if (existsSync(join(root, '.env'))) process.loadEnvFile(join(root, '.env'));
+  const file = join(root, '.env');
+  if (!existsSync(file)) return;
+  try {
+    process.loadEnvFile(file);
+  } catch {
+    console.error(`${file} cannot be read: it must be a file that the user who runs this command may read.`);
+    process.exit(1);
+  }
 }
 
 /**

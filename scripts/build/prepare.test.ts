@@ -32,18 +32,23 @@ function prepareProject() {
     });
   };
   const lockfile = () => readFileSync(join(folder, 'package-lock.json'), 'utf8');
-  const install = () => {
-    const script = "import { installPackages } from './scripts/build/prepare.mjs'; await installPackages();";
-    const { status, stdout, stderr } = spawnSync(
+  const run = (name: string) =>
+    spawnSync(
       process.execPath,
-      ['--input-type=module', '--eval', script],
+      [
+        '--input-type=module',
+        '--eval',
+        `import { ${name} } from './scripts/build/prepare.mjs'; await ${name}();`,
+      ],
       { cwd: folder, encoding: 'utf8' },
     );
+  const install = () => {
+    const { status, stdout, stderr } = run('installPackages');
     expect(status, `${stdout}${stderr}`).toBe(0);
     return stdout;
   };
   const isInstalled = (name: string) => existsSync(join(folder, 'node_modules', name, 'package.json'));
-  return { depend, lockfile, install, isInstalled };
+  return { folder, depend, lockfile, run, install, isInstalled };
 }
 
 test('installs after a change of the lockfile, and never writes it', () => {
@@ -61,4 +66,12 @@ test('installs after a change of the lockfile, and never writes it', () => {
   expect(lockfile()).toBe(pulled);
   expect(isInstalled('second')).toBe(true);
   expect(isInstalled('first')).toBe(false);
+});
+
+test('says in one line that settings cannot be read', () => {
+  const { folder, run } = prepareProject();
+  mkdirSync(join(folder, '.env'));
+  const { status, stderr } = run('readOwnSettings');
+  expect(status).toBe(1);
+  expect(stderr).toMatch(/^\S+\.env cannot be read: [^\n]+\n$/);
 });

@@ -1,5 +1,5 @@
 // The commands `npm run backup`, `npm run restore` and `npm run move`.
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { DatabaseError } from '@jani-juice/backend/database';
 import { FolderInUse } from '@jani-juice/backend/files';
@@ -49,8 +49,14 @@ export function restore(root: string, release: string, args: readonly string[]):
     if (!archive || others.length > 0) {
       throw new Refused('Name one backup: npm run restore -- data/backups/jani-….tar.gz [--replace]');
     }
+    const file = resolve(root, archive);
+    const isFile = await stat(file).then(
+      (found) => found.isFile(),
+      () => false,
+    );
+    if (!isFile) throw new Refused(`There is no file ${file}.`);
     const { madeAt, setAside } = await restoreBackup({
-      archive: resolve(root, archive),
+      archive: file,
       dataDir: config.dataDir,
       databaseUrl: config.databaseListenUrl ?? config.databaseUrl,
       files: config.s3 ? openFiles(config) : null,
@@ -95,7 +101,8 @@ function readTarget(root: string, args: readonly string[]): MoveTarget {
   if (!to || [...given.keys()].some((name) => !['--to', '--project'].includes(name)))
     throw new Refused(moveUsage);
   const isUrl = /^postgres(ql)?:\/\//.test(to);
-  if (isUrl && !URL.canParse(to)) throw new Refused(moveUsage);
+  // A mistyped URL is no folder.
+  if (isUrl ? !URL.canParse(to) : to.includes('://')) throw new Refused(moveUsage);
   if (project === undefined)
     return isUrl ? { kind: 'postgresql', url: to } : { kind: 'embedded', dataDir: resolve(root, to) };
   if (!isUrl || !/^https?:$/.test(URL.canParse(project) ? new URL(project).protocol : ''))
@@ -171,7 +178,9 @@ async function askRunningShop(config: Config): Promise<string> {
   const call = (path: string, init: RequestInit = {}) =>
     fetch(`${origin}${path}`, { ...init, headers, signal: AbortSignal.timeout(answerTimeoutMs) }).catch(
       () => {
-        throw new Refused(`Another process uses ${config.dataDir}, but no shop answers at ${origin}.`);
+        throw new Refused(
+          `Another process uses ${config.dataDir}, but no shop answers at ${origin}; set PORT and HOST as for the shop.`,
+        );
       },
     );
   const newest = async (): Promise<Row | undefined> => {
