@@ -111,6 +111,10 @@ test('describes errors of the database by who can end them', () => {
       new DatabaseError('could not open file "base/5/1"', { code: '58P01' }),
       /; restore a backup: npm run restore/,
     ],
+    [
+      Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' }),
+      /^The disk is full \(ENOSPC: [^)]+\); free some space/,
+    ],
     [new DatabaseError('There is not enough memory', { code: '53200' }), /; close other programs/],
     [
       new DatabaseError('permission denied to create role', { code: '42501' }),

@@ -47,7 +47,11 @@ export function describeStartFailure(error: unknown): string {
     return `${error.message}; ${nextSteps[error.code]}.`;
   }
   const { code, path, message } = (error ?? {}) as Partial<NodeJS.ErrnoException>;
-  if (path && code && ['EACCES', 'EPERM', 'EROFS', 'EEXIST', 'ENOTDIR', 'ENOSPC'].includes(code)) {
+  // A failed write of an open file names no path.
+  if (code === 'ENOSPC' || code === 'EDQUOT') {
+    return `The disk is full (${message}); free some space on the disks of DATA_DIR and of the temporary folder.`;
+  }
+  if (path && code && ['EACCES', 'EPERM', 'EROFS', 'EEXIST', 'ENOTDIR'].includes(code)) {
     return `${path} cannot be used (${message}); check DATA_DIR and who may write there.`;
   }
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
