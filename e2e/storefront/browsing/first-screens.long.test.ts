@@ -76,6 +76,24 @@ describe.each(viewports)('on %s', (_, viewport) => {
     await row.getByText('KSh 1,780.00').waitFor();
   });
 
+  story(
+    'the first screen of a small phone says the price, or that a drink is out of stock',
+    async ({ newVisitor }) => {
+      if (!isPhone) return;
+      const { page } = await newVisitor({ viewport: { width: 320, height: 568 } });
+      await page.goto(`${shop.url}/shop/mango-bottle`);
+      const row = page.locator('form').filter({ has: page.getByRole('button', { name: 'Order Now' }) });
+      expect(await isSeenWhole(row.getByText('KSh 950.00'))).toBe(true);
+      // The disabled button does not stay at the bottom, where it would cover the name.
+      await page.goto(`${shop.url}/shop/tamarind-flask`);
+      expect(await isSeenWhole(page.getByRole('heading', { level: 1 }))).toBe(true);
+      await page.mouse.wheel(0, 60);
+      await expect
+        .poll(() => isSeenWhole(page.getByRole('article').getByText('Out of Stock').first()))
+        .toBe(true);
+    },
+  );
+
   story('the first screen of the home page shows Shop Now', async ({ newVisitor }) => {
     for (const size of isPhone ? [viewport, { width: 740, height: 360 }] : [viewport]) {
       const { page } = await newVisitor({ viewport: size });

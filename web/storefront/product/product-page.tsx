@@ -305,7 +305,8 @@ function Detail({ product, related, areas, fees, facts }: DetailProps) {
                 event.preventDefault();
                 void open();
               }}
-              className="order-row sticky bottom-0 z-10 flex flex-wrap items-end gap-x-3 gap-y-2 border-t border-line bg-paper py-3 md:static md:mt-2 md:gap-5 md:bg-transparent md:pt-6 md:pb-0"
+              // Fixed at the bottom only where it can be pressed: it covers the name and "Out of Stock" on a low phone.
+              className={`${isOutOfStock ? '' : 'order-row sticky bottom-0 z-10 bg-paper '}flex flex-wrap items-end gap-x-3 gap-y-2 border-t border-line py-3 md:static md:mt-2 md:gap-5 md:bg-transparent md:pt-6 md:pb-0`}
             >
               {/* In the row, which covers what is below it on a phone. */}
               <p role="status" className="basis-full text-sm empty:hidden">
@@ -323,7 +324,7 @@ function Detail({ product, related, areas, fees, facts }: DetailProps) {
               <p className="flex min-h-7 basis-full flex-wrap items-baseline justify-between gap-x-3 md:hidden">
                 <Price
                   cents={product.price * quantity}
-                  className={`text-xl ${quantity > 1 ? '' : '[@media(min-height:30rem)]:hidden'}`}
+                  className={`text-xl ${quantity > 1 ? '' : '[@media(min-height:40rem)]:hidden'}`}
                 />
                 <span className="text-sm text-ink-soft">{fees[0]}</span>
               </p>
