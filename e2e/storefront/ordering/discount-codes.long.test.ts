@@ -188,3 +188,17 @@ story.for(sizes)('a code works without JavaScript %s', async ([, viewport, , siz
   await page.goto(`${shop.url}/shop/mango-bottle/order?code=${code}`);
   await page.getByText(`Discount (${code})`).waitFor();
 });
+
+story('Apply does not cover the code with large text', async ({ newVisitor }) => {
+  const { page } = await newVisitor({ viewport: { width: 360, height: 420 } });
+  await openOrderDialog(page, shop.url, 'mango-can');
+  await page.evaluate(() => document.documentElement.style.setProperty('font-size', '200%'));
+  await openMoreFields(page);
+  const dialog = dialogOf(page);
+  const [input, apply] = [
+    await dialog.getByLabel('Discount code').boundingBox(),
+    await dialog.getByRole('button', { name: 'Apply' }).boundingBox(),
+  ];
+  expect(input?.width).toBeGreaterThan(200);
+  expect(apply?.y).toBeGreaterThanOrEqual((input?.y ?? 0) + (input?.height ?? 0));
+});

@@ -72,8 +72,9 @@ export function DiscountField({ discount, cents, isDisabled }: DiscountFieldProp
         </div>
       ) : (
         <div className="grid grid-cols-1 gap-1">
-          <div className="flex items-start gap-2">
-            <div className="min-w-0 flex-1">
+          <div className="flex flex-wrap items-start gap-x-2">
+            {/* With large text the button wraps below, where it would otherwise cover the input. */}
+            <div className="min-w-[min(8rem,100%)] flex-1">
               <TextField
                 label="Discount code"
                 name="discountCode"
