@@ -377,21 +377,71 @@ story('a first visit is paid with seven taps and 55 characters at most', async (
   expect(characters).toBeLessThanOrEqual(55);
 });
 
-longStory('the message about a field is not covered on a phone', async ({ newVisitor }) => {
-  const { page } = await newVisitor({ viewport: { width: 360, height: 600 } });
+longStory.for([
+  [360, 600],
+  [320, 568],
+] as const)(
+  'the message about a field is not covered on a phone of %i x %i',
+  async ([width, height], { newVisitor }) => {
+    const { page } = await newVisitor({ viewport: { width, height } });
+    await openOrderDialog(page, shop.url, 'mango-can');
+    for (const wrong of [{ name: '' }, { phone: '0712' }, { location: 'x'.repeat(201) }]) {
+      await fillOrder(page, { ...amina, ...wrong });
+      await dialogOf(page)
+        .locator('.dialog-body')
+        .evaluate((body) => body.scrollTo(0, 0));
+      await placeOrderButton(page).click();
+      const message = dialogOf(page).locator('[id$=-problem]');
+      // While the toast is shown, which makes the dialog lower.
+      const shown = page.locator('[data-sonner-toast][data-visible=true]:not([data-removed=true])');
+      await shown.waitFor();
+      await expect
+        .poll(() =>
+          message.evaluate((own) => {
+            const { left, top, bottom } = own.getBoundingClientRect();
+            const isUncovered = (y: number) => document.elementFromPoint(left + 4, y) === own;
+            return isUncovered(top + 4) && isUncovered(bottom - 4);
+          }),
+        )
+        .toBe(true);
+      expect(await shown.count()).toBe(1);
+      await page.getByRole('button', { name: 'Dismiss' }).click();
+      await shown.waitFor({ state: 'detached' });
+    }
+  },
+);
+
+longStory('a message above Place Order leaves room for the form on a small phone', async ({ newVisitor }) => {
+  const { page } = await newVisitor({ viewport: { width: 320, height: 568 } });
   await openOrderDialog(page, shop.url, 'mango-can');
-  for (const wrong of [{ phone: '0712' }, { location: 'x'.repeat(201) }]) {
-    await fillOrder(page, { ...amina, ...wrong });
+  await fillOrder(page, { ...amina, phone: '0711006693' });
+  await change('mango-can', { stock_quantity: 0 });
+  try {
     await placeOrderButton(page).click();
-    const message = dialogOf(page).locator('[id$=-problem]');
+    const dialog = dialogOf(page);
+    await dialog.getByText('Sold out for now').waitFor();
+    const isBalanced = async () => {
+      const [body, button] = [
+        await dialog.locator('.dialog-body').boundingBox(),
+        await placeOrderButton(page).boundingBox(),
+      ];
+      return body !== null && body.height >= 100 && button !== null && button.y + button.height <= 568;
+    };
+    await expect.poll(isBalanced).toBe(true);
+    // All of the message can be reached.
+    const similar = dialog.locator('[data-callout] a').last();
+    await similar.scrollIntoViewIfNeeded();
     await expect
       .poll(() =>
-        message.evaluate((own) => {
-          const { left, bottom } = own.getBoundingClientRect();
-          return document.elementFromPoint(left + 4, bottom - 4) === own;
+        similar.evaluate((own) => {
+          const { left, top, height } = own.getBoundingClientRect();
+          return own.contains(document.elementFromPoint(left + 20, top + height / 2));
         }),
       )
       .toBe(true);
+    expect(await isBalanced()).toBe(true);
+  } finally {
+    await change('mango-can', { stock_quantity: 50 });
   }
 });
 

@@ -35,7 +35,11 @@ function Reason({ text, isToasted }: { text: string; isToasted: boolean }) {
 export function FailureCallout(props: FailureCalloutProps) {
   const { failure } = props;
   if (!failure || failure.field) return null;
-  return <div className="mb-3">{describeFailure(failure, props)}</div>;
+  return (
+    <div data-callout className="mb-3">
+      {describeFailure(failure, props)}
+    </div>
+  );
 }
 
 function describeFailure(

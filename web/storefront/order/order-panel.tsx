@@ -334,7 +334,7 @@ export function OrderPanel({
   }
   return (
     <>
-      <DialogHeading title="Your order" description={next} isTerse={!arrival?.isClosed} />
+      <DialogHeading title="Your order" description={next} isTerse={!arrival?.isClosed || pause !== null} />
       <DialogBody>
         <form
           id={formId}

@@ -95,6 +95,22 @@ function uncoverFocus(): void {
   }
 }
 
+/** Scrolls a focused field and its message back into view when its dialog has made room for a toast. */
+function showFocusInDialog({ propertyName, target }: TransitionEvent): void {
+  const focused = document.activeElement;
+  const isSheet = target instanceof Element && target.matches('.dialog-sheet, .drawer-sheet');
+  if (propertyName !== 'max-height' || !isSheet || !focused || focused === target) return;
+  if (!target.contains(focused)) return;
+  // Not when the toast ends: the customer may have scrolled on.
+  if (!document.documentElement.style.getPropertyValue('--toast-room')) return;
+  const descriptions = focused.getAttribute('aria-describedby')?.split(' ') ?? [];
+  for (const id of descriptions) document.getElementById(id)?.scrollIntoView({ block: 'nearest' });
+  // Last, because the field comes first where both do not fit.
+  focused.scrollIntoView({ block: 'nearest' });
+}
+
+document.addEventListener('transitionend', showFocusInDialog);
+
 const around = (edge: number) => ({
   top: `var(--toast-top, ${edgeGap.narrow}px)`,
   right: edge,
