@@ -28,6 +28,7 @@ const openOrder = async (order: Order) => {
 async function answer({ press }: OpenScreen, button: 'Keep editing' | 'Discard'): Promise<void> {
   const question = within(await screen.findByRole('alertdialog', { name: 'Discard unsaved changes?' }));
   await press(question.getByRole('button', { name: button }));
+  await waitFor(() => expect(screen.queryByRole('alertdialog')).toBeNull());
 }
 
 test.each([
