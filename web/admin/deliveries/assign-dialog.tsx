@@ -9,6 +9,7 @@ import { TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { showToast } from '../../ui/toasts/toasts.tsx';
 import { DialogLoadState } from '../dialogs/dialog-load-state.tsx';
+import { focusFirstProblem } from '../dialogs/focus-first-problem.ts';
 import { FormFooter } from '../dialogs/form-footer.tsx';
 import { useDialogParameter } from '../dialogs/use-dialog-parameter.ts';
 import { useUnsaved } from '../dialogs/use-unsaved.tsx';
@@ -84,12 +85,8 @@ function AssignForm({ delivery: current, onClose }: { delivery: ListedDelivery; 
   function submit(from: ListedDelivery) {
     const found = checkDeliveryForm(form);
     setProblems(found ?? {});
-    const first = fields.find((field) => found?.[field]);
-    if (first) {
-      // After the error is rendered, so that screen readers read it with the field.
-      requestAnimationFrame(() =>
-        formElement.current?.querySelector<HTMLElement>(`[name="${first}"]`)?.focus(),
-      );
+    if (found) {
+      focusFirstProblem(formElement.current);
       return;
     }
     save.mutate({ form, seen: from });

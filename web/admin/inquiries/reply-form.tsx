@@ -10,6 +10,7 @@ import type { InquiryAnswerWay } from '../../../supabase/types.ts';
 import { Button } from '../../ui/button.tsx';
 import { SelectField, TextArea, TextField } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
+import { focusFirstProblem } from '../dialogs/focus-first-problem.ts';
 import { useShop } from '../messages/use-shop.ts';
 import { knownNameOf, shorten } from '../ui/known-names.ts';
 import { type Inquiry, useReplyTemplates } from './inquiry-queries.ts';
@@ -71,13 +72,8 @@ export function ReplyForm({ id, inquiry, draft, isSaving, onChange, onSubmit }: 
 
   function submit() {
     setChecked(true);
-    const [first] = Object.keys(checkReply(draft));
-    if (first) {
-      // After the error is rendered, so that screen readers read it with the field.
-      requestAnimationFrame(() => form.current?.querySelector<HTMLElement>(`[name="${first}"]`)?.focus());
-      return;
-    }
-    onSubmit();
+    if (Object.keys(checkReply(draft)).length > 0) focusFirstProblem(form.current);
+    else onSubmit();
   }
 
   return (

@@ -1,10 +1,11 @@
 // Orders whose delivery fee and day are agreed with the customer: the form in the order, and the number of those that wait.
 import { useQuery } from '@tanstack/react-query';
-import { type FormEvent, useId, useRef, useState } from 'react';
+import { type FormEvent, useId, useState } from 'react';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
 import { TextField } from '../../ui/field.tsx';
 import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
+import { focusFirstProblem } from '../dialogs/focus-first-problem.ts';
 import { InlineFooter } from '../dialogs/form-footer.tsx';
 import { useUnsaved } from '../dialogs/use-unsaved.tsx';
 import { useMay, useMember } from '../layout/roles/use-member.tsx';
@@ -78,7 +79,6 @@ export function Agreement({ order }: { order: WholeOrder }) {
 function AgreementForm({ order, onDone }: { order: WholeOrder; onDone(): void }) {
   const { tables } = useMember().staff;
   const id = useId();
-  const form = useRef<HTMLFormElement>(null);
   const isFixed = order.payment_status !== 'unpaid' || order.payments.length > 0;
   const [initial] = useState({
     fee: order.awaits_agreement && !isFixed ? '' : String(order.delivery_fee / 100),
@@ -106,7 +106,7 @@ function AgreementForm({ order, onDone }: { order: WholeOrder; onDone(): void })
       onDone();
     },
   });
-  function submit(event: FormEvent) {
+  function submit(event: FormEvent<HTMLFormElement>) {
     event.preventDefault();
     if (save.isPending) return;
     setChecked(true);
@@ -114,11 +114,10 @@ function AgreementForm({ order, onDone }: { order: WholeOrder; onDone(): void })
       save.mutate({ fee_cents: feeCents, delivery_day: day });
       return;
     }
-    const field = form.current?.elements.namedItem(feeCents === null ? 'fee' : 'day');
-    if (field instanceof HTMLElement) field.focus();
+    focusFirstProblem(event.currentTarget);
   }
   return (
-    <form ref={form} id={id} onSubmit={submit} noValidate className="grid gap-3">
+    <form id={id} onSubmit={submit} noValidate className="grid gap-3">
       <div className="grid items-start gap-3 sm:grid-cols-2">
         <TextField
           label="Delivery fee (KES)"

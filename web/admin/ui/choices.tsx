@@ -20,7 +20,11 @@ export function Choices<Value extends string>({
 }: ChoicesProps<Value>): ReactNode {
   const name = useId();
   return (
-    <fieldset className="min-w-0" aria-describedby={problem ? `${name}-problem` : undefined}>
+    <fieldset
+      className="min-w-0"
+      aria-describedby={problem ? `${name}-problem` : undefined}
+      data-problem={problem ? '' : undefined}
+    >
       <legend className="mb-1.5 text-sm font-semibold">{label}</legend>
       <div className="flex flex-wrap gap-2">
         {options.map((option) => (

@@ -32,10 +32,13 @@ test('another amount is asked about beside the amount', async () => {
   await press('Received KES 900');
   const reason = await payments.findByLabelText(/^Why KES 51 less is enough/);
   expect(reason.getAttribute('aria-invalid')).toBe('true');
+  await waitFor(() => expect(document.activeElement).toBe(reason));
   await fill(/^Cash received/, '1000');
   await press('Received KES 1,000');
   await payments.findByText('Choose what happens with the rest');
-  await payments.findByRole('radio', { name: 'Owed to the customer' }).then((choice) => choice.click());
+  const choice = await payments.findByRole('radio', { name: 'Owed to the customer' });
+  await waitFor(() => expect(document.activeElement).toBe(choice));
+  choice.click();
   await press('Received KES 1,000');
   await waitFor(async () => expect(await paymentStatusOf(order)).toBe('paid'));
   expect((await payments.findAllByText(/KES 49/)).length).toBeGreaterThan(0);
@@ -50,6 +53,7 @@ test('cash that was noted by mistake is taken back with a reason', async () => {
   await press('Noted by mistake');
   await press('Take the entry back');
   await payments.findByText('Please say why, in 3 to 200 characters');
+  await waitFor(() => expect(document.activeElement).toBe(payments.getByLabelText(/^Reason/)));
   await fill(/^Reason/, 'Of another order');
   await press('Take the entry back');
   await waitFor(async () => expect(await paymentStatusOf(order)).toBe('unpaid'));

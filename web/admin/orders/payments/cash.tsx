@@ -6,6 +6,7 @@ import { Button } from '../../../ui/button.tsx';
 import { TextField } from '../../../ui/field.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
+import { focusFirstProblem } from '../../dialogs/focus-first-problem.ts';
 import { InlineFooter } from '../../dialogs/form-footer.tsx';
 import { useUnsaved } from '../../dialogs/use-unsaved.tsx';
 import { useMay, useMember } from '../../layout/roles/use-member.tsx';
@@ -101,7 +102,7 @@ function ReceiveCash({ order, onClose }: { order: WholeOrder; onClose(): void })
   });
   useResolvedByOther({ orderId: order.id, isOpen: !isSettling(save), isOffered: canBePaidInCash });
 
-  function submit(event: FormEvent) {
+  function submit(event: FormEvent<HTMLFormElement>) {
     event.preventDefault();
     if (save.isPending) return;
     const found = {
@@ -112,7 +113,8 @@ function ReceiveCash({ order, onClose }: { order: WholeOrder; onClose(): void })
       ...(difference > 0 && !kept ? { kept: 'Choose what happens with the rest' } : {}),
     };
     setProblems(found);
-    if (Object.keys(found).length === 0) save.mutate();
+    if (Object.keys(found).length > 0) focusFirstProblem(event.currentTarget);
+    else save.mutate();
   }
 
   return (

@@ -8,6 +8,7 @@ import { SelectField, TextField } from '../../../ui/field.tsx';
 import { keysOf } from '../../data/keys-of.ts';
 import { dataOf, TableProblem } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
+import { focusFirstProblem } from '../../dialogs/focus-first-problem.ts';
 import { InlineFooter } from '../../dialogs/form-footer.tsx';
 import { useUnsaved } from '../../dialogs/use-unsaved.tsx';
 import { useMember } from '../../layout/roles/use-member.tsx';
@@ -184,7 +185,7 @@ function ChangeForm({ payment, acts: possible, owed, onClose }: ChangeFormProps)
     },
     isShownElsewhere: (error) => problemOf(error) !== null,
   });
-  function submit(event: FormEvent) {
+  function submit(event: FormEvent<HTMLFormElement>) {
     event.preventDefault();
     if (save.isPending) return;
     const cents = readAmount(shillings);
@@ -196,7 +197,10 @@ function ChangeForm({ payment, acts: possible, owed, onClose }: ChangeFormProps)
       ...(wrongReceipt ? { receipt: wrongReceipt } : {}),
       ...(wrongNote ? { note: wrongNote } : {}),
     });
-    if (cents === null || wrongReceipt || wrongNote || (wentBack && !way)) return;
+    if (cents === null || wrongReceipt || wrongNote || (wentBack && !way)) {
+      focusFirstProblem(event.currentTarget);
+      return;
+    }
     save.mutate(cents, { onError: (error) => setProblems(problemOf(error) ?? {}) });
   }
   return (

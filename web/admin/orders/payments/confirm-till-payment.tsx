@@ -9,6 +9,7 @@ import { TextField } from '../../../ui/field.tsx';
 import { dataOf, TableProblem } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { Discard } from '../../dialogs/discard.tsx';
+import { focusFirstProblem } from '../../dialogs/focus-first-problem.ts';
 import { useUnsaved } from '../../dialogs/use-unsaved.tsx';
 import { useMember } from '../../layout/roles/use-member.tsx';
 import { isOpenRefund } from '../../status/states.ts';
@@ -238,10 +239,10 @@ function TillForm({ order, payment, onSecond }: TillFormProps) {
       found.shillings = `M-PESA reported ${formatKes(known.reported_cents)} under this receipt`;
     }
     setProblems(found);
-    const [first] = Object.keys(found);
-    const field = first && form.current?.elements.namedItem(first);
-    if (field instanceof HTMLElement) field.focus();
-    if (first || cents === null) return;
+    if (Object.keys(found).length > 0 || cents === null) {
+      focusFirstProblem(form.current);
+      return;
+    }
     // The order of the questions: first whether the money came at all.
     if (known?.state === 'not_reported' && !payment && unreported === null) setUnreported('asked');
     else if (differs) setConfirming(true);

@@ -242,12 +242,14 @@ test('a missing drink is refunded in part: with the receipt and the reason, and 
   payments.getByText('Please enter the amount in whole shillings');
   payments.getByText('Choose how it went back');
   payments.getByText('Please say why, in 3 to 200 characters');
+  await waitFor(() => expect(document.activeElement).toBe(payments.getByLabelText(/^Amount/)));
   await fill(/^Amount/, '100');
   await choose('By M-PESA, by hand');
   await fill(/^M-PESA receipt/, '123');
   await fill(/^Reason/, 'One drink was missing');
   await press('It went back');
   payments.getByText(/An M-PESA receipt has ten letters and digits/);
+  await waitFor(() => expect(document.activeElement).toBe(payments.getByLabelText(/^M-PESA receipt/)));
   const receipt = newReceipt();
   await fill(/^M-PESA receipt/, receipt);
   await press('It went back');

@@ -1,6 +1,7 @@
 // Asks for a reason before something that stays in the books is done.
 import { type FormEvent, useState } from 'react';
 import { TextField } from '../../../ui/field.tsx';
+import { focusFirstProblem } from '../../dialogs/focus-first-problem.ts';
 import { InlineFooter } from '../../dialogs/form-footer.tsx';
 import { useIsAwayFromHere, useUnsaved } from '../../dialogs/use-unsaved.tsx';
 import { reasonProblem, reasonRefusal } from '../../ui/typed-problems.ts';
@@ -37,11 +38,12 @@ export function ReasonForm({
   const [problem, setProblem] = useState<string>();
   // What is being saved closes by itself.
   const unsaved = useUnsaved(reason.trim() !== '' && !isBusy, useIsAwayFromHere());
-  function submit(event: FormEvent) {
+  function submit(event: FormEvent<HTMLFormElement>) {
     event.preventDefault();
     const found = reasonProblem(reason);
     setProblem(found);
-    if (!found && !isBusy) onConfirm(reason);
+    if (found) focusFirstProblem(event.currentTarget);
+    else if (!isBusy) onConfirm(reason);
   }
   return (
     <form noValidate aria-label={label} className="mt-2 grid gap-3" onSubmit={submit}>

@@ -7,6 +7,7 @@ import { TextField } from '../../../ui/field.tsx';
 import { Notice } from '../../../ui/notice.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
+import { focusFirstProblem } from '../../dialogs/focus-first-problem.ts';
 import { FormFooter } from '../../dialogs/form-footer.tsx';
 import { useMember } from '../../layout/roles/use-member.tsx';
 import { usePaymentHealth } from '../../payments-check/payment-health.ts';
@@ -122,11 +123,12 @@ function RefundByMpesa({ order, payment, open, onClose }: AskProps) {
   const amount = formatKes(payment.charge_cents);
   const needsSecond = limit !== undefined && payment.charge_cents > limit;
   const approvers = useRefundApprovers(open && needsSecond);
-  function submit(event: FormEvent) {
+  function submit(event: FormEvent<HTMLFormElement>) {
     event.preventDefault();
     const found = reasonProblem(reason);
     setProblem(found);
-    if (!found) save.mutate();
+    if (found) focusFirstProblem(event.currentTarget);
+    else save.mutate();
   }
   return (
     <DialogOrDrawer open={open} onClose={onClose}>
@@ -190,9 +192,10 @@ function RecordManualRefund({ order, payment, open, onClose }: AskProps) {
     isShownElsewhere: (error) => receiptRefusal(error) !== undefined,
   });
   useOwnForm({ order, payment, isOpen: open && !isSettling(save) });
-  function submit(event: FormEvent) {
+  function submit(event: FormEvent<HTMLFormElement>) {
     event.preventDefault();
     if (fields.validate()) save.mutate(undefined, { onError: fields.showRefusal });
+    else focusFirstProblem(event.currentTarget);
   }
   return (
     <DialogOrDrawer open={open} onClose={onClose}>

@@ -1,8 +1,10 @@
 // Records a refund that staff made outside of the shop, by its receipt.
+
 import type { FormEvent } from 'react';
 import { formatKes } from '../../../../domain/money.ts';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
+import { focusFirstProblem } from '../../dialogs/focus-first-problem.ts';
 import { useMember } from '../../layout/roles/use-member.tsx';
 import { ManualRefundFields, useManualRefundFields } from '../../orders/refunds/manual-refund-fields.tsx';
 import { touchedByRefunds } from '../../orders/refunds/refund-queries.ts';
@@ -47,9 +49,12 @@ export function useRecordManualRefund(onSaved: () => void) {
 
 export function ManualRefund({ id, row, isSure, note }: ManualRefundProps) {
   const fields = useManualRefundFields();
-  function submit(event: FormEvent) {
+  function submit(event: FormEvent<HTMLFormElement>) {
     event.preventDefault();
-    if (!fields.validate()) return;
+    if (!fields.validate()) {
+      focusFirstProblem(event.currentTarget);
+      return;
+    }
     const { receipt, reason } = fields;
     note.mutate({ row, receipt, reason, isSure }, { onError: fields.showRefusal });
   }

@@ -1,6 +1,6 @@
 // Messages of M-PESA that cannot be settled by what can be read of them. Staff enter what they say, or note why they are no payment.
 import { useQuery } from '@tanstack/react-query';
-import { type FormEvent, useRef, useState } from 'react';
+import { type FormEvent, useState } from 'react';
 import { Link } from 'react-router';
 import { formatKes } from '../../../../domain/money.ts';
 import { readAmountCents } from '../../../../domain/mpesa/amount.ts';
@@ -11,6 +11,7 @@ import { Card } from '../../../ui/card.tsx';
 import { TextField } from '../../../ui/field.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
+import { focusFirstProblem } from '../../dialogs/focus-first-problem.ts';
 import { InlineFooter } from '../../dialogs/form-footer.tsx';
 import { isAnotherScreen, useUnsaved } from '../../dialogs/use-unsaved.tsx';
 import { useMember } from '../../layout/roles/use-member.tsx';
@@ -124,7 +125,6 @@ const outcomes: Record<string, string> = {
 
 function EnterForm({ message, onClose }: FormProps) {
   const { tables } = useMember().staff;
-  const form = useRef<HTMLFormElement>(null);
   const [initial] = useState({
     receipt: message.receipt ?? '',
     amount: message.received_cents ? String(message.received_cents / 100) : '',
@@ -147,7 +147,7 @@ function EnterForm({ message, onClose }: FormProps) {
     onSuccess: onClose,
     isShownElsewhere: (error) => receiptRefusal(error) !== undefined,
   });
-  function submit(event: FormEvent) {
+  function submit(event: FormEvent<HTMLFormElement>) {
     event.preventDefault();
     const [receipt, cents, time] = [
       normaliseReceipt(typed.receipt),
@@ -160,10 +160,10 @@ function EnterForm({ message, onClose }: FormProps) {
       time: time === null ? 'Please enter date and time, such as 2026-11-26 09:14' : undefined,
     };
     setProblems(found);
-    const first = Object.entries(found).find(([, problem]) => problem)?.[0];
-    const field = first && form.current?.elements.namedItem(first);
-    if (field instanceof HTMLElement) field.focus();
-    if (receipt === null || cents === null || cents <= 0 || time === null) return;
+    if (receipt === null || cents === null || cents <= 0 || time === null) {
+      focusFirstProblem(event.currentTarget);
+      return;
+    }
     save.mutate(
       { receipt, received_cents: cents, transacted_at: time.toISOString() },
       { onError: (error) => setProblems({ receipt: receiptRefusal(error) }) },
@@ -179,13 +179,7 @@ function EnterForm({ message, onClose }: FormProps) {
     problem: problems[name],
   });
   return (
-    <form
-      ref={form}
-      onSubmit={submit}
-      noValidate
-      aria-label="Enter what it says"
-      className="grid gap-3 sm:grid-cols-3"
-    >
+    <form onSubmit={submit} noValidate aria-label="Enter what it says" className="grid gap-3 sm:grid-cols-3">
       <TextField
         label="M-PESA receipt"
         autoFocus
