@@ -152,14 +152,18 @@ export interface OpenScreen {
   address(): string;
 }
 
+let closeScreen = () => {};
+
 /**
- * Opens a staff screen as a new staff member until the end of the test. Fails the test on console errors, and on
+ * Opens a staff screen as a new staff member, in place of the one before, until the end of the test. Fails the test on console errors, and on
  * toasts and alerts with technical messages.
  */
 export async function openScreen(
   path: string,
   { on = 'desktop', role, expected }: { on?: keyof typeof widths; role?: StaffRole; expected?: RegExp } = {},
 ): Promise<OpenScreen> {
+  // Two would write the number of what waits into the same title, each in answer to the other.
+  closeScreen();
   const account = await makeAccount(shop, 'staff', crypto.randomUUID(), role);
   localStorage.setItem('jani.staff', JSON.stringify(await sessionOf(shop, account)));
   const { happyDOM } = window as unknown as {
@@ -190,10 +194,14 @@ export async function openScreen(
   document.body.append(container);
   const root = createRoot(container);
   root.render(<RouterProvider router={router} />);
-  onTestFinished(() => {
+  closeScreen = () => {
+    closeScreen = () => {};
     root.unmount();
     router.dispose();
     container.remove();
+  };
+  onTestFinished(() => {
+    closeScreen();
     observer.disconnect();
     Object.assign(console, { error, warn });
     localStorage.clear();
