@@ -35,10 +35,10 @@ test.each(['phone', 'desktop'] as const)(
     await opened.press(save);
     await dialog.findByText('A fee is whole shillings. 0 means free');
     dialog.getByText('A day from today to 60 days on');
-    expect(document.activeElement?.getAttribute('name')).toBe('fee');
+    await waitFor(() => expect(document.activeElement?.getAttribute('name')).toBe('fee'));
     await opened.fill(dialog.getByLabelText(/^Delivery fee/), '650');
     await opened.press(save);
-    expect(document.activeElement?.getAttribute('name')).toBe('day');
+    await waitFor(() => expect(document.activeElement?.getAttribute('name')).toBe('day'));
     const day = dayAfter(dayOf(new Date()), 3);
     await opened.fill(dialog.getByLabelText(/^Day of delivery/), day);
     await opened.press(save);

@@ -52,7 +52,7 @@ test('a message appears on the open screen, and what staff enter pays its order'
   await opened.fill(amount, '951,00');
   await opened.press(form.getByRole('button', { name: 'Enter payment' }));
   await form.findByText(/Please enter the amount/);
-  expect(document.activeElement).toBe(amount);
+  await waitFor(() => expect(document.activeElement).toBe(amount));
   await opened.fill(amount, `KES ${(charge_cents / 100).toLocaleString('en-KE')}.00`);
   await opened.press(form.getByRole('button', { name: 'Enter payment' }));
   await waitFor(async () => expect((await readOrder(shop, order.id)).payment_status).toBe('paid'));
