@@ -12,7 +12,7 @@ import { Spinner } from '../../ui/spinner.tsx';
 import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
-import { Discard } from '../dialogs/discard.tsx';
+import { InlineFooter } from '../dialogs/form-footer.tsx';
 import { useUnsaved } from '../dialogs/use-unsaved.tsx';
 import { useMay, useMember } from '../layout/roles/use-member.tsx';
 import { Part } from '../orders/part.tsx';
@@ -206,17 +206,13 @@ function Notes({ customer: { phone, notes, notes_by, notes_at } }: { customer: S
             <NameInHistory email={notes_by} otherwise="Staff" /> · {formatDateTime(notes_at)}
           </p>
         ) : null}
-        {unsaved.isBlocked ? (
-          <Discard onStay={unsaved.stay} onLeave={unsaved.leave} />
-        ) : isChanged ? (
-          <div className="flex flex-wrap gap-3">
-            <Button type="submit" isBusy={save.isPending}>
-              Save notes
-            </Button>
-            <Button tone="quiet" disabled={save.isPending} onClick={() => setTyped(notes ?? '')}>
-              Cancel
-            </Button>
-          </div>
+        {unsaved.isBlocked || isChanged ? (
+          <InlineFooter
+            unsaved={unsaved}
+            label="Save notes"
+            isBusy={save.isPending}
+            onCancel={() => setTyped(notes ?? '')}
+          />
         ) : null}
       </form>
     </Part>

@@ -3,7 +3,7 @@ import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
 import { changeOrder, type Order, placeOrder, placePaidOrder } from '../../../e2e/placed-orders.ts';
 import { callAsStaff } from '../../../e2e/staff-member.ts';
-import { type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
+import { dialogOf, type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 
 async function placeCash(name: string): Promise<Order> {
   const order = await placeOrder(shop, name);
@@ -19,12 +19,11 @@ async function placeOutside(name: string): Promise<Order> {
     expected_total: drink?.price,
   });
 }
-const openOrder = async (order: Order) => {
-  const opened = await openScreen(`/admin/orders/${order.id}`);
-  const name = new RegExp(`^Order ${order.order_number}`);
-  return { ...opened, dialog: within(await screen.findByRole('dialog', { name })) };
-};
-/** Presses Escape until the order asks: an order that has just opened may still be moving its parts. */
+const openOrder = async (order: Order) => ({
+  ...(await openScreen(`/admin/orders/${order.id}`)),
+  dialog: await dialogOf(order),
+});
+/** Presses Escape until the order asks: on a busy machine one press had no effect, for an unknown reason. */
 const tryToClose = ({ user }: OpenScreen) =>
   waitFor(async () => {
     await user.keyboard('{Escape}');
