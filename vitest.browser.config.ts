@@ -37,7 +37,7 @@ export default defineConfig({
       ]),
     },
     // How soon something must come true is said where it matters; elsewhere a busy machine may take its time.
-    expect: { poll: { timeout: 20_000 } },
+    expect: { poll: { timeout: 40_000 } },
     testTimeout: 90_000,
     hookTimeout: 120_000,
   },

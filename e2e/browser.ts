@@ -70,7 +70,7 @@ export async function visit(
     timezoneId: 'Africa/Nairobi',
     serviceWorkers: options.allowServiceWorker ? 'allow' : 'block',
   });
-  context.setDefaultTimeout(20_000);
+  context.setDefaultTimeout(40_000);
   const consoleErrors: string[] = [];
   const messages: string[] = [];
   if (options.javaScriptEnabled ?? true) {

@@ -11,7 +11,7 @@ import { asOwner } from '../staff-member.ts';
 let shop: OpenShop;
 let dataDir: string;
 beforeEach(async () => {
-  shop = await openShop({}, { fromNothing: true });
+  shop = await openShop();
   dataDir = dirname(shop.outbox);
 });
 afterEach(() => shop.close());
@@ -71,4 +71,4 @@ test('restores orders, images and keys from a backup after the disk is lost', as
   expect((await run('backup')).isDone, 'and is backed up again').toBe(true);
   expect(shop.problems()).toEqual([]);
   // Three shops and three backups, each restored for comparison: a busy machine needs minutes.
-}, 300_000);
+}, 600_000);

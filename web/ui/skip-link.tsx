@@ -1,6 +1,7 @@
 /** The first link of a page: leads past the header to `#main`, and shows once it has the focus. */
 export function SkipLink() {
   return (
+    // biome-ignore lint/a11y/useValidAnchor: a link, which works before the page's scripts do
     <a
       href="#main"
       // Without a step in the history: the panel's router knows only its own, and Back leads to the page before.

@@ -382,6 +382,8 @@ describe.each(
       const dialog = dialogOf(page, order);
       await dialog.getByRole('button', { name: 'Print Packing slip' }).waitFor();
       await page.waitForLoadState('networkidle');
+      // A WebSocket that is closed while it opens is reported in the console.
+      await waitForLive(page);
 
       await context.setOffline(true);
       await dialog.getByRole('button', { name: 'Print Packing slip' }).click();

@@ -80,6 +80,8 @@ function travel(start: () => void): void {
   leaving = currentKey();
   window.clearTimeout(travelTimer);
   travelTimer = window.setTimeout(() => {
+    // The step was made; a busy phone has yet to render it.
+    if (leaving !== currentKey()) return;
     // There was no entry to go back to, or the user is confirming unsaved changes.
     leaving = null;
     if (depth > dialogs.length && steps?.isIdle()) {
