@@ -46,7 +46,9 @@ test('describes a file in place of the data folder', async () => {
 
 test('describes an unreachable database without its password', async () => {
   const failure = await failureOf({ DATABASE_URL: 'postgres://shop:hush@127.0.0.1:1/shop' });
-  expect(failure).toMatch(/^The database cannot be used \(.*ECONNREFUSED.*\); check DATABASE_URL[^\n]*$/);
+  expect(failure).toMatch(
+    /^The database cannot be used \(.*ECONNREFUSED.*\); check its address \(DATABASE_URL, [^\n]*$/,
+  );
   expect(failure).not.toContain('hush');
 });
 

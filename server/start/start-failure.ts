@@ -33,7 +33,7 @@ export function describeStartFailure(error: unknown): string {
     return `${error.message}; if this happens again, its files are damaged: ${backToBackup}.`;
   }
   if (error instanceof DatabaseError && unreachable.test(error.code)) {
-    return `The database cannot be used (${error.message}); check DATABASE_URL and whether the database runs.`;
+    return `The database cannot be used (${error.message}); check its address (DATABASE_URL, or --to of a move) and whether it runs.`;
   }
   if (error instanceof OtherVersion) {
     return error.isNewer
