@@ -140,7 +140,7 @@ export default function DeliveriesPage() {
           ) : (
             <QuickFilters
               views={views}
-              onSelect={() => selection.setSelecting(true)}
+              onSelect={selection.start}
               filters={[
                 { label: 'To assign', count: work?.to_assign, ...filters.toggle('status', 'pending') },
                 {

@@ -18,7 +18,8 @@ export interface Selection<Row> {
   clear(): void;
   /** Whether compact rows show their boxes; a table always does. */
   isSelecting: boolean;
-  setSelecting(isSelecting: boolean): void;
+  /** Shows them. Undefined while the list has no rows. */
+  start: (() => void) | undefined;
 }
 
 export function useSelection<Row extends { id: string }>(list: Rows<Row>): Selection<Row> {
@@ -65,6 +66,6 @@ export function useSelection<Row extends { id: string }>(list: Rows<Row>): Selec
       setSelecting(false);
     },
     isSelecting: isSelecting || ids.size > 0,
-    setSelecting,
+    start: rows.length > 0 ? () => setSelecting(true) : undefined,
   };
 }

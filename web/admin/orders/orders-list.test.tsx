@@ -123,6 +123,12 @@ test('one of many orders that was changed by somebody else stays, and is named',
   expect(await readRows(`deliveries?order_id=eq.${first.id}&ready_at=not.is.null`)).toHaveLength(0);
 });
 
+test.each(['orders', 'deliveries'])('an empty list of %s offers no choice of rows', async (list) => {
+  await openScreen(`/admin/${list}?search=No+such+name`, { on: 'phone' });
+  await screen.findByText(`No ${list} found`);
+  expect(screen.queryByRole('button', { name: 'Select' })).toBeNull();
+});
+
 test('"Undo all" in the middle of many changes undoes those that are on their way, too', async () => {
   const orders = await Promise.all(Array.from({ length: 5 }, () => placePaidOrder(shop, 'Undone halfway')));
   const opened = await openScreen('/admin/orders?search=Undone+halfway');

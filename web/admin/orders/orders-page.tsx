@@ -141,7 +141,7 @@ export default function OrdersPage({ params }: Route.ComponentProps) {
           ) : (
             <QuickFilters
               views={views}
-              onSelect={() => selection.setSelecting(true)}
+              onSelect={selection.start}
               filters={[
                 decisions.chip,
                 quick('due', 'prepare', 'To prepare', work?.to_prepare),
