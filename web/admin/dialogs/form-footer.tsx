@@ -74,16 +74,20 @@ export function InlineFooter({ unsaved, label, tone = 'leaf', isBusy, onCancel }
 }
 
 interface FormFooterProps extends Omit<FormButtonsProps, 'isHidden'> {
-  unsaved?: Pick<Unsaved, 'isBlocked' | 'stay' | 'leave'>;
+  unsaved?: Pick<Unsaved, 'isBlocked' | 'stay' | 'leave' | 'close'>;
   /** Another question in place of the buttons. */
   question?: ReactNode;
 }
 
-export function FormFooter({ unsaved, question, ...buttons }: FormFooterProps) {
+export function FormFooter({ unsaved, question, onCancel, ...buttons }: FormFooterProps) {
   return (
     <DialogFooter>
       {unsaved?.isBlocked ? <Discard onStay={unsaved.stay} onLeave={unsaved.leave} /> : question}
-      <FormButtons {...buttons} isHidden={unsaved?.isBlocked || Boolean(question)} />
+      <FormButtons
+        {...buttons}
+        onCancel={() => (unsaved ? unsaved.close(onCancel) : onCancel())}
+        isHidden={unsaved?.isBlocked || Boolean(question)}
+      />
     </DialogFooter>
   );
 }

@@ -1,4 +1,4 @@
-// Text in a form inside an order or on a card is not lost without a question.
+// Text in a dialog, in a form inside an order, or on a card is not lost without a question.
 import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
 import { changeOrder, type Order, placeOrder, placePaidOrder } from '../../../e2e/placed-orders.ts';
@@ -23,7 +23,7 @@ const openOrder = async (order: Order) => ({
   ...(await openScreen(`/admin/orders/${order.id}`)),
   dialog: await dialogOf(order),
 });
-/** Presses Escape until the order asks: on a busy machine one press had no effect, for an unknown reason. */
+/** Presses Escape until the dialog asks: on a busy machine one press had no effect, for an unknown reason. */
 const tryToClose = ({ user }: OpenScreen) =>
   waitFor(async () => {
     await user.keyboard('{Escape}');
@@ -66,6 +66,68 @@ test('an order does not close over what was typed in one of two open forms', asy
   await tryToClose(opened);
   await answer(opened, 'Keep editing');
   expect(receipt).toHaveProperty('value', 'UKL3AB12CD');
+});
+
+test('every form with unsaved changes asks before an order closes', async () => {
+  const opened = await openOrder(await placeOrder(shop, 'Asks twice'));
+  const { dialog, press, fill } = opened;
+  await press(await dialog.findByRole('button', { name: 'Confirm till payment' }));
+  const receipt = await dialog.findByLabelText(/^M-PESA receipt/);
+  await fill(receipt, 'UKL3AB12CD');
+  await press(dialog.getByRole('button', { name: 'Receive cash' }));
+  const cash = await dialog.findByLabelText(/^Cash received/);
+  await fill(cash, '700');
+  const form = () => screen.getByRole('alertdialog').closest('form');
+  await tryToClose(opened);
+  const [first] = [form(), await press(screen.getByRole('button', { name: 'Discard' }))];
+  await waitFor(() => expect(form()).not.toBe(first));
+  // One form that stays keeps both.
+  await answer(opened, 'Keep editing');
+  expect([receipt, cash].map((field) => (field as HTMLInputElement).value)).toEqual(['UKL3AB12CD', '700']);
+  await tryToClose(opened);
+  await press(screen.getByRole('button', { name: 'Discard' }));
+  await waitFor(() => expect(form()).not.toBe(first));
+  await answer(opened, 'Discard');
+  await waitFor(() => expect(screen.queryByRole('dialog')).toBeNull());
+});
+
+const pressNamed =
+  (...names: (string | RegExp)[]) =>
+  async ({ user }: OpenScreen) => {
+    for (const name of names)
+      await user.click((await screen.findAllByRole('button', { name }))[0] as HTMLElement);
+  };
+async function assignMany(opened: OpenScreen) {
+  await placePaidOrder(shop, 'Typed for many');
+  await opened.user.click(await screen.findByLabelText('Select all orders'));
+  await pressNamed(/^Assign \d/)(opened);
+}
+test.each([
+  ['riders', pressNamed('Add a rider'), /^Name/],
+  ['settings/team', pressNamed('Invite a colleague'), /^Name/],
+  [
+    'today',
+    async (opened: OpenScreen) => {
+      await pressNamed('Pause orders')(opened);
+      await opened.user.click(await screen.findByRole('radio', { name: 'Other words' }));
+    },
+    /^Your words/,
+  ],
+  ['products', pressNamed('More', 'Manage Categories'), /^New Category/],
+  ['products', pressNamed('More', 'Search Words'), /^It means/],
+  ['orders?search=Typed+for+many', assignMany, /^Delivery Person/],
+] as const)('a dialog of %s does not close over what was typed', async (path, open, label) => {
+  const opened = await openScreen(`/admin/${path}`);
+  await open(opened);
+  const dialog = within(await screen.findByRole('dialog'));
+  const field = await dialog.findByLabelText(label);
+  await opened.fill(field, 'Typed words');
+  await tryToClose(opened);
+  await answer(opened, 'Keep editing');
+  expect(field).toHaveProperty('value', 'Typed words');
+  await opened.press(dialog.getByRole('button', { name: 'Close' }));
+  await answer(opened, 'Discard');
+  await waitFor(() => expect(screen.queryByRole('dialog')).toBeNull());
 });
 
 test('a reason on a card stays while its order opens over it, and is not left without a question', async () => {

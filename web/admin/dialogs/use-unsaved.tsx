@@ -1,4 +1,4 @@
-// Confirms before unsaved changes are lost by any kind of navigation.
+// Confirms before unsaved changes are lost by any kind of navigation, or by closing a dialog.
 import {
   createContext,
   type ReactNode,
@@ -9,13 +9,16 @@ import {
   useRef,
   useState,
 } from 'react';
-import { type Blocker, type Location, useBlocker, useLocation } from 'react-router';
+import { type Location, useBlocker, useLocation } from 'react-router';
+import { useCloseGuard } from '../../ui/dialog/dialog-or-drawer.tsx';
 
 export interface Unsaved {
   /** Whether the confirmation is shown. */
   isBlocked: boolean;
   stay(): void;
   leave(): void;
+  /** Closes the dialog of the form by `go`, after the confirmation if it has unsaved changes. Stable. */
+  close(go: () => void): void;
   /** Sets whether there are unsaved changes, effective before the next render. Stable. */
   note(isUnsaved: boolean): void;
 }
@@ -23,13 +26,27 @@ export interface Unsaved {
 interface OpenForm {
   isUnsaved: boolean;
   isAway(from: Location, to: Location): boolean;
+  /** Identifies the dialog around the form. */
+  dialog: unknown;
+}
+
+/** Something that would lose the changes of several forms, of which each confirms. */
+interface Blocked {
+  /** Those that have not confirmed yet. */
+  forms: readonly OpenForm[];
+  confirmed: readonly OpenForm[];
+  /** Null: a navigation, which the router continues. */
+  go: (() => void) | null;
 }
 
 interface Scope {
   forms: Set<OpenForm>;
-  blocker: Blocker;
-  /** The form that confirms; null while no navigation is blocked. */
+  /** The form that confirms; null while nothing is blocked. */
   confirming: OpenForm | null;
+  /** @param go is called once all of these forms have confirmed */
+  block(forms: readonly OpenForm[], go: () => void): void;
+  stay(): void;
+  leave(): void;
 }
 
 const ScopeContext = createContext<Scope | null>(null);
@@ -37,16 +54,42 @@ const ScopeContext = createContext<Scope | null>(null);
 /** The router consults a single blocker, the one registered last. So all forms of the panel share this one. */
 export function UnsavedScope({ children }: { children: ReactNode }) {
   const [forms] = useState(() => new Set<OpenForm>());
-  const found = useRef<OpenForm | null>(null);
+  const [blocked, setBlocked] = useState<Blocked | null>(null);
   const blocker = useBlocker(({ currentLocation, nextLocation }) => {
     const unsaved = [...forms].filter((form) => form.isUnsaved && form.isAway(currentLocation, nextLocation));
-    found.current = unsaved.at(-1) ?? null;
-    return found.current !== null;
+    if (unsaved.length > 0) setBlocked({ forms: unsaved, confirmed: [], go: null });
+    return unsaved.length > 0;
   });
-  const scope = useMemo(
-    () => ({ forms, blocker, confirming: blocker.state === 'blocked' ? found.current : null }),
-    [forms, blocker],
+  const block = useCallback(
+    (unsaved: readonly OpenForm[], go: () => void) => setBlocked({ forms: unsaved, confirmed: [], go }),
+    [],
   );
+  const scope = useMemo(() => {
+    const isBlocked = blocked !== null && (blocked.go !== null || blocker.state === 'blocked');
+    const open = isBlocked ? blocked.forms.filter((form) => forms.has(form)) : [];
+    const form = open.at(-1) ?? null;
+    return {
+      forms,
+      confirming: form,
+      block,
+      stay() {
+        setBlocked(null);
+        blocker.reset?.();
+      },
+      leave() {
+        if (!blocked || !form) return;
+        const confirmed = [...blocked.confirmed, form];
+        if (open.length > 1) {
+          // A form that stays keeps the changes of all.
+          setBlocked({ ...blocked, forms: open.slice(0, -1), confirmed });
+          return;
+        }
+        for (const one of confirmed) one.isUnsaved = false;
+        setBlocked(null);
+        (blocked.go ?? blocker.proceed)?.();
+      },
+    };
+  }, [forms, blocked, block, blocker]);
   return <ScopeContext value={scope}>{children}</ScopeContext>;
 }
 
@@ -73,22 +116,32 @@ export const isAnotherScreen = (from: Location, to: Location): boolean => from.p
 export function useUnsaved(isUnsaved: boolean, isAway = anyAddress): Unsaved {
   const scope = useContext(ScopeContext);
   if (!scope) throw new Error('useUnsaved is called outside of UnsavedScope');
-  const { forms, blocker, confirming } = scope;
-  const [form] = useState<OpenForm>(() => ({ isUnsaved, isAway }));
+  const { forms, confirming, block, stay, leave } = scope;
+  const [form] = useState<OpenForm>(() => ({ isUnsaved, isAway, dialog: null }));
+  const mayClose = useCallback(
+    (go: () => void) => {
+      const unsaved = [...forms].filter(({ dialog, isUnsaved }) => dialog === form.dialog && isUnsaved);
+      if (unsaved.length > 0) block(unsaved, go);
+      return unsaved.length === 0;
+    },
+    [forms, form, block],
+  );
+  const dialog = useCloseGuard(mayClose);
   useEffect(() => {
     form.isUnsaved = isUnsaved;
   }, [form, isUnsaved]);
   useEffect(() => {
     form.isAway = isAway;
-  }, [form, isAway]);
+    form.dialog = dialog;
+  }, [form, isAway, dialog]);
   const isBlocked = confirming === form;
   // A form that closes while it confirms, because a colleague was faster, blocks no longer.
   const giveUp = useRef(() => {});
   useEffect(() => {
     giveUp.current = () => {
-      if (isBlocked) blocker.reset?.();
+      if (isBlocked) stay();
     };
-  }, [isBlocked, blocker]);
+  }, [isBlocked, stay]);
   useEffect(() => {
     forms.add(form);
     return () => {
@@ -109,15 +162,13 @@ export function useUnsaved(isUnsaved: boolean, isAway = anyAddress): Unsaved {
     },
     [form],
   );
-  return {
-    isBlocked,
-    stay: () => blocker.reset?.(),
-    leave() {
-      note(false);
-      blocker.proceed?.();
+  const close = useCallback(
+    (go: () => void) => {
+      if (mayClose(go)) go();
     },
-    note,
-  };
+    [mayClose],
+  );
+  return { isBlocked, stay, leave, close, note };
 }
 
 /** Whether the screen has unsaved changes: reported to a `beforeunload` event, or typed into a dialog. */

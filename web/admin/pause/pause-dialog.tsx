@@ -7,6 +7,7 @@ import { TextField } from '../../ui/field.tsx';
 import { dataOf, TableProblem } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
 import { FormFooter } from '../dialogs/form-footer.tsx';
+import { useUnsaved } from '../dialogs/use-unsaved.tsx';
 import { useMember } from '../layout/roles/use-member.tsx';
 import { Choices } from '../ui/choices.tsx';
 import { NameInHistory } from '../ui/staff-name.tsx';
@@ -56,6 +57,7 @@ function PauseForm({ onClose, onPaused }: Omit<PauseDialogProps, 'isOpen'>) {
   const [typed, setTyped] = useState('');
   const [minutes, setMinutes] = useState('30');
   const [problem, setProblem] = useState<string>();
+  const unsaved = useUnsaved(chosen === other && typed.trim() !== '');
   const reason = (chosen === other ? typed : chosen).trim().replace(/[ .]+$/, '');
   const save = useSave({
     write: async () =>
@@ -123,6 +125,7 @@ function PauseForm({ onClose, onPaused }: Omit<PauseDialogProps, 'isOpen'>) {
         </form>
       </DialogBody>
       <FormFooter
+        unsaved={unsaved}
         form={form}
         label={save.isPending ? 'Pausing...' : 'Pause orders'}
         isBusy={save.isPending}

@@ -6,7 +6,9 @@ import { DialogBody, DialogHeading, DialogOrDrawer } from '../../ui/dialog/dialo
 import { TextField } from '../../ui/field.tsx';
 import { changedRow, dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
+import { Discard } from '../dialogs/discard.tsx';
 import { FormButtons } from '../dialogs/form-footer.tsx';
+import { useUnsaved } from '../dialogs/use-unsaved.tsx';
 import { useMember } from '../layout/roles/use-member.tsx';
 import { DialogListLoadState } from '../ui/load-states.tsx';
 import { type ListedCategory, useCategories } from './product-queries.ts';
@@ -88,6 +90,7 @@ function useNameProblem() {
 function AddCategory({ categories }: { categories: ListedCategory[] }) {
   const { tables } = useMember().staff;
   const [name, setName] = useState('');
+  const unsaved = useUnsaved(name.trim() !== '');
   const { problem, input, showProblem } = useNameProblem();
   const add = useSave<string>({
     write: async (newName) => dataOf(await tables.from('categories').insert({ name: newName }).select('id')),
@@ -132,9 +135,13 @@ function AddCategory({ categories }: { categories: ListedCategory[] }) {
           }}
         />
       </div>
-      <Button type="submit" isBusy={add.isPending} className="min-h-12 min-[26rem]:mt-6.5">
-        {add.isPending ? 'Adding...' : 'Add Category'}
-      </Button>
+      {unsaved.isBlocked ? (
+        <Discard onStay={unsaved.stay} onLeave={unsaved.leave} />
+      ) : (
+        <Button type="submit" isBusy={add.isPending} className="min-h-12 min-[26rem]:mt-6.5">
+          {add.isPending ? 'Adding...' : 'Add Category'}
+        </Button>
+      )}
     </form>
   );
 }
@@ -197,6 +204,7 @@ function RenameCategory({ category, others, onDone }: RenameCategoryProps) {
   // The name as the member saw it, even if a refresh brings another one.
   const [seen] = useState(category.name);
   const [name, setName] = useState(seen);
+  const unsaved = useUnsaved(tidyName(name) !== seen);
   const { problem, input, showProblem } = useNameProblem();
   const follow = category.productCount > 0 ? products(category.productCount) : null;
   const rename = useSave<string>({
@@ -265,7 +273,9 @@ function RenameCategory({ category, others, onDone }: RenameCategoryProps) {
           onDone();
         }}
       />
+      {unsaved.isBlocked ? <Discard onStay={unsaved.stay} onLeave={unsaved.leave} /> : null}
       <FormButtons
+        isHidden={unsaved.isBlocked}
         label={rename.isPending ? 'Saving...' : 'Save Name'}
         isBusy={rename.isPending}
         isCancelDisabled={rename.isPending}

@@ -21,13 +21,25 @@ const wide = '(min-width: 768px)';
 
 type Shape = 'dialog' | 'drawer';
 
+/**
+ * @param close closes the dialog later
+ * @returns false if the dialog must stay open
+ */
+type CloseGuard = (close: () => void) => boolean;
+
 interface Surface {
   shape: Shape;
   isBusy: boolean;
   setBusy(isBusy: boolean): void;
+  closeGuards: Set<CloseGuard>;
 }
 
-const SurfaceContext = createContext<Surface>({ shape: 'dialog', isBusy: false, setBusy() {} });
+const SurfaceContext = createContext<Surface>({
+  shape: 'dialog',
+  isBusy: false,
+  setBusy() {},
+  closeGuards: new Set(),
+});
 
 const widths = {
   medium: 'w-[min(36rem,calc(100vw-3rem))]',
@@ -57,6 +69,7 @@ export function DialogOrDrawer({
   children,
 }: DialogOrDrawerProps) {
   const [isBusy, setBusy] = useState(false);
+  const [closeGuards] = useState(() => new Set<CloseGuard>());
   const shape = useShape(open);
   const opener = useRef<HTMLElement | null>(null);
   const sheet = useRef<HTMLDivElement>(null);
@@ -66,15 +79,19 @@ export function DialogOrDrawer({
   useEffect(() => {
     isStillOpen.current = open;
   }, [open]);
-  useDialogEntry(open && hasOwnEntry, () => {
-    if (!isBusy) onClose();
-    return !isBusy;
-  });
+  function requestClose(): boolean {
+    if (isBusy) return false;
+    // Where the URL contains the dialog, closing it is a navigation, which can be blocked itself.
+    if (hasOwnEntry && [...closeGuards].some((guard) => !guard(onClose))) return false;
+    onClose();
+    return true;
+  }
+  useDialogEntry(open && hasOwnEntry, requestClose);
   if (shape === null) return null;
 
   const close = (isOpen: boolean) => {
     if (isOpen) return;
-    if (!isBusy) onClose();
+    requestClose();
     setTimeout(() => isStillOpen.current && raise(sheet.current), settlingMs);
   };
   const content = {
@@ -121,7 +138,9 @@ export function DialogOrDrawer({
     },
   };
   const inside = (
-    <SurfaceContext.Provider value={{ shape, isBusy, setBusy }}>{children}</SurfaceContext.Provider>
+    <SurfaceContext.Provider value={{ shape, isBusy, setBusy, closeGuards }}>
+      {children}
+    </SurfaceContext.Provider>
   );
 
   if (shape === 'dialog') {
@@ -194,6 +213,20 @@ export function useKeepOpen(isBusy: boolean): void {
     setBusy(isBusy);
     return () => setBusy(false);
   }, [isBusy, setBusy]);
+}
+
+/**
+ * Calls the guard before the dialog around this component closes, unless the URL contains that dialog.
+ * @param guard stable
+ * @returns the guards of that dialog, which identify it
+ */
+export function useCloseGuard(guard: CloseGuard): Surface['closeGuards'] {
+  const { closeGuards } = useContext(SurfaceContext);
+  useEffect(() => {
+    closeGuards.add(guard);
+    return () => void closeGuards.delete(guard);
+  }, [closeGuards, guard]);
+  return closeGuards;
 }
 
 interface DialogHeadingProps extends Omit<ComponentProps<'h2'>, 'title'> {

@@ -10,6 +10,7 @@ import {
 import { RiderChoice } from '../../deliveries/rider-choice.tsx';
 import type { Carrier } from '../../deliveries/rider-queries.ts';
 import { FormFooter } from '../../dialogs/form-footer.tsx';
+import { useUnsaved } from '../../dialogs/use-unsaved.tsx';
 import type { Queued } from '../../today/use-next-step.ts';
 import { useLastValue } from '../../ui/use-last-value.ts';
 
@@ -37,6 +38,7 @@ function Choice({ asked: { verb, rows }, onChoose, onClose }: BulkRiderProps & {
   const id = useId();
   const [form, setForm] = useState(noRider);
   const [problems, setProblems] = useState<DeliveryFormProblems>({});
+  const unsaved = useUnsaved(Object.values(form).some((text) => text.trim() !== ''));
   const waiting = rows.filter(({ delivery_person }) => delivery_person === null).length;
   const orders = (count: number) => `${count} ${count === 1 ? 'order' : 'orders'}`;
   const field = (name: 'person' | 'phone' | 'vehicle') => ({
@@ -85,7 +87,7 @@ function Choice({ asked: { verb, rows }, onChoose, onClose }: BulkRiderProps & {
           />
         </form>
       </DialogBody>
-      <FormFooter form={id} label={verb} isBusy={false} onCancel={onClose} />
+      <FormFooter unsaved={unsaved} form={id} label={verb} isBusy={false} onCancel={onClose} />
     </>
   );
 }

@@ -12,6 +12,7 @@ export function useManualRefundFields() {
     receipt,
     reason,
     problems,
+    isTyped: receipt.trim() !== '' || reason.trim() !== '',
     changeReceipt(value: string) {
       setReceipt(value);
       setProblems(({ reason: other }) => ({ reason: other }));

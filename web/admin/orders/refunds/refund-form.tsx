@@ -9,6 +9,7 @@ import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { focusFirstProblem } from '../../dialogs/focus-first-problem.ts';
 import { FormFooter } from '../../dialogs/form-footer.tsx';
+import { useUnsaved } from '../../dialogs/use-unsaved.tsx';
 import { useMember } from '../../layout/roles/use-member.tsx';
 import { usePaymentHealth } from '../../payments-check/payment-health.ts';
 import { useSettings } from '../../settings/settings-queries.ts';
@@ -100,7 +101,15 @@ const useOwnForm = ({ order, payment, isOpen }: RefundFormProps & { isOpen: bool
     isOffered: (now) => now.payments.some((one) => one.id === payment.id && isRefundable(now, one)),
   });
 
-function RefundByMpesa({ order, payment, open, onClose }: AskProps) {
+function RefundByMpesa({ open, ...asked }: AskProps) {
+  return (
+    <DialogOrDrawer open={open} onClose={asked.onClose}>
+      <AskMpesa {...asked} />
+    </DialogOrDrawer>
+  );
+}
+
+function AskMpesa({ order, payment, onClose }: Omit<AskProps, 'open'>) {
   const { tables } = useMember().staff;
   const settings = useSettings().data;
   // A raised limit applies after a day.
@@ -119,10 +128,11 @@ function RefundByMpesa({ order, payment, open, onClose }: AskProps) {
     refresh: touchedByRefunds,
     onSuccess: onClose,
   });
-  useOwnForm({ order, payment, isOpen: open && !isSettling(save) });
+  useOwnForm({ order, payment, isOpen: !isSettling(save) });
+  const unsaved = useUnsaved(reason.trim() !== '' && !save.isPending && !save.isSuccess);
   const amount = formatKes(payment.charge_cents);
   const needsSecond = limit !== undefined && payment.charge_cents > limit;
-  const approvers = useRefundApprovers(open && needsSecond);
+  const approvers = useRefundApprovers(needsSecond);
   function submit(event: FormEvent<HTMLFormElement>) {
     event.preventDefault();
     const found = reasonProblem(reason);
@@ -131,7 +141,7 @@ function RefundByMpesa({ order, payment, open, onClose }: AskProps) {
     else save.mutate();
   }
   return (
-    <DialogOrDrawer open={open} onClose={onClose}>
+    <>
       <DialogHeading
         title={`Send back ${amount}?`}
         description={`By M-PESA, to the phone that paid ${order.order_number} (receipt ${payment.receipt}). This can't be undone.`}
@@ -161,17 +171,26 @@ function RefundByMpesa({ order, payment, open, onClose }: AskProps) {
         </form>
       </DialogBody>
       <FormFooter
+        unsaved={unsaved}
         form={form}
         tone="danger"
         label={needsSecond ? 'Ask for approval' : `Send back ${amount}`}
         isBusy={save.isPending}
         onCancel={onClose}
       />
+    </>
+  );
+}
+
+function RecordManualRefund({ open, ...asked }: AskProps) {
+  return (
+    <DialogOrDrawer open={open} onClose={asked.onClose}>
+      <RecordByHand {...asked} />
     </DialogOrDrawer>
   );
 }
 
-function RecordManualRefund({ order, payment, open, onClose }: AskProps) {
+function RecordByHand({ order, payment, onClose }: Omit<AskProps, 'open'>) {
   const { tables } = useMember().staff;
   const fields = useManualRefundFields();
   const form = useId();
@@ -191,14 +210,15 @@ function RecordManualRefund({ order, payment, open, onClose }: AskProps) {
     onSuccess: onClose,
     isShownElsewhere: (error) => receiptRefusal(error) !== undefined,
   });
-  useOwnForm({ order, payment, isOpen: open && !isSettling(save) });
+  useOwnForm({ order, payment, isOpen: !isSettling(save) });
+  const unsaved = useUnsaved(fields.isTyped && !save.isPending && !save.isSuccess);
   function submit(event: FormEvent<HTMLFormElement>) {
     event.preventDefault();
     if (fields.validate()) save.mutate(undefined, { onError: fields.showRefusal });
     else focusFirstProblem(event.currentTarget);
   }
   return (
-    <DialogOrDrawer open={open} onClose={onClose}>
+    <>
       <DialogHeading
         title={`${formatKes(leftOf(payment))} were sent back by hand?`}
         description={`Note it only once the money of ${order.order_number} is sent, with M-PESA's receipt of the refund. The shop moves no money now.`}
@@ -208,7 +228,13 @@ function RecordManualRefund({ order, payment, open, onClose }: AskProps) {
           <ManualRefundFields fields={fields} isDisabled={save.isPending} />
         </form>
       </DialogBody>
-      <FormFooter form={form} label="It was sent back" isBusy={save.isPending} onCancel={onClose} />
-    </DialogOrDrawer>
+      <FormFooter
+        unsaved={unsaved}
+        form={form}
+        label="It was sent back"
+        isBusy={save.isPending}
+        onCancel={onClose}
+      />
+    </>
   );
 }

@@ -1,6 +1,6 @@
 // The state of a refund in words, and the actions of staff.
 
-import { useState } from 'react';
+import { type FormEvent, useState } from 'react';
 import { formatKes } from '../../../../domain/money.ts';
 import { adviseOnRefund } from '../../../../domain/mpesa/result-advice.ts';
 import type { RefundMethod } from '../../../../supabase/types.ts';
@@ -9,6 +9,10 @@ import { TextField } from '../../../ui/field.tsx';
 import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { ConfirmDialog } from '../../dialogs/confirm-dialog.tsx';
+import { Discard } from '../../dialogs/discard.tsx';
+import { focusFirstProblem } from '../../dialogs/focus-first-problem.ts';
+import { InlineFooter } from '../../dialogs/form-footer.tsx';
+import { useIsAwayFromHere, useUnsaved } from '../../dialogs/use-unsaved.tsx';
 import { useMay, useMember } from '../../layout/roles/use-member.tsx';
 import { labelOf } from '../../status/label-of.ts';
 import { NameInHistory, useNameOf } from '../../ui/staff-name.tsx';
@@ -136,6 +140,17 @@ export function ResolveDoubleRefund({ refund }: { refund: Refund }) {
     isUnsafeToRepeat: true,
     refresh: touchedByRefunds,
   });
+  const unsaved = useUnsaved(
+    isOpen && note.trim() !== '' && !save.isPending && !save.isSuccess,
+    useIsAwayFromHere(),
+  );
+  function submit(event: FormEvent<HTMLFormElement>) {
+    event.preventDefault();
+    const found = reasonProblem(note);
+    setProblem(found);
+    if (found) focusFirstProblem(event.currentTarget);
+    else if (!save.isPending) save.mutate();
+  }
   if (!isOpen) {
     return (
       <div>
@@ -146,7 +161,7 @@ export function ResolveDoubleRefund({ refund }: { refund: Refund }) {
     );
   }
   return (
-    <div className="grid gap-3 rounded-md bg-card p-3 text-ink">
+    <form noValidate onSubmit={submit} className="grid gap-3 rounded-md bg-card p-3 text-ink">
       <TextField
         label="What became of the second payment"
         autoComplete="off"
@@ -156,22 +171,13 @@ export function ResolveDoubleRefund({ refund }: { refund: Refund }) {
         onChange={(event) => setNote(event.target.value)}
         problem={problem}
       />
-      <div className="flex flex-wrap gap-3">
-        <Button
-          isBusy={save.isPending}
-          onClick={() => {
-            const found = reasonProblem(note);
-            setProblem(found);
-            if (!found) save.mutate();
-          }}
-        >
-          It is dealt with
-        </Button>
-        <Button tone="quiet" disabled={save.isPending} onClick={() => setOpen(false)}>
-          Not now
-        </Button>
-      </div>
-    </div>
+      <InlineFooter
+        unsaved={unsaved}
+        label="It is dealt with"
+        isBusy={save.isPending}
+        onCancel={() => setOpen(false)}
+      />
+    </form>
   );
 }
 
@@ -305,6 +311,10 @@ function CloseUnknown({ refund }: { refund: Refund }) {
     refresh: touchedByRefunds,
     isShownElsewhere: (error) => receiptRefusal(error) !== undefined,
   });
+  const unsaved = useUnsaved(
+    isOpen && receipt.trim() !== '' && !close.isPending && !close.isSuccess,
+    useIsAwayFromHere(),
+  );
   if (!isOpen) {
     return (
       <div>
@@ -328,7 +338,8 @@ function CloseUnknown({ refund }: { refund: Refund }) {
         onChange={(event) => setReceipt(event.target.value)}
         problem={problem}
       />
-      <div className="flex flex-wrap gap-3">
+      {unsaved.isBlocked ? <Discard onStay={unsaved.stay} onLeave={unsaved.leave} /> : null}
+      <div className={`flex flex-wrap gap-3 ${unsaved.isBlocked ? 'hidden' : ''}`}>
         <Button
           isBusy={close.isPending}
           onClick={() => {

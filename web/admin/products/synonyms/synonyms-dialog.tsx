@@ -6,7 +6,9 @@ import { DialogBody, DialogHeading, DialogOrDrawer } from '../../../ui/dialog/di
 import { TextField } from '../../../ui/field.tsx';
 import { changedRow, dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
+import { Discard } from '../../dialogs/discard.tsx';
 import { FormButtons } from '../../dialogs/form-footer.tsx';
+import { useUnsaved } from '../../dialogs/use-unsaved.tsx';
 import { useMember } from '../../layout/roles/use-member.tsx';
 import { DialogListLoadState } from '../../ui/load-states.tsx';
 import {
@@ -154,6 +156,7 @@ function SynonymFields({ form, problems, wordRef, meansRef, onChange, isEdit = f
 function useSynonymForm(first: SynonymForm, others: readonly string[]) {
   const [form, setForm] = useState(first);
   const [problems, setProblems] = useState<SynonymProblems>({});
+  const unsaved = useUnsaved(form.word !== first.word || form.means !== first.means);
   const [wordRef, meansRef] = [useRef<HTMLInputElement>(null), useRef<HTMLInputElement>(null)];
   function show(found: SynonymProblems): boolean {
     setProblems(found);
@@ -172,6 +175,7 @@ function useSynonymForm(first: SynonymForm, others: readonly string[]) {
         setProblems({});
       },
     },
+    unsaved,
     folded: { word: foldWords(form.word), means: foldWords(form.means) },
     check: () => !show(checkSynonym(form, others)),
     show,
@@ -184,7 +188,7 @@ function useSynonymForm(first: SynonymForm, others: readonly string[]) {
 
 function AddSynonym({ others }: { others: readonly string[] }) {
   const { tables } = useMember().staff;
-  const { fields, folded, check, show, clear } = useSynonymForm({ word: '', means: '' }, others);
+  const { fields, unsaved, folded, check, show, clear } = useSynonymForm({ word: '', means: '' }, others);
   const add = useSave<SynonymForm>({
     write: async (form) => dataOf(await tables.from('search_synonyms').insert(form).select('id')),
     success: 'Search word added',
@@ -205,9 +209,13 @@ function AddSynonym({ others }: { others: readonly string[] }) {
       }}
     >
       <SynonymFields {...fields} />
-      <Button type="submit" isBusy={add.isPending} className="justify-self-end">
-        {add.isPending ? 'Adding...' : 'Add Search Word'}
-      </Button>
+      {unsaved.isBlocked ? (
+        <Discard onStay={unsaved.stay} onLeave={unsaved.leave} />
+      ) : (
+        <Button type="submit" isBusy={add.isPending} className="justify-self-end">
+          {add.isPending ? 'Adding...' : 'Add Search Word'}
+        </Button>
+      )}
     </form>
   );
 }
@@ -275,7 +283,10 @@ function EditSynonym({ synonym, others, onDone }: EditSynonymProps) {
   const { tables } = useMember().staff;
   // The row as the member saw it, even if a refresh brings another state.
   const [seen] = useState(synonym);
-  const { fields, folded, check, show } = useSynonymForm({ word: seen.word, means: seen.means }, others);
+  const { fields, unsaved, folded, check, show } = useSynonymForm(
+    { word: seen.word, means: seen.means },
+    others,
+  );
   const save = useSave<SynonymForm>({
     write: async (form) =>
       changedRow(
@@ -320,7 +331,9 @@ function EditSynonym({ synonym, others, onDone }: EditSynonymProps) {
       }}
     >
       <SynonymFields {...fields} isEdit />
+      {unsaved.isBlocked ? <Discard onStay={unsaved.stay} onLeave={unsaved.leave} /> : null}
       <FormButtons
+        isHidden={unsaved.isBlocked}
         label={save.isPending ? 'Saving...' : 'Save Search Word'}
         isBusy={save.isPending}
         isCancelDisabled={save.isPending}

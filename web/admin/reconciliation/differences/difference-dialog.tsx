@@ -13,8 +13,11 @@ import {
 import { TextField } from '../../../ui/field.tsx';
 import { Notice } from '../../../ui/notice.tsx';
 import { DialogLoadState } from '../../dialogs/dialog-load-state.tsx';
+import { Discard } from '../../dialogs/discard.tsx';
 import { useDialogParameter } from '../../dialogs/use-dialog-parameter.ts';
+import { useUnsaved } from '../../dialogs/use-unsaved.tsx';
 import { SearchBox } from '../../list/list-toolbar.tsx';
+import { useManualRefundFields } from '../../orders/refunds/manual-refund-fields.tsx';
 import { statusLabel } from '../../status/status-badge.tsx';
 import type { LoadingQuery } from '../../ui/load-states.tsx';
 import { NameInHistory } from '../../ui/staff-name.tsx';
@@ -76,7 +79,9 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
     setNote('');
     setConfirming(null);
   });
+  const handFields = useManualRefundFields();
   const byHand = useRecordManualRefund(() => setByHand(false));
+  const unsaved = useUnsaved(note.trim() !== '' || (isByHand && handFields.isTyped));
   const decisions = decisionsFor(row);
   const others = decisions.filter((decision) => decision !== 'give');
   // Orders that the payment may belong to, although its receipt was lost.
@@ -101,7 +106,13 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
       <DialogBody>
         <div className="grid gap-6">
           {isByHand ? (
-            <ManualRefund id={handForm} row={row} isSure={mayHavePaid !== undefined} note={byHand} />
+            <ManualRefund
+              id={handForm}
+              row={row}
+              isSure={mayHavePaid !== undefined}
+              fields={handFields}
+              note={byHand}
+            />
           ) : null}
           {!isByHand && row.is_open && mayHavePaid ? (
             <Notice tone="info" title={`This may be the payment of order ${mayHavePaid.order_number}`}>
@@ -129,6 +140,7 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
         </div>
       </DialogBody>
       <DialogFooter>
+        {unsaved.isBlocked ? <Discard onStay={unsaved.stay} onLeave={unsaved.leave} /> : null}
         {isConfirming ? (
           <p className="mb-3 text-sm font-semibold text-danger">
             {explainDecision(confirming, row)}
@@ -143,7 +155,9 @@ function Whole({ row, onClose }: { row: BookRow; onClose(): void }) {
             unpaid.
           </p>
         ) : null}
-        <div className="flex flex-wrap justify-end gap-3 max-md:*:grow">
+        <div
+          className={`flex flex-wrap justify-end gap-3 max-md:*:grow ${unsaved.isBlocked ? 'hidden' : ''}`}
+        >
           <Button
             tone="quiet"
             onClick={() => {

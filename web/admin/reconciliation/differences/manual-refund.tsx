@@ -6,7 +6,10 @@ import { dataOf } from '../../data/table-answer.ts';
 import { useSave } from '../../data/use-save.ts';
 import { focusFirstProblem } from '../../dialogs/focus-first-problem.ts';
 import { useMember } from '../../layout/roles/use-member.tsx';
-import { ManualRefundFields, useManualRefundFields } from '../../orders/refunds/manual-refund-fields.tsx';
+import {
+  ManualRefundFields,
+  type useManualRefundFields,
+} from '../../orders/refunds/manual-refund-fields.tsx';
 import { touchedByRefunds } from '../../orders/refunds/refund-queries.ts';
 import { receiptRefusal } from '../../ui/typed-problems.ts';
 import type { BookRow } from './difference-texts.ts';
@@ -18,6 +21,7 @@ interface ManualRefundProps {
   row: BookRow;
   /** The member has confirmed that the payment may belong to an order. */
   isSure: boolean;
+  fields: ReturnType<typeof useManualRefundFields>;
   note: ReturnType<typeof useRecordManualRefund>;
 }
 
@@ -47,8 +51,7 @@ export function useRecordManualRefund(onSaved: () => void) {
   });
 }
 
-export function ManualRefund({ id, row, isSure, note }: ManualRefundProps) {
-  const fields = useManualRefundFields();
+export function ManualRefund({ id, row, isSure, fields, note }: ManualRefundProps) {
   function submit(event: FormEvent<HTMLFormElement>) {
     event.preventDefault();
     if (!fields.validate()) {
