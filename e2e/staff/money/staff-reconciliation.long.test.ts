@@ -220,3 +220,19 @@ story.for([
     );
   },
 );
+
+story.for([360, 768])('the sums of a day are whole on a screen of %i px', async (width, { newVisitor }) => {
+  await untilTheDayLasts(20);
+  await payByHand('', 400);
+  const { page } = await newVisitor({ viewport: { width, height: 740 } });
+  await enterAsStaff(shop, page, '/admin/reconciliation');
+  for (const text of ['Our books', 'Difference', /^\(.* than .*\)$/, 'How the totals of this day follow']) {
+    const shown = page.getByRole('main').getByText(text).first();
+    await shown.waitFor();
+    const cutOff = await shown.evaluate((element) => {
+      const { left, right } = element.getBoundingClientRect();
+      return left < 0 || right > window.innerWidth;
+    });
+    expect(cutOff, `${text} is cut off`).toBe(false);
+  }
+});

@@ -154,14 +154,14 @@ export default function ReconciliationPage() {
           </>
         }
         chips={
-          <div className="flex min-w-0 flex-1 items-center gap-x-3 overflow-x-auto max-sm:-mx-3 max-sm:px-3">
+          <div className="flex min-w-0 flex-1 flex-wrap items-center gap-x-3">
             {waiting.some(({ count, isOn }) => isOn || count) ? (
-              <div className="shrink-0">
+              <div className="max-w-full">
                 <QuickFilters filters={waiting} />
               </div>
             ) : null}
             {book.data?.day === day ? <DaySummary rows={rows} /> : null}
-            <Link to={`/admin/day/${day}`} className="tap shrink-0 text-sm font-semibold underline">
+            <Link to={`/admin/day/${day}`} className="tap py-1 text-sm font-semibold underline">
               How the totals of this day follow from each other
             </Link>
           </div>

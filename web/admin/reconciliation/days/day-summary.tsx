@@ -19,7 +19,7 @@ export function DaySummary({ rows }: { rows: readonly BookRow[] }) {
   const { ours, theirs, open, uncompared } = sumsOf(rows);
   const difference = ours - theirs - uncompared;
   return (
-    <dl className="flex shrink-0 items-baseline gap-x-4 text-sm whitespace-nowrap">
+    <dl className="flex min-w-60 flex-1 flex-wrap items-baseline gap-x-4 text-sm">
       <Sum term="Our books" value={formatKes(ours)}>
         {uncompared > 0 ? `${formatKes(uncompared)} not compared yet` : ''}
       </Sum>
@@ -65,7 +65,7 @@ interface SumProps {
 
 function Sum({ term, value, isBad = false, children }: SumProps) {
   return (
-    <div className="flex items-baseline gap-x-1.5">
+    <div className="flex flex-wrap items-baseline gap-x-1.5">
       <dt className="text-ink-soft">{term}</dt>
       <dd className={`font-bold tabular-nums ${isBad ? 'text-danger' : ''}`}>{value}</dd>
       {children ? <dd className="text-ink-soft">({children})</dd> : null}

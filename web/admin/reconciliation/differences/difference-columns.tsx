@@ -134,12 +134,14 @@ export function DifferenceRow({ row, options }: { row: BookRow; options: Columns
           {state ? <span className="text-ink-soft">{state}</span> : null}
           <OrderLink row={row} />
         </p>
-        <p className="tabular-nums">
+        <p className="flex flex-wrap gap-x-3 tabular-nums">
           {row.kind === 'matched' ? (
             formatKes(row.our_cents ?? 0)
           ) : (
             <>
-              Ours: <OurAmount row={row} /> ·{' '}
+              <span>
+                Ours: <OurAmount row={row} />
+              </span>{' '}
               <span className="whitespace-nowrap">
                 M-PESA: <Amount cents={row.their_cents} />
               </span>
