@@ -79,9 +79,11 @@ export function UnsavedScope({ children }: { children: ReactNode }) {
       leave() {
         if (!blocked || !form) return;
         const confirmed = [...blocked.confirmed, form];
-        if (open.length > 1) {
+        // Some may have closed since the question.
+        const others = open.filter((one) => one !== form && forms.has(one));
+        if (others.length > 0) {
           // A form that stays keeps the changes of all.
-          setBlocked({ ...blocked, forms: open.slice(0, -1), confirmed });
+          setBlocked({ ...blocked, forms: others, confirmed });
           return;
         }
         for (const one of confirmed) one.isUnsaved = false;
