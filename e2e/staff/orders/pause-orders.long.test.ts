@@ -51,9 +51,17 @@ story.for([
     await dialog.getByText(sentence).waitFor();
     await strip(page).waitFor();
     expect(await dialog.getByLabel(/^Delivery location/i).inputValue()).toBe(shopper.location);
+    // The button says that it is not available, and why.
+    const inactive = dialog.getByRole('button', { name: /^Place Order/, disabled: true });
+    await expect.poll(() => inactive.evaluate((own) => own === document.activeElement)).toBe(true);
+    expect(await inactive.getAttribute('aria-describedby')).toBe(
+      await dialog.locator('[data-callout]').getAttribute('id'),
+    );
     await expectAccessible(page, `a refused order ${where}`);
 
     await until(async () => sentence.test(await pageOf('/')), 'the home page says so', 2000);
+    for (const path of ['/brands/embu-fresh', '/flavors/mango'])
+      expect(await pageOf(path), path).toContain('aria-label="Orders are paused"');
     expect(await pageOf('/track-order')).not.toContain('aria-label="Orders are paused"');
     const { page: plain } = await newVisitor({ viewport, javaScriptEnabled: false });
     await plain.goto(`${shop.url}/shop/mango-can/order`);
@@ -66,7 +74,7 @@ story.for([
     };
     for (const [label, text] of Object.entries(fields))
       await plain.getByLabel(new RegExp(`^${label}`)).fill(text);
-    await plain.getByRole('button', { name: 'Place Order' }).click();
+    await plain.getByRole('button', { name: 'Try to place the order' }).click();
     await plain.getByText('What you type stays here until you can place your order.').waitFor();
     expect(await plain.getByLabel(/^Delivery location/).inputValue()).toBe(amina.location);
 
@@ -79,7 +87,7 @@ story.for([
     expect(await strip(page).count()).toBe(0);
     await placeOrderButton(page).click();
     await payButton(page).waitFor();
-    await plain.getByRole('button', { name: 'Place Order' }).click();
+    await plain.getByRole('button', { name: 'Try to place the order' }).click();
     await plain.waitForURL(/\/track-order\/JJ-[\d-]+\?key=/);
   },
 );

@@ -36,9 +36,6 @@ import {
 
 const saved = 'Settings saved successfully';
 
-/** Classes of a button that would change nothing. */
-const nothingToDo = 'cursor-not-allowed bg-line! text-ink-soft! shadow-none!';
-
 /** @param latest the current settings, which may differ from those that the member edits */
 export function SettingsForm({ latest }: { latest: Settings }) {
   const { tables } = useMember().staff;
@@ -214,18 +211,12 @@ export function SettingsForm({ latest }: { latest: Settings }) {
             }`}
           >
             {/* Not disabled without changes: disabling it after saving would lose the focus. */}
-            <Button
-              type="submit"
-              isBusy={save.isPending}
-              aria-disabled={!isDirty || save.isPending}
-              className={isDirty ? '' : nothingToDo}
-            >
+            <Button type="submit" isBusy={save.isPending} aria-disabled={!isDirty || save.isPending}>
               {save.isPending ? 'Saving...' : 'Save Settings'}
             </Button>
             <Button
               tone="quiet"
               aria-disabled={!isDirty || save.isPending}
-              className={isDirty ? '' : nothingToDo}
               onClick={() => save.isPending || begin(latest)}
             >
               Discard

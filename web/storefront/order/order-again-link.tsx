@@ -55,6 +55,7 @@ export function OrderAgainLink({
       onClick={open}
       data-tapped={isRunning || undefined}
       aria-busy={isRunning || undefined}
+      aria-disabled={isRunning || undefined}
       className={buttonStyle(tone)}
     >
       {label}

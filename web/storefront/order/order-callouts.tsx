@@ -7,6 +7,8 @@ import type { OrderFailure } from './place/place-order.ts';
 import { type SimilarDrink, SimilarDrinks } from './similar-drinks.tsx';
 
 interface FailureCalloutProps {
+  /** For what it describes, such as the button below it. */
+  id?: string;
   failure: OrderFailure | null;
   quantity: number;
   /** Units reserved by the customer's own unpaid order. */
@@ -33,10 +35,10 @@ function Reason({ text, isToasted }: { text: string; isToasted: boolean }) {
 }
 
 export function FailureCallout(props: FailureCalloutProps) {
-  const { failure } = props;
+  const { id, failure } = props;
   if (!failure || failure.field) return null;
   return (
-    <div data-callout className="mb-3">
+    <div id={id} data-callout className="mb-3">
       {describeFailure(failure, props)}
     </div>
   );

@@ -448,14 +448,23 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
           ) : null}
           {settings.requires_terms_tick ? null : <input type="hidden" name={termsField} value="yes" />}
           <TermsLine isTickRequired={settings.requires_terms_tick} problem={problemOf(termsField)} />
-          <Button type="submit" size="large" isBusy={isSending} disabled={isSoldOut || isAboveLimit}>
+          <Button
+            type="submit"
+            // Without JavaScript only another attempt shows whether a pause is over.
+            tone={pause ? 'outline' : 'leaf'}
+            size="large"
+            isBusy={isSending}
+            disabled={isSoldOut || isAboveLimit}
+          >
             {isSending
               ? 'Processing...'
-              : failure?.kind === 'total_changed'
-                ? `Accept and order · ${formatKsh(total)}`
-                : earlier
-                  ? 'Order the same again'
-                  : 'Place Order'}
+              : pause
+                ? 'Try to place the order'
+                : failure?.kind === 'total_changed'
+                  ? `Accept and order · ${formatKsh(total)}`
+                  : earlier
+                    ? 'Order the same again'
+                    : 'Place Order'}
           </Button>
           <p className="text-sm text-ink-soft">
             Prefer to talk to a person?{' '}

@@ -125,6 +125,7 @@ export function OrderPanel({
   const formElement = useRef<HTMLFormElement>(null);
   const submitButton = useRef<HTMLButtonElement>(null);
   const formId = useId();
+  const reasonId = useId();
   useKeepOpen(isSubmitting);
 
   const isSeveral = lines.length > 1;
@@ -193,7 +194,7 @@ export function OrderPanel({
 
   async function submit(event: FormEvent) {
     event.preventDefault();
-    if (isSubmitting) return;
+    if (isSubmitting || isPaused) return;
     setFailure(null);
     const found = checkOrderForm(form, isTickRequired && !isTicked);
     setProblems(found);
@@ -441,6 +442,7 @@ export function OrderPanel({
       </DialogBody>
       <DialogFooter isSticky={current === null}>
         <FailureCallout
+          id={reasonId}
           failure={current}
           quantity={first?.quantity ?? 1}
           ownUnits={first ? ownUnitsOf(first.product) : 0}
@@ -466,6 +468,9 @@ export function OrderPanel({
             size="large"
             disabled={isGone || isAboveLimit}
             isBusy={isSubmitting}
+            // Not disabled: a refused order has just moved the focus here.
+            aria-disabled={isSubmitting || isPaused || undefined}
+            aria-describedby={isPaused ? reasonId : undefined}
             className="w-full low:w-auto"
           >
             {isSubmitting

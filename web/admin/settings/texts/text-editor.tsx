@@ -125,9 +125,6 @@ export function TextEditor({ latest, facts }: { latest: ShopTextRow; facts: Shop
             type="submit"
             isBusy={save.isPending}
             aria-disabled={!isDirty || isInConflict || save.isPending}
-            className={
-              isDirty && !isInConflict ? '' : 'cursor-not-allowed bg-line! text-ink-soft! shadow-none!'
-            }
           >
             {save.isPending ? 'Saving...' : 'Save'}
           </Button>
