@@ -110,9 +110,9 @@ export function AreaField({
           <Icon name="pin" className="size-4.5 shrink-0 text-ember-600" />
           <p role="status" className="min-w-0 flex-1 leading-tight">
             <span className="font-semibold wrap-anywhere">{chosen.area.name}</span>
+            {isGuessed ? <span className="text-sm text-ink-soft"> (from the address)</span> : null}
             <span className="block text-sm text-ink-soft">
               {describeArea(chosen.area, shopFee, arrival !== null)}
-              {isGuessed ? ', by your address' : ''}
               {arrival === null || chosen.area.needs_agreement ? null : `. ${arrival}`}
             </span>
           </p>
@@ -217,7 +217,7 @@ export function AreaSelect({ areas, defaultValue, shopFee, problem }: AreaSelect
       <option value="">By the location below</option>
       {areas.map((area) => (
         <option key={area.id} value={area.id}>
-          {`${area.name} (${describeArea(area, shopFee)})`}
+          {`${area.name}: ${describeArea(area, shopFee)}`}
         </option>
       ))}
     </SelectField>
@@ -229,5 +229,5 @@ const feeText = (cents: number): string => (cents === 0 ? 'Free' : formatKsh(cen
 /** Fee and promise, such as `KSh 200.00, 15-60 minutes`. */
 const describeArea = (area: DeliveryArea, shopFee: number, hasArrival = false): string =>
   area.needs_agreement
-    ? 'Fee and day to be agreed'
+    ? 'Fee and day are agreed by phone first'
     : `${feeText(feeIn(area, shopFee))}${hasArrival ? '' : `, ${describePromise(area)}`}`;

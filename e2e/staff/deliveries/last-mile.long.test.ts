@@ -44,7 +44,7 @@ async function buy(page: Page, name: string): Promise<Order> {
     phone: newPhone().slice(0, -4).concat('5577'),
     location: 'Yaya Centre',
   });
-  await dialog.getByText(/by your address$/).waitFor();
+  await dialog.getByText('(from the address)').waitFor();
   await dialog.getByRole('button', { name: 'Change the area' }).click();
   await dialog.getByRole('button', { name: 'Kilimani' }).click();
   await dialog.getByText(byTime).first().waitFor();

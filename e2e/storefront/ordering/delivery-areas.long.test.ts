@@ -31,7 +31,7 @@ describe.each([
       await openOrderDialog(page, shop.url, 'mango-bottle');
       const dialog = dialogOf(page);
       await fillOrder(page, { ...amina, location: 'mpaka rd westlands' });
-      await dialog.getByText(/^KSh 1\.00, 15-60 minutes, by your address$/).waitFor();
+      await dialog.getByText(/^Westlands \(from the address\)KSh 1\.00, 15-60 minutes$/).waitFor();
       await dialog.getByRole('button', { name: 'Change the area' }).click();
       await expectAccessible(page, 'the chips of the areas');
       // By the keyboard: search, then Enter.
@@ -84,7 +84,7 @@ describe.each([
       .waitFor();
     await dialogOf(page).getByText('To be agreed', { exact: true }).waitFor();
     await placeOrderButton(page).click();
-    await dialogOf(page).getByRole('heading', { name: 'Fee and day to be agreed' }).waitFor();
+    await dialogOf(page).getByRole('heading', { name: "We'll contact you about the fee and day" }).waitFor();
     expect(await payButton(page).count()).toBe(0);
     expect(await dialogOf(page).getByRole('link', { name: 'WhatsApp us' }).getAttribute('href')).toContain(
       'https://wa.me/',
@@ -92,7 +92,7 @@ describe.each([
     await expectAccessible(page, 'an order to be agreed');
     const number = await trackingNumberIn(page);
     await dialogOf(page).getByRole('button', { name: 'Track Your Order' }).click();
-    await page.getByRole('heading', { name: 'Fee and day to be agreed' }).waitFor();
+    await page.getByRole('heading', { name: "We'll contact you about the fee and day" }).waitFor();
     await page.getByRole('link', { name: 'Call us' }).waitFor();
 
     const { page: staff } = await newVisitor({ viewport });

@@ -174,7 +174,7 @@ type Words = Pick<OrderMeaning, 'summary' | 'title' | 'text' | 'announcement'>;
 const wordsOf: Record<OrderKind, (facts: OrderFacts, now: number) => Words> = {
   to_agree: () => ({
     summary: "We'll call or WhatsApp you to agree the delivery fee and day. Nothing to pay yet.",
-    title: 'Fee and day to be agreed',
+    title: "We'll contact you about the fee and day",
     text: 'Your place is outside our delivery within the hour, so we call or WhatsApp you to agree the delivery fee and the day. You pay after that, with M-PESA.',
     announcement: "We'll contact you to agree the delivery fee and day. There is nothing to pay yet.",
   }),
