@@ -329,6 +329,7 @@ describe('unavailable products', () => {
     await page.goto(`${shop.url}/shop/tamarind-flask`);
     await page.getByText('Out of Stock').first().waitFor();
     expect(await page.getByRole('button', { name: 'Order Now' }).isDisabled()).toBe(true);
+    expect(await page.getByRole('textbox', { name: 'Quantity' }).count()).toBe(0);
   });
 
   longStory(

@@ -166,6 +166,9 @@ longStory.for(sizes)(
 
     await change(slug, { stock_quantity: 0 });
     await dialog.getByText('Sold out for now').waitFor();
+    const drink = dialog.getByRole('list', { name: 'Your drink' });
+    expect(await drink.getByRole('button').allTextContents()).toEqual(['Add another drink']);
+    expect(await dialog.getByText('Delivery fee').count()).toBe(0);
     expect(await placeOrderButton(page).isDisabled()).toBe(true);
     await change(slug, { is_active: false });
     await dialog.getByText("We don't sell this one any more").waitFor();

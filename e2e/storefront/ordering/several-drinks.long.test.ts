@@ -164,6 +164,9 @@ story.for(sizes)(
     await change(sold, { stock_quantity: 0 });
     await change(few, { stock_quantity: 1 });
     await lines.nth(1).getByText('Sold out for now.').waitFor();
+    // Its price and quantity no longer matter.
+    expect(await lines.nth(1).getByText('KSh').count()).toBe(0);
+    expect(await lines.nth(1).getByRole('button').allTextContents()).toEqual(['Remove it']);
     await lines.nth(2).getByText('Only 1 left.').waitFor();
     await expectAccessible(page, `refusals beside their lines ${where}`);
     await placeOrderButton(page).click();
@@ -238,6 +241,7 @@ story.for(sizes)(
       .last()
       .click();
     await lines.nth(1).getByText('Sold out for now.').waitFor();
+    expect(await lines.nth(1).getByRole('button').allTextContents()).toEqual(['Remove it']);
     await change(slug, { stock_quantity: 40 });
     await page
       .getByRole('button', { name: /^Place Order/ })

@@ -366,7 +366,7 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
             : {})}
           className="grid grid-cols-1 gap-3 outline-none!"
         >
-          <PlainLines lines={lines} problemOf={(line) => (isSoldOut ? null : problemOfDrink(line))} />
+          <PlainLines lines={lines} problemOf={problemOfDrink} />
           <PlainPicker
             lines={lines}
             drinks={found ?? suggested}
@@ -406,12 +406,14 @@ export default function OrderPage({ loaderData, actionData }: Route.ComponentPro
             autoFocus: problems[0]?.field === name,
           })}
         />
-        <Amounts
-          drinks={drinks}
-          deliveryFee={deliveryFee}
-          isFeeOpen={area?.needs_agreement === true}
-          discount={{ code: discount.terms?.code, cents: discountCents }}
-        />
+        {isSoldOut ? null : (
+          <Amounts
+            drinks={drinks}
+            deliveryFee={deliveryFee}
+            isFeeOpen={area?.needs_agreement === true}
+            discount={{ code: discount.terms?.code, cents: discountCents }}
+          />
+        )}
         {changed === 'area' ? (
           <div tabIndex={-1} {...{ autoFocus: true }} className="outline-none!">
             <Callout

@@ -39,7 +39,7 @@ import {
 } from './form/order-memory.ts';
 import LargeOrder from './large-order.tsx';
 import { DrinkPicker } from './lines/drink-picker.tsx';
-import { type OrderedProduct, type OrderLine, problemOfLine } from './lines/order-lines.ts';
+import { isGone, type OrderedProduct, type OrderLine, problemOfLine } from './lines/order-lines.ts';
 import { OrderLinesList } from './lines/order-lines-list.tsx';
 import { nextSteps } from './next-steps.ts';
 import { Callout, CalloutAction, FailureCallout } from './order-callouts.tsx';
@@ -154,7 +154,7 @@ export function OrderPanel({
   };
   const [first] = lines;
   const onlyProblem = first && !isSeveral ? problemOfDrink(first) : null;
-  const isGone = onlyProblem?.kind === 'off' || onlyProblem?.kind === 'sold_out';
+  const isOnlyGone = isGone(onlyProblem);
   const current = currentFailure();
   const pageStock = live.stockOf(product);
   const isPageOutdated = pageStock.isOff || (pageStock.unitsLeft === 0) !== (product.stock_quantity === 0);
@@ -363,8 +363,8 @@ export function OrderPanel({
             lines={lines}
             onLinesChange={onLinesChange}
             priceOf={(drink) => quoted?.prices[drink.id] ?? drink.price}
-            // That of a single drink is above the button, with alternatives.
-            problemOf={(line) => (isGone ? null : problemOfDrink(line))}
+            problemOf={problemOfDrink}
+            hasAlternatives
             unitsLeftOf={(drink) => live.stockOf(drink).unitsLeft}
             ownUnitsOf={ownUnitsOf}
             isDisabled={isSubmitting}
@@ -431,13 +431,17 @@ export function OrderPanel({
               />
             }
           />
-          <Amounts
-            drinks={drinks}
-            deliveryFee={deliveryFee}
-            isFeeOpen={area?.needs_agreement === true}
-            discount={{ code: discount.terms?.code, cents: discountCents }}
-          />
-          <p className="text-sm text-ink-soft md:hidden">{next}</p>
+          {isOnlyGone ? null : (
+            <>
+              <Amounts
+                drinks={drinks}
+                deliveryFee={deliveryFee}
+                isFeeOpen={area?.needs_agreement === true}
+                discount={{ code: discount.terms?.code, cents: discountCents }}
+              />
+              <p className="text-sm text-ink-soft md:hidden">{next}</p>
+            </>
+          )}
         </form>
       </DialogBody>
       <DialogFooter isSticky={current === null}>
@@ -466,7 +470,7 @@ export function OrderPanel({
             type="submit"
             form={formId}
             size="large"
-            disabled={isGone || isAboveLimit}
+            disabled={isOnlyGone || isAboveLimit}
             isBusy={isSubmitting}
             // Not disabled: a refused order has just moved the focus here.
             aria-disabled={isSubmitting || isPaused || undefined}
@@ -477,7 +481,9 @@ export function OrderPanel({
               ? 'Processing...'
               : current?.kind === 'total_changed'
                 ? `Accept and order · ${formatKsh(total)}`
-                : `Place Order · ${formatKsh(total)}`}
+                : isOnlyGone
+                  ? 'Place Order'
+                  : `Place Order · ${formatKsh(total)}`}
           </Button>
         </div>
       </DialogFooter>

@@ -15,6 +15,8 @@ interface OrderedLineProps {
   price?: number;
   /** Whether the order has other drinks, too: the line is lower, and shows the price of all its units. */
   isOfSeveral?: boolean;
+  /** Whether it can't be ordered now: neither price nor quantity matters. */
+  isGone?: boolean;
   /** Beside the price. */
   action?: ReactNode;
   /** The buttons that change the quantity. If missing, it is fixed. */
@@ -26,6 +28,7 @@ export function OrderedLine({
   quantity,
   price = product.price,
   isOfSeveral = false,
+  isGone = false,
   action,
   children,
 }: OrderedLineProps) {
@@ -46,18 +49,20 @@ export function OrderedLine({
       <div className="flex min-w-0 flex-1 flex-wrap items-center justify-between gap-x-4 gap-y-1">
         <div className="min-w-[min(8rem,100%)] flex-1">
           <p className="leading-tight font-bold wrap-anywhere">{product.name}</p>
-          <div className="flex flex-wrap items-baseline gap-x-4 text-sm text-ink-soft tabular-nums">
-            <p>
-              <TextWithAmounts>
-                {isOfSeveral && quantity > 1
-                  ? `${quantity} × ${formatKsh(price)} = ${formatKsh(price * quantity)}`
-                  : `${formatKsh(price)} each`}
-              </TextWithAmounts>
-            </p>
-            {action}
-          </div>
+          {isGone ? null : (
+            <div className="flex flex-wrap items-baseline gap-x-4 text-sm text-ink-soft tabular-nums">
+              <p>
+                <TextWithAmounts>
+                  {isOfSeveral && quantity > 1
+                    ? `${quantity} × ${formatKsh(price)} = ${formatKsh(price * quantity)}`
+                    : `${formatKsh(price)} each`}
+                </TextWithAmounts>
+              </p>
+              {action}
+            </div>
+          )}
         </div>
-        {children ?? <p className="min-w-0 font-bold wrap-anywhere">× {quantity}</p>}
+        {isGone ? null : (children ?? <p className="min-w-0 font-bold wrap-anywhere">× {quantity}</p>)}
       </div>
     </div>
   );

@@ -320,15 +320,19 @@ function Detail({ product, related, areas, fees, facts }: DetailProps) {
                   </Suspense>
                 ) : null}
               </p>
-              {/* The price of one is above, on a low screen out of sight. */}
-              <p className="flex min-h-7 basis-full flex-wrap items-baseline justify-between gap-x-3 md:hidden">
-                <Price
-                  cents={product.price * quantity}
-                  className={`text-xl ${quantity > 1 ? '' : '[@media(min-height:40rem)]:hidden'}`}
-                />
-                <span className="text-sm text-ink-soft">{fees[0]}</span>
-              </p>
-              <QuantityStepper value={quantity} onChange={setQuantity} isDisabled={isOutOfStock} />
+              {isOutOfStock ? null : (
+                <>
+                  {/* The price of one is above, on a low screen out of sight. */}
+                  <p className="flex min-h-7 basis-full flex-wrap items-baseline justify-between gap-x-3 md:hidden">
+                    <Price
+                      cents={product.price * quantity}
+                      className={`text-xl ${quantity > 1 ? '' : '[@media(min-height:40rem)]:hidden'}`}
+                    />
+                    <span className="text-sm text-ink-soft">{fees[0]}</span>
+                  </p>
+                  <QuantityStepper value={quantity} onChange={setQuantity} />
+                </>
+              )}
               <Button
                 type="submit"
                 data-waits

@@ -5,16 +5,15 @@ import { Icon } from '../../ui/icons.tsx';
 interface QuantityStepperProps {
   value: number;
   onChange: (value: number) => void;
-  isDisabled?: boolean;
 }
 
 const stepStyle =
-  'grid size-12 place-items-center rounded-pill text-dusk-800 hover:bg-paper-deep disabled:text-line-strong aria-disabled:cursor-not-allowed aria-disabled:text-line-strong';
+  'grid size-12 place-items-center rounded-pill text-dusk-800 hover:bg-paper-deep aria-disabled:cursor-not-allowed aria-disabled:text-line-strong';
 
 // Maximum quantity whose price is still exact in cents.
 const maxDigits = 9;
 
-export function QuantityStepper({ value, onChange, isDisabled = false }: QuantityStepperProps) {
+export function QuantityStepper({ value, onChange }: QuantityStepperProps) {
   // Shown as typed until the field loses the focus: a dot that disappeared would turn 3.5 into 35.
   const [typed, setTyped] = useState<string | null>(null);
   const step = (to: number) => {
@@ -30,7 +29,6 @@ export function QuantityStepper({ value, onChange, isDisabled = false }: Quantit
         <button
           type="button"
           aria-label="Decrease quantity"
-          disabled={isDisabled}
           // Not disabled at its limit: disabling a focused button would lose the focus.
           aria-disabled={value <= 1 || undefined}
           onClick={() => step(value - 1)}
@@ -44,7 +42,6 @@ export function QuantityStepper({ value, onChange, isDisabled = false }: Quantit
           inputMode="numeric"
           autoComplete="off"
           value={typed ?? value}
-          disabled={isDisabled}
           onChange={(event) => {
             const { value: text } = event.target;
             // The quantity is the first whole number of the text, or the last valid one.
@@ -55,12 +52,11 @@ export function QuantityStepper({ value, onChange, isDisabled = false }: Quantit
           }}
           onFocus={(event) => event.target.select()}
           onBlur={() => setTyped(null)}
-          className="h-12 max-w-32 min-w-14 field-sizing-content rounded-sm px-1 bg-transparent text-center font-display text-xl font-bold tabular-nums disabled:text-ink-soft"
+          className="h-12 max-w-32 min-w-14 field-sizing-content rounded-sm px-1 bg-transparent text-center font-display text-xl font-bold tabular-nums"
         />
         <button
           type="button"
           aria-label="Increase quantity"
-          disabled={isDisabled}
           onClick={() => step(value + 1)}
           className={stepStyle}
         >

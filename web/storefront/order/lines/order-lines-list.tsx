@@ -6,6 +6,7 @@ import { CalloutAction, describeLeft, describeOwn, leftTitle } from '../order-ca
 import { OrderedLine } from '../order-summary.tsx';
 import {
   describeUnits,
+  isGone,
   type LineProblem,
   type OrderedProduct,
   type OrderLine,
@@ -26,6 +27,8 @@ interface OrderLinesListProps {
   /** Units of a product that the customer's own unpaid order holds. */
   ownUnitsOf?: (product: OrderedProduct) => number;
   isDisabled: boolean;
+  /** Whether the form itself reports that its only drink is gone, with alternatives. */
+  hasAlternatives?: boolean;
   /** Whether the customer comes back from adding drinks. */
   takesFocus?: boolean;
   onAdd(): void;
@@ -42,6 +45,7 @@ export function OrderLinesList({
   unitsLeftOf,
   ownUnitsOf = () => 0,
   isDisabled,
+  hasAlternatives = false,
   takesFocus = false,
   onAdd,
 }: OrderLinesListProps) {
@@ -69,6 +73,7 @@ export function OrderLinesList({
       <ul aria-label={isSeveral ? 'Your drinks' : 'Your drink'} className="grid grid-cols-1 gap-3">
         {lines.map((line) => {
           const { product, quantity } = line;
+          const problem = problemOf(line);
           const remove = () => change(product, 0);
           return (
             <li key={product.id} data-drink={product.id} className="grid grid-cols-1 gap-1">
@@ -77,6 +82,7 @@ export function OrderLinesList({
                 quantity={quantity}
                 price={priceOf(product)}
                 isOfSeveral={isSeveral}
+                isGone={isGone(problem)}
                 action={
                   isSeveral ? (
                     <TextButton
@@ -112,7 +118,8 @@ export function OrderLinesList({
                 </div>
               )}
               <LineNotice
-                problem={problemOf(line)}
+                // That of a single drink may be shown with alternatives.
+                problem={hasAlternatives && !isSeveral && isGone(problem) ? null : problem}
                 ownUnits={ownUnitsOf(product)}
                 onQuantityChange={(next) => change(product, next)}
                 onRemove={isSeveral ? remove : undefined}

@@ -52,6 +52,10 @@ export type LineProblem =
   /** The shop has stopped selling it. */
   { kind: 'off' } | { kind: 'sold_out' } | { kind: 'too_many'; left: number };
 
+/** Whether no quantity of it can be ordered. */
+export const isGone = (problem: LineProblem | null): boolean =>
+  problem !== null && problem.kind !== 'too_many';
+
 /** Why a line cannot be ordered; null if it can. */
 export function problemOfLine(quantity: number, { unitsLeft, isOff }: Stock): LineProblem | null {
   if (isOff) return { kind: 'off' };

@@ -10,7 +10,7 @@ import { Icon } from '../../../ui/icons.tsx';
 import { ProductImage } from '../../../ui/product-image.tsx';
 import { describeLeft, leftTitle } from '../order-callouts.tsx';
 import { OrderedLine } from '../order-summary.tsx';
-import type { LineProblem, OrderedProduct, OrderLine } from './order-lines.ts';
+import { isGone, type LineProblem, type OrderedProduct, type OrderLine } from './order-lines.ts';
 import { partySizesFor } from './party-sizes.ts';
 import {
   changeField,
@@ -78,7 +78,7 @@ export function DefaultButton() {
 
 interface PlainLinesProps {
   lines: readonly OrderLine[];
-  /** Shown beside its line where there are several. */
+  /** Shown beside its line, except that the page itself reports that its only drink is gone. */
   problemOf(line: OrderLine): LineProblem | null;
 }
 
@@ -89,6 +89,7 @@ export function PlainLines({ lines, problemOf }: PlainLinesProps) {
       {lines.map((line) => {
         const { product, quantity } = line;
         const { id, name } = product;
+        const problem = problemOf(line);
         return (
           <li key={id} className="grid grid-cols-1 gap-1">
             <input type="hidden" name={drinkField} value={writeDrink(line)} />
@@ -97,6 +98,7 @@ export function PlainLines({ lines, problemOf }: PlainLinesProps) {
                 product={product}
                 quantity={quantity}
                 isOfSeveral
+                isGone={isGone(problem)}
                 action={
                   <ChangeButton
                     value={changeValues.set(id, 0)}
@@ -120,11 +122,11 @@ export function PlainLines({ lines, problemOf }: PlainLinesProps) {
               </OrderedLine>
             ) : (
               <>
-                <OrderedLine product={product} quantity={quantity} />
+                <OrderedLine product={product} quantity={quantity} isGone={isGone(problem)} />
                 <PartySizes line={line} />
               </>
             )}
-            <LineNotice id={id} problem={problemOf(line)} />
+            <LineNotice id={id} problem={isSeveral || !isGone(problem) ? problem : null} />
           </li>
         );
       })}
