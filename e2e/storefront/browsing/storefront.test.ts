@@ -814,6 +814,25 @@ inLongRun(describe)('missing pages', () => {
 });
 
 describe('header and footer', () => {
+  longStory('name and menu share a row where text is at 200 %', async ({ newVisitor }) => {
+    for (const width of [320, 360]) {
+      const { page } = await newVisitor({ viewport: { width, height: 740 } });
+      await page.goto(shop.url);
+      await page.evaluate(() => document.documentElement.style.setProperty('font-size', '200%'));
+      const header = page.getByRole('banner');
+      const name = header.getByRole('link', { name: 'Jani Juice, home' });
+      const menu = header.getByRole('button', { name: 'Menu' });
+      const [left, right] = [await name.boundingBox(), await menu.boundingBox()];
+      const middle = (box: typeof left) => (box ? box.y + box.height / 2 : Number.NaN);
+      expect(middle(left), `${width} px`).toBeCloseTo(middle(right), 0);
+      expect(right ? right.x + right.width : width, `${width} px`).toBeLessThan(width);
+      await menu.click();
+      const drawer = page.getByRole('dialog', { name: 'Menu' });
+      const close = await drawer.getByRole('button', { name: 'Close menu' }).boundingBox();
+      expect(close ? close.x + close.width : width, `${width} px`).toBeLessThan(width);
+    }
+  });
+
   story('the side drawer traps the focus and closes by every exit', async ({ newVisitor }) => {
     const { page } = await newVisitor();
     const menu = page.getByRole('dialog', { name: 'Menu' });

@@ -40,16 +40,16 @@ export function SideDrawer({ chat }: { chat: string }) {
   }
 
   return (
-    <div className="ml-auto md:hidden">
+    <div className="ml-auto shrink-0 md:hidden">
       <button
         type="button"
         {...opens}
         onClick={open}
         aria-haspopup="dialog"
         aria-label="Menu"
-        className="-mr-2 grid size-12 place-items-center rounded-pill text-dusk-900 hover:bg-paper-deep"
+        className="-mr-2 grid size-[min(3rem,15vw)] place-items-center rounded-pill text-dusk-900 hover:bg-paper-deep"
       >
-        <Icon name="menu" className="size-7" />
+        <Icon name="menu" className="size-7/12" />
       </button>
 
       <dialog
@@ -69,9 +69,9 @@ export function SideDrawer({ chat }: { chat: string }) {
               {...closes}
               onClick={() => hasCommands() || close()}
               aria-label="Close menu"
-              className="-mr-2 grid size-12 place-items-center rounded-pill hover:bg-white/10"
+              className="-mr-2 grid size-[min(3rem,15vw)] shrink-0 place-items-center rounded-pill hover:bg-white/10"
             >
-              <Icon name="close" className="size-6" />
+              <Icon name="close" className="size-1/2" />
             </button>
           </div>
           <HeaderSearch id="drawer-search" onSearch={leaveByLink} />
