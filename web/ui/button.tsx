@@ -8,8 +8,8 @@ const shape =
   // Forced colours remove backgrounds: only a border distinguishes a button from text.
   'inline-flex items-center justify-center gap-2 rounded-pill font-bold no-underline select-none forced-colors:border ' +
   'transition-[background-color,border-color,color,box-shadow,translate] active:translate-y-px ' +
-  'disabled:cursor-not-allowed disabled:border-transparent disabled:bg-line disabled:text-ink-soft disabled:shadow-none ' +
-  'aria-disabled:cursor-not-allowed aria-disabled:border-transparent aria-disabled:bg-line aria-disabled:text-ink-soft aria-disabled:shadow-none aria-busy:cursor-progress!';
+  'inactive:cursor-not-allowed inactive:border-transparent inactive:bg-line inactive:text-ink-soft inactive:shadow-none ' +
+  'aria-busy:cursor-progress!';
 
 const tones: Record<ButtonTone, string> = {
   leaf: 'bg-leaf-600 text-white shadow-md hover:bg-leaf-700',

@@ -8,7 +8,7 @@ import { useRefresh } from './use-refresh.ts';
 const pollIntervalMs = 20_000;
 
 /** Whether customers order on the page of this path. */
-const isForOrders = (pathname: string): boolean => /^\/(?:(?:shop|brands|flavors)(?:\/|$)|$)/.test(pathname);
+const isForOrders = (pathname: string): boolean => /^\/(shop|brands|flavors|$)/.test(pathname);
 
 export function PauseStrip({ pathname }: { pathname: string }) {
   const pause = usePause();

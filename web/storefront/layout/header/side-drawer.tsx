@@ -40,7 +40,7 @@ export function SideDrawer({ chat }: { chat: string }) {
   }
 
   return (
-    <div className="ml-auto shrink-0 md:hidden">
+    <div className="ml-auto md:hidden">
       <button
         type="button"
         {...opens}

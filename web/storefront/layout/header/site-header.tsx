@@ -33,11 +33,7 @@ export function SiteHeader() {
       </div>
 
       <div className="page flex min-h-17 items-center gap-x-3 gap-y-2 py-2 md:max-xl:flex-wrap lg:gap-x-6">
-        <Link
-          to="/"
-          aria-label={`${settings.store_name}, home`}
-          className="-ml-1 inline-flex rounded-md p-1 max-md:min-w-0"
-        >
+        <Link to="/" aria-label={`${settings.store_name}, home`} className="-ml-1 inline-flex rounded-md p-1">
           <Wordmark name={settings.store_name} />
         </Link>
 

@@ -7,13 +7,13 @@ const drop = 'M27 50C36 63 43 71 43 80C43 89.5 36 96 27 96C18 96 11 89.5 11 80C1
 
 export function Wordmark({ name, isOnDusk = false }: { name: string; isOnDusk?: boolean }) {
   return (
-    <span className="inline-flex min-w-0 items-center gap-1.5">
+    <span className="inline-flex items-center gap-1.5">
       <svg
         viewBox="8 0 88 98"
         width="32"
         height="36"
         aria-hidden="true"
-        className={`h-9 w-auto shrink-0 sm:h-10 ${isOnDusk ? 'text-leaf-400' : 'text-leaf-600'}`}
+        className={`h-9 w-auto sm:h-10 ${isOnDusk ? 'text-leaf-400' : 'text-leaf-600'}`}
       >
         <path d={leaves} fill="currentColor" fillRule="evenodd" />
         <path d={stem} fill="none" stroke="currentColor" strokeWidth="14" />
