@@ -74,6 +74,8 @@ export const scriptGroups: ScriptGroup[] = [
   group('form-pieces', 7, {
     'web/ui': 'field.tsx spinner.tsx use-action.ts use-is-online.ts',
     'web/ui/toasts': 'toasts.tsx',
+    // Not with the dialogs, whose code the first screen of the panel does not load.
+    'web/ui/dialog': 'close-guard.ts',
     'domain/people': 'phone.ts',
     'domain/deliveries': 'delivery-promise.ts',
   }),

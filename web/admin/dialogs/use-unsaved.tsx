@@ -10,7 +10,7 @@ import {
   useState,
 } from 'react';
 import { type Location, useBlocker, useLocation } from 'react-router';
-import { useCloseGuard } from '../../ui/dialog/dialog-or-drawer.tsx';
+import { CloseGuardOfDialog } from '../../ui/dialog/close-guard.ts';
 
 export interface Unsaved {
   /** Whether the confirmation is shown. */
@@ -119,23 +119,26 @@ export function useUnsaved(isUnsaved: boolean, isAway = anyAddress): Unsaved {
   const scope = useContext(ScopeContext);
   if (!scope) throw new Error('useUnsaved is called outside of UnsavedScope');
   const { forms, confirming, block, stay, leave } = scope;
-  const [form] = useState<OpenForm>(() => ({ isUnsaved, isAway, dialog: null }));
+  const dialog = useContext(CloseGuardOfDialog);
+  const [form] = useState<OpenForm>(() => ({ isUnsaved, isAway, dialog }));
   const mayClose = useCallback(
     (go: () => void) => {
-      const unsaved = [...forms].filter(({ dialog, isUnsaved }) => dialog === form.dialog && isUnsaved);
+      const unsaved = [...forms].filter((one) => one.isUnsaved && one.dialog === dialog);
       if (unsaved.length > 0) block(unsaved, go);
       return unsaved.length === 0;
     },
-    [forms, form, block],
+    [forms, dialog, block],
   );
-  const dialog = useCloseGuard(mayClose);
+  useEffect(() => {
+    // For all forms of the dialog.
+    dialog.current = mayClose;
+  }, [dialog, mayClose]);
   useEffect(() => {
     form.isUnsaved = isUnsaved;
   }, [form, isUnsaved]);
   useEffect(() => {
     form.isAway = isAway;
-    form.dialog = dialog;
-  }, [form, isAway, dialog]);
+  }, [form, isAway]);
   const isBlocked = confirming === form;
   // A form that closes while it confirms, because a colleague was faster, blocks no longer.
   const giveUp = useRef(() => {});

@@ -218,7 +218,13 @@ function Panel({ staff, email, name, role, isSignedOut }: Member & { isSignedOut
 
   return (
     <div className="flex min-h-dvh">
-      <SkipLink />
+      <SkipLink
+        // The blocker of unsaved forms warns of steps in the history that the router did not make.
+        onClick={(event) => {
+          event.preventDefault();
+          main.current?.focus();
+        }}
+      />
       <ProgressBar isRunning={isNavigating} />
       {isCounter ? null : <Sidebar storeName={storeName} waiting={waiting} isExpanded={isExpanded} />}
       <SidebarDrawer

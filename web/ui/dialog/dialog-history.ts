@@ -44,10 +44,7 @@ let leaving: string | null = null;
 let travelTimer: number | undefined;
 let settleTimer: number | undefined;
 
-const readDepth = ({ state }: Location): number => {
-  const stored = (state as { dialogs?: unknown } | null)?.dialogs;
-  return typeof stored === 'number' && stored > 0 ? stored : 0;
-};
+const readDepth = ({ state }: Location): number => (state as { dialogs?: number } | null)?.dialogs ?? 0;
 
 /** Key of the browser's current entry, as used by the router. It may be newer than the rendered location. */
 const currentKey = (): string => window.history.state?.key ?? 'default';

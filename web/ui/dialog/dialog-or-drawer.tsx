@@ -13,6 +13,7 @@ import {
 } from 'react';
 import { Drawer } from 'vaul';
 import { Icon } from '../icons.tsx';
+import { type CloseGuard, CloseGuardOfDialog } from './close-guard.ts';
 import { useDialogEntry } from './dialog-history.ts';
 import './dialog-or-drawer.css';
 
@@ -21,25 +22,13 @@ const wide = '(min-width: 768px)';
 
 type Shape = 'dialog' | 'drawer';
 
-/**
- * @param close closes the dialog later
- * @returns false if the dialog must stay open
- */
-type CloseGuard = (close: () => void) => boolean;
-
 interface Surface {
   shape: Shape;
   isBusy: boolean;
   setBusy(isBusy: boolean): void;
-  closeGuards: Set<CloseGuard>;
 }
 
-const SurfaceContext = createContext<Surface>({
-  shape: 'dialog',
-  isBusy: false,
-  setBusy() {},
-  closeGuards: new Set(),
-});
+const SurfaceContext = createContext<Surface>({ shape: 'dialog', isBusy: false, setBusy() {} });
 
 const widths = {
   medium: 'w-[min(36rem,calc(100vw-3rem))]',
@@ -69,7 +58,7 @@ export function DialogOrDrawer({
   children,
 }: DialogOrDrawerProps) {
   const [isBusy, setBusy] = useState(false);
-  const [closeGuards] = useState(() => new Set<CloseGuard>());
+  const guard = useRef<CloseGuard>(null);
   const shape = useShape(open);
   const opener = useRef<HTMLElement | null>(null);
   const sheet = useRef<HTMLDivElement>(null);
@@ -80,9 +69,8 @@ export function DialogOrDrawer({
     isStillOpen.current = open;
   }, [open]);
   function requestClose(): boolean {
-    if (isBusy) return false;
     // Where the URL contains the dialog, closing it is a navigation, which can be blocked itself.
-    if (hasOwnEntry && [...closeGuards].some((guard) => !guard(onClose))) return false;
+    if (isBusy || (hasOwnEntry && guard.current?.(onClose) === false)) return false;
     onClose();
     return true;
   }
@@ -138,9 +126,9 @@ export function DialogOrDrawer({
     },
   };
   const inside = (
-    <SurfaceContext.Provider value={{ shape, isBusy, setBusy, closeGuards }}>
-      {children}
-    </SurfaceContext.Provider>
+    <SurfaceContext value={{ shape, isBusy, setBusy }}>
+      <CloseGuardOfDialog value={guard}>{children}</CloseGuardOfDialog>
+    </SurfaceContext>
   );
 
   if (shape === 'dialog') {
@@ -213,20 +201,6 @@ export function useKeepOpen(isBusy: boolean): void {
     setBusy(isBusy);
     return () => setBusy(false);
   }, [isBusy, setBusy]);
-}
-
-/**
- * Calls the guard before the dialog around this component closes, unless the URL contains that dialog.
- * @param guard stable
- * @returns the guards of that dialog, which identify it
- */
-export function useCloseGuard(guard: CloseGuard): Surface['closeGuards'] {
-  const { closeGuards } = useContext(SurfaceContext);
-  useEffect(() => {
-    closeGuards.add(guard);
-    return () => void closeGuards.delete(guard);
-  }, [closeGuards, guard]);
-  return closeGuards;
 }
 
 interface DialogHeadingProps extends Omit<ComponentProps<'h2'>, 'title'> {
