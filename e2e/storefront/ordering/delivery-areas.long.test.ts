@@ -126,7 +126,7 @@ describe.each([
       await page.getByLabel(/^Name/).fill(amina.name);
       await page.getByLabel(/^Email/).fill(amina.email);
       await page.getByLabel(/^Phone/).fill('0712000778');
-      await page.getByLabel('Area').selectOption({ label: 'Karen (KSh 350.00, 30-90 minutes)' });
+      await page.getByLabel('Area').selectOption({ label: 'Karen: KSh 350.00, 30-90 minutes' });
       await page.getByLabel(/^Delivery location/).fill('The Hub, gate 2');
       await page.getByRole('button', { name: 'Place Order' }).click();
       await page.getByText('Delivery in Karen: KSh 350.00').waitFor();
