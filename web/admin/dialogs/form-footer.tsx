@@ -17,6 +17,8 @@ interface FormButtonsProps {
   submitRef?: Ref<HTMLButtonElement>;
   /** Buttons before them. */
   children?: ReactNode;
+  /** Asks in place of the buttons before unsaved changes are discarded. */
+  unsaved?: Pick<Unsaved, 'isBlocked' | 'stay' | 'leave'>;
   isHidden?: boolean;
   onCancel(): void;
 }
@@ -30,19 +32,23 @@ export function FormButtons({
   form,
   submitRef,
   children,
-  isHidden = false,
+  unsaved,
+  isHidden = unsaved?.isBlocked ?? false,
   onCancel,
 }: FormButtonsProps) {
   return (
-    <div className={`flex flex-wrap justify-end gap-3 max-md:*:grow ${isHidden ? 'hidden' : ''}`}>
-      {children}
-      <Button tone="quiet" onClick={onCancel} disabled={isCancelDisabled}>
-        Cancel
-      </Button>
-      <Button type="submit" tone={tone} ref={submitRef} form={form} isBusy={isBusy} disabled={disabled}>
-        {label ?? (isBusy ? 'Saving...' : 'Save')}
-      </Button>
-    </div>
+    <>
+      {unsaved?.isBlocked ? <Discard onStay={unsaved.stay} onLeave={unsaved.leave} /> : null}
+      <div className={`flex flex-wrap justify-end gap-3 max-md:*:grow ${isHidden ? 'hidden' : ''}`}>
+        {children}
+        <Button tone="quiet" onClick={onCancel} disabled={isCancelDisabled}>
+          Cancel
+        </Button>
+        <Button type="submit" tone={tone} ref={submitRef} form={form} isBusy={isBusy} disabled={disabled}>
+          {label ?? (isBusy ? 'Saving...' : 'Save')}
+        </Button>
+      </div>
+    </>
   );
 }
 
@@ -82,9 +88,10 @@ interface FormFooterProps extends Omit<FormButtonsProps, 'isHidden'> {
 export function FormFooter({ unsaved, question, onCancel, ...buttons }: FormFooterProps) {
   return (
     <DialogFooter>
-      {unsaved?.isBlocked ? <Discard onStay={unsaved.stay} onLeave={unsaved.leave} /> : question}
+      {unsaved?.isBlocked ? null : question}
       <FormButtons
         {...buttons}
+        {...(unsaved && { unsaved })}
         onCancel={() => (unsaved ? unsaved.close(onCancel) : onCancel())}
         isHidden={unsaved?.isBlocked || Boolean(question)}
       />

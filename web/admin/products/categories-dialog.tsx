@@ -273,9 +273,8 @@ function RenameCategory({ category, others, onDone }: RenameCategoryProps) {
           onDone();
         }}
       />
-      {unsaved.isBlocked ? <Discard onStay={unsaved.stay} onLeave={unsaved.leave} /> : null}
       <FormButtons
-        isHidden={unsaved.isBlocked}
+        unsaved={unsaved}
         label={rename.isPending ? 'Saving...' : 'Save Name'}
         isBusy={rename.isPending}
         isCancelDisabled={rename.isPending}

@@ -331,9 +331,8 @@ function EditSynonym({ synonym, others, onDone }: EditSynonymProps) {
       }}
     >
       <SynonymFields {...fields} isEdit />
-      {unsaved.isBlocked ? <Discard onStay={unsaved.stay} onLeave={unsaved.leave} /> : null}
       <FormButtons
-        isHidden={unsaved.isBlocked}
+        unsaved={unsaved}
         label={save.isPending ? 'Saving...' : 'Save Search Word'}
         isBusy={save.isPending}
         isCancelDisabled={save.isPending}
