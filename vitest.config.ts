@@ -52,6 +52,7 @@ export default defineConfig({
           isolate: false,
           env: { TEST_DATABASES: process.env.TEST_DATABASES ?? 'one' },
           ...timeouts,
+          testTimeout: process.env.TEST_DEPTH === 'exhaustive' ? 180_000 : timeouts.testTimeout,
         },
       },
       {

@@ -1,18 +1,27 @@
-// Selects stories: the main ones, each at one screen size (`npm test`), or all (`npm run test:long`, or a single file).
+// Selects stories by STORIES: `main`, the main stories, each at one screen size (`npm test`); `each`, every story once (CI); otherwise every
+// story at every size (`npm run test:long`, or a single file).
 
-const everyStory = process.env.STORIES !== 'main';
+const selection = process.env.STORIES;
 
 /** Returns a `story` that runs only when all stories run. */
 export function inLongRun<Story>(story: Story): Story {
-  return everyStory ? story : ignored;
+  return selection === 'main' ? ignored : story;
 }
 
 /**
- * The cases of a story, such as screen sizes.
+ * The cases of a story, such as screen sizes where the layout is its subject.
  * @param cases the first one is also part of the main stories
  */
 export function mainCase<Case>(cases: readonly Case[]): readonly Case[] {
-  return everyStory ? cases : cases.slice(0, 1);
+  return selection === 'main' ? cases.slice(0, 1) : cases;
+}
+
+/**
+ * The screen sizes of a story whose steps are the same at each.
+ * @param sizes the first one is that of most of its users, and the only one outside `npm run test:long`
+ */
+export function atSizes<Size>(sizes: readonly Size[]): readonly Size[] {
+  return selection === 'main' || selection === 'each' ? sizes.slice(0, 1) : sizes;
 }
 
 /** Replaces a `story` and does nothing; also `story.concurrent.for(cases)`. */

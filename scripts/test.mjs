@@ -1,7 +1,7 @@
 // `npm test`: installs what is missing, a browser and a PostgreSQL included, then types, lint, units, services, SQL, staff screens
 // and the main stories. `npm run test:quick`: types, lint and units, which need neither browser nor database. `npm run test:long`: all
-// stories at every size, the long proofs, and the SQL on the other databases. With STORIES=every `npm test` runs all stories, and
-// `npm run test:long` not again.
+// stories at every size, the long proofs, and the SQL on the other databases. With STORIES=each (CI) `npm test` runs every story once and
+// every case of the sampled tests, and `npm run test:long` not again.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -126,11 +126,11 @@ async function checkSource() {
   ]);
 }
 
-const hasEveryStory = process.env.STORIES === 'every';
+const hasEachStory = process.env.STORIES === 'each';
 
 async function stories(selection) {
-  const title =
-    selection === 'main' ? 'main stories in a browser' : 'all stories in a browser, at every size';
+  const titles = { main: 'main stories', each: 'all stories', every: 'all stories at every size' };
+  const title = `${titles[selection]} in a browser`;
   if (chromium) await suite(title, 'vitest.browser.config.ts', { environment: { STORIES: selection } });
   else failed.push(`${title}: there is no browser`);
 }
@@ -145,21 +145,25 @@ const levels = {
     const checked = checkSource();
     await suite('units, services, SQL and screens', 'vitest.config.ts', {
       projects: ['units', 'services', 'sql', 'screens'],
+      environment: hasEachStory ? { TEST_DEPTH: 'exhaustive' } : {},
     });
     await checked;
-    await stories(hasEveryStory ? 'every' : 'main');
+    await stories(hasEachStory ? 'each' : 'main');
   },
   async long() {
-    if (!hasEveryStory) await stories('every');
-    await suite('long proofs', 'vitest.config.ts', { projects: ['long', 'every-case'] });
+    if (!hasEachStory) await stories('every');
+    await suite('long proofs', 'vitest.config.ts', {
+      projects: hasEachStory ? ['long'] : ['long', 'every-case'],
+    });
     await suite('SQL on PGlite', 'vitest.config.ts', {
       projects: ['sql'],
       environment: { TEST_DATABASES: 'pglite' },
     });
+    // PGlite is PostgreSQL 18. On the server, rights, locks and money.
     for (const [version, folder] of otherPostgresql) {
       await suite(`SQL on PostgreSQL ${version}`, 'vitest.config.ts', {
         projects: ['sql'],
-        paths: ['supabase/tests'],
+        paths: ['supabase/tests/database', 'supabase/tests/payments'],
         environment: { POSTGRESQL_PROGRAMS: folder },
       });
     }

@@ -4,15 +4,16 @@ import { expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone } from '../browser.ts';
+import { atSizes } from '../selection.ts';
 import { asOwner, enterAsStaff, makeAccount, pressUnlessTaken, signIn } from '../staff-member.ts';
 import { browser, openShopForStories, shop, story } from '../story.ts';
 
 openShopForStories({ BACKUPS: 'on' });
 
-const sizes = [
+const sizes = atSizes([
   ['on a desktop', desktop],
   ['on a phone', phone],
-] as const;
+] as const);
 const cards = ['Total Products', 'Total Orders', 'Total Inquiries', 'Total Revenue'];
 const card = (page: Page, title: string) =>
   page.getByRole('main').getByRole('listitem').filter({ hasText: title });

@@ -5,6 +5,7 @@ import { beforeAll, describe, expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone, waitForAnimations } from '../browser.ts';
+import { atSizes } from '../selection.ts';
 import { asOwner, enterAsStaff, statusButton } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
@@ -99,10 +100,12 @@ const holdPrinter = (page: Page) =>
   });
 const sheet = (page: Page) => page.locator('.print-sheet');
 
-describe.each([
-  ['at the counter', desktop],
-  ['on a phone', phone],
-] as const)('%s', (where, viewport) => {
+describe.each(
+  atSizes([
+    ['at the counter', desktop],
+    ['on a phone', phone],
+  ] as const),
+)('%s', (where, viewport) => {
   const isPhone = viewport === phone;
   const story = storyWith({ viewport });
   const rowOf = (page: Page, text: string) =>

@@ -4,6 +4,7 @@ import { describe, expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { desktop, phone } from '../browser.ts';
 import { placeAssignedOrder } from '../placed-orders.ts';
+import { atSizes } from '../selection.ts';
 import { amina, order, payButton } from '../shopper.ts';
 import { asOwner, chooseStatus, enterAsStaff, waitForLive } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
@@ -25,10 +26,12 @@ const menu = (page: Page, size: { width: number }) =>
     ? page.getByRole('complementary')
     : page.getByRole('navigation', { name: 'Screens of the day' });
 
-describe.each([
-  ['on a desktop', desktop, '0722000102'],
-  ['on a phone', phone, '0722000101'],
-] as const)('%s', (where, size, payer) => {
+describe.each(
+  atSizes([
+    ['on a desktop', desktop, '0722000102'],
+    ['on a phone', phone, '0722000101'],
+  ] as const),
+)('%s', (where, size, payer) => {
   story('a paid order appears as a toast, a count in the menu, and a row', async ({ newVisitor }) => {
     const [{ page: staff }, { page: shopper }] = [await newVisitor({ viewport: size }), await newVisitor()];
     await enterAsStaff(shop, staff, '/admin/dashboard');

@@ -9,7 +9,7 @@ import { describe, expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { delayResponses, desktop, dialogOf, phone, waitForHydration } from '../browser.ts';
-import { inLongRun, mainCase } from '../selection.ts';
+import { atSizes, inLongRun } from '../selection.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken, toast } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
@@ -110,7 +110,7 @@ async function openProductDialog(page: Page, query: string): Promise<void> {
 const shopPage = async (path: string) => (await fetch(`${shop.url}${path}`)).text();
 
 describe.each(
-  mainCase([
+  atSizes([
     ['at the counter', desktop],
     ['on a phone', phone],
   ]),

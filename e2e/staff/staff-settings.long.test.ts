@@ -4,6 +4,7 @@ import { expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
 import { desktop, phone } from '../browser.ts';
+import { atSizes } from '../selection.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
@@ -11,10 +12,10 @@ openShopForStories();
 // A rejected change is also logged on the console, for diagnosis.
 const story = storyWith({ expectedFailures: /Failed to save settings/ });
 
-const sizes = [
+const sizes = atSizes([
   ['on a desktop', desktop],
   ['on a phone', phone],
-] as const;
+] as const);
 
 async function openSettings(page: Page): Promise<void> {
   await enterAsStaff(shop, page);

@@ -2,6 +2,7 @@
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { delayResponses, desktop, dialogOf, phone, waitForHydration } from '../browser.ts';
+import { atSizes } from '../selection.ts';
 import { amina, fillOrder, payButton, placeOrderButton, trackingNumberIn } from '../shopper.ts';
 import { asOwner, enterAsStaff } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
@@ -9,10 +10,10 @@ import { openShopForStories, shop, storyWith } from '../story.ts';
 openShopForStories();
 const story = storyWith({ expectedFailures: /409 \(|429 \(/ });
 
-const sizes = [
+const sizes = atSizes([
   ['on a phone', phone, '0711007701'],
   ['at a desktop', desktop, '0711007702'],
-] as const;
+] as const);
 const pathOf = (page: Page) => new URL(page.url()).pathname;
 const gone = (page: Page) => expect.poll(() => dialogOf(page).count()).toBe(0);
 /**

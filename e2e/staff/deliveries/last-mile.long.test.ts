@@ -20,6 +20,7 @@ import {
   stepsOf,
   wrongCode,
 } from '../../riders.ts';
+import { atSizes } from '../../selection.ts';
 import { amina, fillOrder, openOrderDialog, payButton, placeOrderButton } from '../../shopper.ts';
 import { asOwner, callAsStaff, enterAsStaff, toast } from '../../staff-member.ts';
 import { openShopForStories, shop, story } from '../../story.ts';
@@ -90,10 +91,12 @@ const waitsFor = (page: Page, presses: number) =>
     })
     .waitFor();
 
-describe.each([
-  ['on phones', phone],
-  ['with a customer and staff at a desktop', desktop],
-] as const)('%s', (_, viewport) => {
+describe.each(
+  atSizes([
+    ['on phones', phone],
+    ['with a customer and staff at a desktop', desktop],
+  ] as const),
+)('%s', (_, viewport) => {
   story(
     'an order goes from its area to the rating, with a rider without a network and five wrong codes',
     async ({ newVisitor }) => {

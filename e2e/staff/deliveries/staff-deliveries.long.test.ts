@@ -6,15 +6,16 @@ import { describe, expect } from 'vitest';
 import { until } from '../../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, dialogOf, phone, waitForAnimations } from '../../browser.ts';
+import { atSizes } from '../../selection.ts';
 import { asOwner, chooseStatus, enterAsStaff, statusButton, toast } from '../../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../../story.ts';
 
 openShopForStories();
 const story = storyWith({ viewport: desktop });
-const sizes = [
+const sizes = atSizes([
   ['on a desktop', desktop],
   ['on a phone', phone],
-] as const;
+] as const);
 
 interface Order {
   id: string;

@@ -6,6 +6,7 @@ import { expect } from 'vitest';
 import { expectAccessible } from '../../accessibility.ts';
 import { phone } from '../../browser.ts';
 import { type Order, placeOrder, readOrder } from '../../placed-orders.ts';
+import { atSizes } from '../../selection.ts';
 import { asOwner, callAsStaff, enterAsStaff } from '../../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../../story.ts';
 
@@ -47,10 +48,12 @@ async function exportOf(page: Page): Promise<string> {
   return readFile(await file.path(), 'utf8');
 }
 
-story.for([
-  ['a phone', phone, '0711050101'],
-  ['a laptop', laptop, '0711050102'],
-] as const)(
+story.for(
+  atSizes([
+    ['a phone', phone, '0711050101'],
+    ['a laptop', laptop, '0711050102'],
+  ] as const),
+)(
   'money that is kept leads to its customer and is given back from its order, on %s',
   async ([where, viewport, customerPhone], { newVisitor }) => {
     const name = `Wambui ${where}`;
@@ -85,10 +88,12 @@ story.for([
   },
 );
 
-story.for([
-  ['a phone', phone, '0711050201'],
-  ['a laptop', laptop, '0711050202'],
-] as const)(
+story.for(
+  atSizes([
+    ['a phone', phone, '0711050201'],
+    ['a laptop', laptop, '0711050202'],
+  ] as const),
+)(
   'a customer is found, noted and blocked, and the storefront takes no order, on %s',
   async ([where, viewport, customerPhone], { newVisitor }) => {
     const name = `Achieng ${where}`;

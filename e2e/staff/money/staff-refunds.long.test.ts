@@ -7,6 +7,7 @@ import { until } from '../../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, phone, waitForAnimations } from '../../browser.ts';
 import { type Order, placeOrder, readOrder } from '../../placed-orders.ts';
+import { atSizes } from '../../selection.ts';
 import { asOwner, callAsStaff, enterAsStaff, toast } from '../../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../../story.ts';
 
@@ -48,10 +49,12 @@ const picture = async (page: Page, name: string, viewport: { width: number }) =>
   }
 };
 
-describe.each([
-  ['at the counter', desktop, '07121'],
-  ['on a phone', phone, '07120'],
-] as const)('%s', (_, viewport, payer) => {
+describe.each(
+  atSizes([
+    ['at the counter', desktop, '07121'],
+    ['on a phone', phone, '07120'],
+  ] as const),
+)('%s', (_, viewport, payer) => {
   const story = storyWith({ viewport });
 
   story(

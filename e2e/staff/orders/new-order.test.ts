@@ -4,7 +4,7 @@ import { beforeAll, describe, expect } from 'vitest';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, phone } from '../../browser.ts';
 import { placePaidOrder } from '../../placed-orders.ts';
-import { mainCase } from '../../selection.ts';
+import { atSizes } from '../../selection.ts';
 import { asOwner, enterAsStaff } from '../../staff-member.ts';
 import { openShopForStories, shop, story } from '../../story.ts';
 
@@ -33,7 +33,7 @@ const isUncovered = (target: Locator) =>
   });
 
 describe('a caller', () => {
-  story.for(mainCase([phone, desktop]))(
+  story.for(atSizes([phone, desktop]))(
     'who ordered before gets the same again in five taps, at %j',
     async (viewport, { newVisitor }) => {
       const number = `07110${viewport.width === 360 ? '20360' : '21440'}`;
@@ -72,7 +72,7 @@ describe('a caller', () => {
     },
   );
 
-  story.for(mainCase([phone, desktop]))(
+  story.for(atSizes([phone, desktop]))(
     'who is new gets three drinks in at most ten taps, and the link on WhatsApp, at %j',
     async (viewport, { newVisitor }) => {
       const { page } = await newVisitor({ viewport });

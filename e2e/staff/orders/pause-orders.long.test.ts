@@ -4,6 +4,7 @@ import { expect } from 'vitest';
 import { until } from '../../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, phone } from '../../browser.ts';
+import { atSizes } from '../../selection.ts';
 import { amina, fillOrder, openOrderDialog, payButton, placeOrderButton } from '../../shopper.ts';
 import { callAsStaff, enterAsStaff } from '../../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../../story.ts';
@@ -15,10 +16,12 @@ const sentence = /Orders are paused until \d\d:\d\d: heavy rain\./;
 const strip = (page: Page) => page.getByRole('complementary', { name: 'Orders are paused' });
 const pageOf = async (path: string) => (await fetch(`${shop.url}${path}`)).text();
 
-story.for([
-  ['on a phone', phone, '1'],
-  ['at a desktop', desktop, '2'],
-] as const)(
+story.for(
+  atSizes([
+    ['on a phone', phone, '1'],
+    ['at a desktop', desktop, '2'],
+  ] as const),
+)(
   'a pause is begun and ended on Today, and customers order after it %s',
   async ([where, viewport, size], { newVisitor }) => {
     const shopper = { ...amina, phone: `071100880${size}` };

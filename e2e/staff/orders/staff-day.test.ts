@@ -5,6 +5,7 @@ import { describe, expect } from 'vitest';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, phone } from '../../browser.ts';
 import { placeOrder, placePaidOrder } from '../../placed-orders.ts';
+import { atSizes } from '../../selection.ts';
 import { asOwner, callAs, enterAsStaff } from '../../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../../story.ts';
 
@@ -20,10 +21,12 @@ const fileFrom = async (page: Page, button: RegExp) => {
 };
 let receipts = 0;
 
-describe.each([
-  ['on a phone', phone],
-  ['at the counter', desktop],
-])('%s', (_, viewport) => {
+describe.each(
+  atSizes([
+    ['on a phone', phone],
+    ['at the counter', desktop],
+  ]),
+)('%s', (_, viewport) => {
   const story = storyWith({ viewport });
 
   story('the evening: count, close, print, and the files', async ({ newVisitor }) => {

@@ -7,7 +7,7 @@ import { until } from '../../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, phone, waitForAnimations } from '../../browser.ts';
 import { type Order, placeOrder, readOrder } from '../../placed-orders.ts';
-import { inLongRun, mainCase } from '../../selection.ts';
+import { atSizes, inLongRun } from '../../selection.ts';
 import { asOwner, chooseStatus, enterAsStaff, statusButton, toast, waitForLive } from '../../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../../story.ts';
 
@@ -77,7 +77,7 @@ async function openOrders(page: Page, query = ''): Promise<void> {
 }
 
 describe.each(
-  mainCase([
+  atSizes([
     ['at the counter', desktop, '07111'],
     ['on a phone', phone, '07110'],
   ] as const),

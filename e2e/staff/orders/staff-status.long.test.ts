@@ -6,6 +6,7 @@ import { expectAccessible } from '../../accessibility.ts';
 import { desktop, phone, waitForAnimations } from '../../browser.ts';
 import { textsTo } from '../../mailbox.ts';
 import { type Order, placeAssignedOrder, placeOrder, readOrder } from '../../placed-orders.ts';
+import { atSizes } from '../../selection.ts';
 import { chooseStatus, enterAsStaff, statusButton } from '../../staff-member.ts';
 import { openShopForStories, shop, story, storyWith } from '../../story.ts';
 
@@ -44,10 +45,12 @@ const textsOf = async (customerPhone: string): Promise<string[]> =>
 const isShown = (page: Page, order: Order, words: string) =>
   until(async () => (await statusOf(page, order).textContent()) === words, `${words} is shown`);
 
-describe.each([
-  ['at the counter', desktop, '0711031'],
-  ['on a phone', phone, '0711030'],
-] as const)('%s', (where, viewport, numbers) => {
+describe.each(
+  atSizes([
+    ['at the counter', desktop, '0711031'],
+    ['on a phone', phone, '0711030'],
+  ] as const),
+)('%s', (where, viewport, numbers) => {
   const story = storyWith({ viewport });
 
   story('menus, questions and messages about a status are accessible', async ({ newVisitor }) => {

@@ -4,6 +4,7 @@ import { beforeAll, expect } from 'vitest';
 import { until } from '../../../scripts/tests/open-shop.ts';
 import { desktop, phone } from '../../browser.ts';
 import { type Order, placeAssignedOrder, placePaidOrder } from '../../placed-orders.ts';
+import { atSizes } from '../../selection.ts';
 import { asOwner, enterAsStaff } from '../../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../../story.ts';
 
@@ -81,7 +82,7 @@ async function openToday(page: Page) {
   };
 }
 
-story.for(sizes)(
+story.for(atSizes(sizes))(
   'an order takes four taps, and eight if its delivery fails once, at %j',
   async (viewport, { newVisitor }) => {
     const [ordinary, failing] = takeOrders(2) as [Order, Order];

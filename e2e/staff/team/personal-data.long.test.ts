@@ -7,6 +7,7 @@ import { until } from '../../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, phone, waitForHydration } from '../../browser.ts';
 import { placeOrder } from '../../placed-orders.ts';
+import { atSizes } from '../../selection.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken } from '../../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../../story.ts';
 
@@ -14,10 +15,10 @@ openShopForStories();
 // A conflicting change is also logged on the console, for developers.
 const story = storyWith({ expectedFailures: /Failed to save the text/ });
 
-const sizes = [
+const sizes = atSizes([
   ['on a phone', phone],
   ['on a desktop', desktop],
-] as const;
+] as const);
 
 const isInView = (page: Page, heading: string) =>
   page.getByRole('heading', { name: heading, level: 2 }).evaluate((element) => {

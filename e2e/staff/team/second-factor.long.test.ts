@@ -5,6 +5,7 @@ import { expectAccessible } from '../../accessibility.ts';
 import { addApp } from '../../authenticator-app.ts';
 import { desktop, phone } from '../../browser.ts';
 import { placeOrder, readOrder } from '../../placed-orders.ts';
+import { atSizes } from '../../selection.ts';
 import { asOwner, fillSignIn, makeAccount, signIn, toast } from '../../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../../story.ts';
 
@@ -12,10 +13,12 @@ openShopForStories();
 const story = storyWith({ viewport: desktop });
 
 describe('a recovery code', () => {
-  story.for([
-    ['a phone', phone],
-    ['a desktop', desktop],
-  ] as const)(
+  story.for(
+    atSizes([
+      ['a phone', phone],
+      ['a desktop', desktop],
+    ] as const),
+  )(
     'is kept with the authenticator app, and signs in without it on %s',
     async ([, viewport], { newVisitor }) => {
       const account = await makeAccount(shop, 'staff');

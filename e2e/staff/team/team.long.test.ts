@@ -3,6 +3,7 @@ import { describe, expect } from 'vitest';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, phone } from '../../browser.ts';
 import { linkInMail } from '../../mailbox.ts';
+import { atSizes } from '../../selection.ts';
 import { enterAsStaff } from '../../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../../story.ts';
 
@@ -11,10 +12,12 @@ const story = storyWith({ viewport: desktop });
 const afterwards = /40[13] .*\/(auth|rest)\/v1\/|This account is not admin, or not active/;
 
 describe('a colleague', () => {
-  story.for([
-    ['a phone', phone],
-    ['a desktop', desktop],
-  ] as const)(
+  story.for(
+    atSizes([
+      ['a phone', phone],
+      ['a desktop', desktop],
+    ] as const),
+  )(
     'is invited by email for the counter, works at it on %s, and is out at once',
     async ([, viewport], { newVisitor }) => {
       const name = `Njeri ${viewport.width}`;

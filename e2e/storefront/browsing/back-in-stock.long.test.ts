@@ -2,6 +2,7 @@
 import { expect } from 'vitest';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, phone, waitForHydration } from '../../browser.ts';
+import { atSizes } from '../../selection.ts';
 import { asOwner } from '../../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../../story.ts';
 
@@ -30,10 +31,10 @@ async function makeSoldOut(name: string): Promise<{ slug: string; phones(): Prom
   };
 }
 
-const sizes = [
+const sizes = atSizes([
   ['on a phone', phone, 'Baobab Phone', '0711009901'],
   ['at a desktop', desktop, 'Baobab Desktop', '0711009902'],
-] as const;
+] as const);
 
 story.for(sizes)(
   'a visitor asks for one text %s',

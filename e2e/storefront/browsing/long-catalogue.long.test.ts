@@ -3,6 +3,7 @@ import type { Page } from 'playwright-core';
 import { beforeAll, expect } from 'vitest';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, phone, waitForHydration } from '../../browser.ts';
+import { atSizes } from '../../selection.ts';
 import { asOwner } from '../../staff-member.ts';
 import { openShopForStories, shop, story } from '../../story.ts';
 
@@ -24,10 +25,10 @@ beforeAll(async () => {
   }));
   await asOwner(shop, '/rest/v1/products', 'POST', crates);
 });
-const sizes = [
+const sizes = atSizes([
   ['on a phone', phone],
   ['on a desktop', desktop],
-] as const;
+] as const);
 
 const drinks = (page: Page) => page.getByRole('main').getByRole('article');
 const more = (page: Page) => page.getByRole('link', { name: 'Show more drinks' });

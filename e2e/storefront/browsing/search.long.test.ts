@@ -4,6 +4,7 @@ import { describe, expect } from 'vitest';
 import { until } from '../../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, phone, waitForHydration } from '../../browser.ts';
+import { atSizes } from '../../selection.ts';
 import { enterAsStaff } from '../../staff-member.ts';
 import { openShopForStories, shop, story } from '../../story.ts';
 
@@ -13,10 +14,12 @@ const drinks = (page: Page) => page.getByRole('main').getByRole('article');
 const count = (page: Page, text: string) =>
   page.getByRole('main').getByRole('status').getByText(text).waitFor();
 
-describe.each([
-  ['a phone', phone],
-  ['a desktop', desktop],
-] as const)('on %s', (device, viewport) => {
+describe.each(
+  atSizes([
+    ['a phone', phone],
+    ['a desktop', desktop],
+  ] as const),
+)('on %s', (device, viewport) => {
   const isPhone = viewport === phone;
 
   /** The search box of the header, which is in the menu on phones. */

@@ -3,6 +3,7 @@ import { expect } from 'vitest';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, phone, waitForHydration } from '../../browser.ts';
 import { placeOrder, readOrder } from '../../placed-orders.ts';
+import { atSizes } from '../../selection.ts';
 import { asOwner } from '../../staff-member.ts';
 import { story as everyStory, openShopForStories, shop, storyWith } from '../../story.ts';
 
@@ -18,10 +19,10 @@ const keyOf = async ({ id }: { id: string }) => {
   return link.access_key;
 };
 const linkOf = (number: string, key: string) => `${shop.url}/track-order/${number}?key=${key}`;
-const sizes = [
+const sizes = atSizes([
   ['on a phone', phone],
   ['at a desktop', desktop],
-] as const;
+] as const);
 
 story.for(sizes)('an unpaid order ends after one question %s', async ([where, viewport], { newVisitor }) => {
   const order = await placeOrder(shop, 'Amina Cancels', '0711009101');

@@ -4,6 +4,7 @@ import { describe, expect } from 'vitest';
 import { until } from '../../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, dialogOf, phone } from '../../browser.ts';
+import { atSizes } from '../../selection.ts';
 import {
   amina,
   fillOrder,
@@ -43,10 +44,12 @@ async function orderAndPay(page: Page, customer: typeof amina): Promise<string> 
   return number;
 }
 
-describe.each([
-  ['on a phone', { width: 360, height: 740 }, 1],
-  ['on a desktop', desktop, 2],
-] as const)('%s', (_, viewport, which) => {
+describe.each(
+  atSizes([
+    ['on a phone', { width: 360, height: 740 }, 1],
+    ['on a desktop', desktop, 2],
+  ] as const),
+)('%s', (_, viewport, which) => {
   story('orders the same again with one tap and the PIN, or undoes it', async ({ newVisitor }) => {
     const customer = { ...amina, phone: `071600910${which}`, location: 'Mpaka Road' };
     const { page, context } = await newVisitor({ viewport });
@@ -232,10 +235,12 @@ story('an order that ended is shown again once it is under way again', async ({ 
   }
 });
 
-story.for([
-  ['on a phone', phone, '1'],
-  ['on a desktop', desktop, '2'],
-] as const)(
+story.for(
+  atSizes([
+    ['on a phone', phone, '1'],
+    ['on a desktop', desktop, '2'],
+  ] as const),
+)(
   'the order just paid is read without a network, and its page comes back by itself, %s',
   async ([, viewport, size], { newVisitor }) => {
     const { page, context } = await newVisitor({

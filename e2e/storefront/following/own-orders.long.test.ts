@@ -3,6 +3,7 @@ import type { Page } from 'playwright-core';
 import { afterAll, describe, expect } from 'vitest';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, dialogOf, phone, waitForHydration } from '../../browser.ts';
+import { atSizes } from '../../selection.ts';
 import {
   amina,
   fillOrder,
@@ -58,10 +59,12 @@ const toastOf = (page: Page, title: string) =>
     .filter({ has: page.getByText(title, { exact: true }) });
 const notPaid = /Not paid yet: KSh 951\.00, reserved until \d\d:\d\d\./;
 
-describe.each([
-  ['on a phone', phone, 1],
-  ['on a desktop', desktop, 2],
-] as const)('%s', (_, viewport, which) => {
+describe.each(
+  atSizes([
+    ['on a phone', phone, 1],
+    ['on a desktop', desktop, 2],
+  ] as const),
+)('%s', (_, viewport, which) => {
   story(
     'an unpaid order is shown on every page until it is paid, and the payment is announced once in each tab',
     async ({ newVisitor }) => {

@@ -3,6 +3,7 @@ import type { Page } from 'playwright-core';
 import { beforeAll, expect } from 'vitest';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, dialogOf, phone, waitForHydration } from '../../browser.ts';
+import { atSizes } from '../../selection.ts';
 import {
   amina,
   fillOrder,
@@ -38,10 +39,10 @@ const orderOf = async (number: string) => {
   return ((await (await asOwner(shop, path, 'GET')).json()) as Order[])[0];
 };
 
-const sizes = [
+const sizes = atSizes([
   ['on a phone', phone, '0711008901'],
   ['at a desktop', desktop, '0711008902'],
-] as const;
+] as const);
 
 story.for(sizes)(
   'a customer pays in cash after one question, and the order says what happens now %s',

@@ -2,6 +2,7 @@
 import { describe, expect } from 'vitest';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, dialogOf, phone } from '../../browser.ts';
+import { atSizes } from '../../selection.ts';
 import {
   amina,
   fillOrder,
@@ -19,10 +20,12 @@ const changeArea = (name: string, change: Record<string, unknown>) =>
 const inThreeDays = () =>
   new Intl.DateTimeFormat('sv-SE', { timeZone: 'Africa/Nairobi' }).format(Date.now() + 3 * 86_400_000);
 
-describe.each([
-  ['on a phone', phone],
-  ['on a desktop', desktop],
-] as const)('%s', (_, viewport) => {
+describe.each(
+  atSizes([
+    ['on a phone', phone],
+    ['on a desktop', desktop],
+  ] as const),
+)('%s', (_, viewport) => {
   story(
     'an area is chosen in one tap or by its search, and changes fee, total and promise',
     async ({ newVisitor }) => {

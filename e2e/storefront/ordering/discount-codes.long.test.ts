@@ -2,6 +2,7 @@
 import { expect } from 'vitest';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, dialogOf, phone, waitForHydration } from '../../browser.ts';
+import { atSizes } from '../../selection.ts';
 import {
   amina,
   fillOrder,
@@ -35,10 +36,10 @@ const discountOf = async (percent: number) => {
 };
 const ksh = (cents: number) => `KSh ${(cents / 100).toLocaleString('en-KE', { minimumFractionDigits: 2 })}`;
 
-const sizes = [
+const sizes = atSizes([
   ['on a phone', phone, '0711008901', 'PHONE10'],
   ['at a desktop', desktop, '0711008902', 'DESK10'],
-] as const;
+] as const);
 
 story.for(sizes)(
   'a customer pays less with a code, and reads why it does not apply %s',

@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect } from 'vitest';
 import { until } from '../../../scripts/tests/open-shop.ts';
 import { desktop, phone } from '../../browser.ts';
-import { inLongRun, mainCase } from '../../selection.ts';
+import { atSizes, inLongRun } from '../../selection.ts';
 import {
   amina,
   fillOrder,
@@ -57,7 +57,7 @@ const ordersOf = async (number: string) =>
   }[];
 
 describe.each(
-  mainCase([
+  atSizes([
     ['on a phone', phone, '0711005501'],
     ['on a desktop', desktop, '0711005502'],
   ] as const),

@@ -4,7 +4,7 @@ import { expect } from 'vitest';
 import { until } from '../../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, dialogOf, phone, waitForHydration } from '../../browser.ts';
-import { inLongRun, mainCase } from '../../selection.ts';
+import { atSizes, inLongRun, mainCase } from '../../selection.ts';
 import {
   amina,
   fillOrder,
@@ -20,7 +20,7 @@ openShopForStories();
 const story = storyWith({ expectedFailures: /40\d \(/ });
 const longStory = inLongRun(story);
 
-const sizes = mainCase([
+const sizes = atSizes([
   ['on a phone', phone, '1'],
   ['at a desktop', desktop, '2'],
 ] as const);

@@ -2,6 +2,7 @@
 import { describe, expect } from 'vitest';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, dialogOf, phone, waitForHydration } from '../../browser.ts';
+import { atSizes } from '../../selection.ts';
 import {
   amina,
   fillOrder,
@@ -19,10 +20,12 @@ const limit = 'M-PESA takes at most KSh 250,000.00 in one payment.';
 const changeProduct = (slug: string, change: Record<string, unknown>) =>
   asOwner(shop, `/rest/v1/products?slug=eq.${slug}`, 'PATCH', change);
 
-describe.each([
-  ['on a phone', phone],
-  ['on a desktop', desktop],
-] as const)('%s', (_, viewport) => {
+describe.each(
+  atSizes([
+    ['on a phone', phone],
+    ['on a desktop', desktop],
+  ] as const),
+)('%s', (_, viewport) => {
   story('more than M-PESA takes is said at the quantity, with a chat and a call', async ({ newVisitor }) => {
     await changeProduct('mango-bottle', { stock_quantity: 1000 });
     const { page } = await newVisitor({ viewport });

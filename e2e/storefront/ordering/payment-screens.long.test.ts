@@ -3,6 +3,7 @@ import { expect } from 'vitest';
 import { until } from '../../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, dialogOf, phone } from '../../browser.ts';
+import { atSizes } from '../../selection.ts';
 import { amina, order, payButton, trackingNumberIn } from '../../shopper.ts';
 import { asOwner } from '../../staff-member.ts';
 import { openShopForStories, shop, story } from '../../story.ts';
@@ -13,10 +14,10 @@ const promptsTo = async (number: string) => {
   const answer = await fetch(`${shop.simulatorUrl}/simulator/ledger?phone=254${number.slice(1)}`);
   return ((await answer.json()) as { prompts: unknown[] }).prompts;
 };
-const sizes = [
+const sizes = atSizes([
   ['on a phone', phone, '1'],
   ['at a desktop', desktop, '2'],
-] as const;
+] as const);
 
 story.for(sizes)(
   'after the payment the customer is thanked by name, and sees drink, arrival, address and what is next %s',

@@ -3,6 +3,7 @@ import type { Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, dialogOf, phone, waitForHydration } from '../../browser.ts';
+import { atSizes } from '../../selection.ts';
 import {
   amina,
   fillOrder,
@@ -54,10 +55,10 @@ function tapCounter(page: Page) {
   };
 }
 
-const sizes = [
+const sizes = atSizes([
   ['on a phone', phone, '0711008801'],
   ['at a desktop', desktop, '0711008802'],
-] as const;
+] as const);
 
 story.for(sizes)(
   'a remembered customer orders three drinks with one payment, in few taps %s',
