@@ -1,7 +1,7 @@
 // `npm test`: installs what is missing, a browser and a PostgreSQL included, then types, lint, units, services, SQL, staff screens
-// and the main stories. `npm run test:quick`: types, lint and units, which need neither browser nor database. `npm run test:long`: all
-// stories at every size, the long proofs, and the SQL on the other databases. With STORIES=each (CI) `npm test` runs every story once and
-// every case of the sampled tests, and `npm run test:long` not again.
+// and the main stories (with STORIES=each all, once). `npm run test:quick`: types, lint and units, which need neither browser nor
+// database. `npm run test:proofs`: the long proofs and the SQL on PGlite. `npm run test:long`: all stories at every size, all long
+// proofs, every case of the sampled tests, and the SQL on the other databases.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -126,14 +126,18 @@ async function checkSource() {
   ]);
 }
 
-const hasEachStory = process.env.STORIES === 'each';
-
 async function stories(selection) {
   const titles = { main: 'main stories', each: 'all stories', every: 'all stories at every size' };
   const title = `${titles[selection]} in a browser`;
   if (chromium) await suite(title, 'vitest.browser.config.ts', { environment: { STORIES: selection } });
   else failed.push(`${title}: there is no browser`);
 }
+
+const sqlOnPglite = (environment = {}) =>
+  suite('SQL on PGlite', 'vitest.config.ts', {
+    projects: ['sql'],
+    environment: { TEST_DATABASES: 'pglite', ...environment },
+  });
 
 const levels = {
   async quick() {
@@ -145,25 +149,23 @@ const levels = {
     const checked = checkSource();
     await suite('units, services, SQL and screens', 'vitest.config.ts', {
       projects: ['units', 'services', 'sql', 'screens'],
-      environment: hasEachStory ? { TEST_DEPTH: 'exhaustive' } : {},
     });
     await checked;
-    await stories(hasEachStory ? 'each' : 'main');
+    await stories(process.env.STORIES === 'each' ? 'each' : 'main');
+  },
+  async proofs() {
+    const environment = { PROOFS: 'landing' };
+    await suite('long proofs', 'vitest.config.ts', { projects: ['long'], environment });
+    await sqlOnPglite(environment);
   },
   async long() {
-    if (!hasEachStory) await stories('every');
-    await suite('long proofs', 'vitest.config.ts', {
-      projects: hasEachStory ? ['long'] : ['long', 'every-case'],
-    });
-    await suite('SQL on PGlite', 'vitest.config.ts', {
-      projects: ['sql'],
-      environment: { TEST_DATABASES: 'pglite' },
-    });
-    // PGlite is PostgreSQL 18. On the server, rights, locks and money.
+    await stories('every');
+    await suite('long proofs', 'vitest.config.ts', { projects: ['long', 'every-case'] });
+    await sqlOnPglite();
     for (const [version, folder] of otherPostgresql) {
       await suite(`SQL on PostgreSQL ${version}`, 'vitest.config.ts', {
         projects: ['sql'],
-        paths: ['supabase/tests/database', 'supabase/tests/payments'],
+        paths: ['supabase/tests'],
         environment: { POSTGRESQL_PROGRAMS: folder },
       });
     }

@@ -1,19 +1,26 @@
-// Test levels: unit tests open no database, long proofs run in `npm run test:long`, the rest tests services and SQL.
+// Test levels: unit tests open no database, long proofs run in `npm run test:proofs`, the rest tests services and SQL.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { packageEntries } from '../checks/package-entries.ts';
 
 const root = join(import.meta.dirname, '../..');
 
-/** Run by `npm run test:long` alone: they take long, need a quiet machine, or prove what rarely changes. */
+/** Run by `npm run test:proofs` and `npm run test:long`: they take long, need a quiet machine, or prove what rarely changes. */
 export const longTests = ['**/*.long.test.ts'];
 
-/** Run by both: `npm test` tries a sample of their cases, `npm run test:long` every one (`test-depth.ts`). */
+/** Of these, what little code can break, a third of their time: only `npm run test:long` runs them, before a release. */
+export const releaseTests = [
+  'server/memory/*.long.test.ts',
+  'packages/backend/database/pglite/{page-check,power-cut}.long.test.ts',
+  'supabase/tests/hosted/config-push.long.test.ts',
+];
+
+/** `npm test` tries a sample of their cases, `npm run test:long` every one (`test-depth.ts`). */
 export const sampledTests = ['**/*.sampled.test.ts'];
 
 /**
  * Tests of SQL, and of services that run on both databases. `npm test` runs them on PostgreSQL where there is one,
- * `npm run test:long` on PGlite. The tests of the drivers and of the data service run on both in `npm test`.
+ * `npm run test:proofs` on PGlite. The tests of the drivers and of the data service run on both in `npm test`.
  */
 export const sqlTests = [
   'supabase/**/*.test.ts',

@@ -2,7 +2,7 @@
 import { expect } from 'vitest';
 import { until } from '../../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../../accessibility.ts';
-import { desktop, phone } from '../../browser.ts';
+import { desktop, phone, waitForHydration } from '../../browser.ts';
 import { asOwner } from '../../staff-member.ts';
 import { openShopForStories, shop, story } from '../../story.ts';
 
@@ -13,6 +13,8 @@ story.for([phone, desktop])(
   async (viewport, { newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await page.goto(`${shop.url}/shop/hibiscus-can`);
+    // Before it, the link loads a document, and the browser warns that it did not use the document's preloaded image: it has a larger one.
+    await waitForHydration(page);
     await page.getByRole('link', { name: 'All Hibiscus drinks' }).click();
     await page.waitForURL('**/flavors/hibiscus');
     await page.getByRole('heading', { level: 1, name: 'Hibiscus' }).waitFor();
