@@ -35,10 +35,14 @@ async function start(): Promise<void> {
   });
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += text));
   shop = child;
-  await until(async () => {
-    if (child.exitCode !== null) throw new Error(`the shop process exited:\n${output}`);
-    return (await fetch(`${url}/readyz`)).ok;
-  }, 'the shop is ready');
+  await until(
+    async () => {
+      if (child.exitCode !== null) throw new Error(`the shop process exited:\n${output}`);
+      return (await fetch(`${url}/readyz`)).ok;
+    },
+    'the shop is ready',
+    180_000,
+  );
 }
 
 beforeAll(async () => {
