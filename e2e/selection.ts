@@ -1,5 +1,6 @@
 // Selects stories by STORIES: `main`, the main stories, each at one screen size (`npm test`); `each`, every story once (CI); otherwise every
 // story at every size (`npm run test:long`, or a single file).
+import { desktop, phone } from './browser.ts';
 
 const selection = process.env.STORIES;
 
@@ -23,6 +24,18 @@ export function mainCase<Case>(cases: readonly Case[]): readonly Case[] {
 export function atSizes<Size>(sizes: readonly Size[]): readonly Size[] {
   return selection === 'main' || selection === 'each' ? sizes.slice(0, 1) : sizes;
 }
+
+/** The sizes of what is mostly used on a phone, with their names. */
+export const phoneFirst = atSizes([
+  ['on a phone', phone],
+  ['on a desktop', desktop],
+] as const);
+
+/** The sizes of what is mostly used at a desktop, with their names. */
+export const desktopFirst = atSizes([
+  ['on a desktop', desktop],
+  ['on a phone', phone],
+] as const);
 
 /** Replaces a `story` and does nothing; also `story.concurrent.for(cases)`. */
 // biome-ignore lint/suspicious/noExplicitAny: it accepts the same arguments as the replaced story

@@ -3,17 +3,13 @@ import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, phone } from '../browser.ts';
-import { atSizes } from '../selection.ts';
+import { desktop } from '../browser.ts';
+import { desktopFirst } from '../selection.ts';
 import { asOwner, enterAsStaff, makeAccount, pressUnlessTaken, signIn } from '../staff-member.ts';
 import { browser, openShopForStories, shop, story } from '../story.ts';
 
 openShopForStories({ BACKUPS: 'on' });
 
-const sizes = atSizes([
-  ['on a desktop', desktop],
-  ['on a phone', phone],
-] as const);
 const cards = ['Total Products', 'Total Orders', 'Total Inquiries', 'Total Revenue'];
 const card = (page: Page, title: string) =>
   page.getByRole('main').getByRole('listitem').filter({ hasText: title });
@@ -131,7 +127,7 @@ story('a backup is made from the dashboard, and checked', { timeout: 180_000 }, 
   expect(shop.output()).toContain('"backed up"');
 });
 
-story.for(sizes)(
+story.for(desktopFirst)(
   '%s: figures update live, and the month is a chart and a table',
   async ([where, viewport], { newVisitor }) => {
     const { page } = await newVisitor({ viewport });
@@ -198,24 +194,27 @@ story.for(sizes)(
   },
 );
 
-story.for(sizes)('%s: quick actions open the screens they name', async ([, viewport], { newVisitor }) => {
-  const { page } = await newVisitor({ viewport });
-  await enterAsStaff(shop, page, '/admin/dashboard');
-  const go = async (name: string, address: RegExp) => {
-    await page.getByRole('region', { name: 'Quick Actions' }).getByRole('link', { name }).click();
-    await page.waitForURL(address, { waitUntil: 'commit' });
-  };
-  await go('View Recent Orders', /\/admin\/orders$/);
-  await page.getByRole('heading', { name: 'Orders', level: 1 }).waitFor();
-  await page.goBack();
-  await go('Review Inquiries', /\/admin\/inquiries$/);
-  await page.getByRole('heading', { name: 'Inquiries', level: 1 }).waitFor();
-  await page.goBack();
-  await go('Add New Product', /\/admin\/products\?new=1$/);
-  await page.getByRole('dialog', { name: 'Add New Product' }).waitFor();
-});
+story.for(desktopFirst)(
+  '%s: quick actions open the screens they name',
+  async ([, viewport], { newVisitor }) => {
+    const { page } = await newVisitor({ viewport });
+    await enterAsStaff(shop, page, '/admin/dashboard');
+    const go = async (name: string, address: RegExp) => {
+      await page.getByRole('region', { name: 'Quick Actions' }).getByRole('link', { name }).click();
+      await page.waitForURL(address, { waitUntil: 'commit' });
+    };
+    await go('View Recent Orders', /\/admin\/orders$/);
+    await page.getByRole('heading', { name: 'Orders', level: 1 }).waitFor();
+    await page.goBack();
+    await go('Review Inquiries', /\/admin\/inquiries$/);
+    await page.getByRole('heading', { name: 'Inquiries', level: 1 }).waitFor();
+    await page.goBack();
+    await go('Add New Product', /\/admin\/products\?new=1$/);
+    await page.getByRole('dialog', { name: 'Add New Product' }).waitFor();
+  },
+);
 
-story.for(sizes)(
+story.for(desktopFirst)(
   '%s: each part that fails says so and can be retried',
   async ([where, viewport], { newVisitor }) => {
     const { page } = await newVisitor({ viewport, expectedFailures: /503/ });

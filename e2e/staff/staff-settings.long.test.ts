@@ -3,19 +3,13 @@ import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { until } from '../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../accessibility.ts';
-import { desktop, phone } from '../browser.ts';
-import { atSizes } from '../selection.ts';
+import { desktopFirst } from '../selection.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken } from '../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../story.ts';
 
 openShopForStories();
 // A rejected change is also logged on the console, for diagnosis.
 const story = storyWith({ expectedFailures: /Failed to save settings/ });
-
-const sizes = atSizes([
-  ['on a desktop', desktop],
-  ['on a phone', phone],
-] as const);
 
 async function openSettings(page: Page): Promise<void> {
   await enterAsStaff(shop, page);
@@ -50,7 +44,7 @@ const reset = () =>
     reservation_minutes: 15,
   });
 
-story.for(sizes)(
+story.for(desktopFirst)(
   '%s: a change appears on the storefront at once',
   async ([where, viewport], { newVisitor }) => {
     await reset();
@@ -106,7 +100,7 @@ story.for(sizes)(
   },
 );
 
-story.for(sizes)(
+story.for(desktopFirst)(
   '%s: the pages of the settings have no accessibility findings',
   async ([where, viewport], { newVisitor }) => {
     const code = `SWEEP-${viewport.width}`;
@@ -127,7 +121,7 @@ story.for(sizes)(
   },
 );
 
-story.for(sizes)(
+story.for(desktopFirst)(
   '%s: an error appears beside its field, and nothing is saved',
   async ([where, viewport], { newVisitor }) => {
     await reset();
@@ -168,26 +162,29 @@ story.for(sizes)(
   },
 );
 
-story.for(sizes)('%s: leaving with unsaved changes asks first', async ([where, viewport], { newVisitor }) => {
-  await reset();
-  const { page } = await newVisitor({ viewport });
-  await openSettings(page);
-  await openSection(page, 'Delivery');
-  await field(page, 'Delivery fee (KES)').fill('77');
-  await page.getByRole('link', { name: /^Orders/ }).click();
-  const dialog = page.getByRole('dialog', { name: 'Leave without saving?' });
-  await dialog.getByText('Delivery fee').waitFor();
-  await expectAccessible(page, `the question ${where}`);
-  await dialog.getByRole('button', { name: 'Cancel' }).click();
-  await dialog.waitFor({ state: 'hidden' });
-  expect(await field(page, 'Delivery fee (KES)').inputValue()).toBe('77');
-  await page.getByRole('link', { name: /^Orders/ }).click();
-  await dialog.getByRole('button', { name: 'Leave without saving' }).click();
-  await page.waitForURL('**/admin/orders');
-  expect(await settings()).toMatchObject({ delivery_fee: 100 });
-});
+story.for(desktopFirst)(
+  '%s: leaving with unsaved changes asks first',
+  async ([where, viewport], { newVisitor }) => {
+    await reset();
+    const { page } = await newVisitor({ viewport });
+    await openSettings(page);
+    await openSection(page, 'Delivery');
+    await field(page, 'Delivery fee (KES)').fill('77');
+    await page.getByRole('link', { name: /^Orders/ }).click();
+    const dialog = page.getByRole('dialog', { name: 'Leave without saving?' });
+    await dialog.getByText('Delivery fee').waitFor();
+    await expectAccessible(page, `the question ${where}`);
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    await dialog.waitFor({ state: 'hidden' });
+    expect(await field(page, 'Delivery fee (KES)').inputValue()).toBe('77');
+    await page.getByRole('link', { name: /^Orders/ }).click();
+    await dialog.getByRole('button', { name: 'Leave without saving' }).click();
+    await page.waitForURL('**/admin/orders');
+    expect(await settings()).toMatchObject({ delivery_fee: 100 });
+  },
+);
 
-story.for(sizes)(
+story.for(desktopFirst)(
   '%s: keeps the changes of two staff members who save at the same time',
   async ([where, viewport], { newVisitor }) => {
     await reset();

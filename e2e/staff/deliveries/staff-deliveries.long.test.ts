@@ -6,16 +6,12 @@ import { describe, expect } from 'vitest';
 import { until } from '../../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, dialogOf, phone, waitForAnimations } from '../../browser.ts';
-import { atSizes } from '../../selection.ts';
+import { desktopFirst } from '../../selection.ts';
 import { asOwner, chooseStatus, enterAsStaff, statusButton, toast } from '../../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../../story.ts';
 
 openShopForStories();
 const story = storyWith({ viewport: desktop });
-const sizes = atSizes([
-  ['on a desktop', desktop],
-  ['on a phone', phone],
-] as const);
 
 interface Order {
   id: string;
@@ -104,7 +100,7 @@ const joseph = {
   'Vehicle Information': 'Motorbike',
 };
 
-describe.each(sizes)('%s', (size, viewport) => {
+describe.each(desktopFirst)('%s', (size, viewport) => {
   story('a delivery is assigned, edited, moved, found and exported', async ({ newVisitor }) => {
     const order = await makePaidOrder(`Zawadi ${size}`);
     const other = await makePaidOrder('Someone else');

@@ -3,10 +3,9 @@ import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { until } from '../../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../../accessibility.ts';
-import { desktop, phone } from '../../browser.ts';
 import { textsTo } from '../../mailbox.ts';
 import { changeOrder, placeOrder } from '../../placed-orders.ts';
-import { atSizes } from '../../selection.ts';
+import { phoneFirst } from '../../selection.ts';
 import { asOwner, enterAsStaff } from '../../staff-member.ts';
 import { openShopForStories, shop, story } from '../../story.ts';
 
@@ -35,12 +34,7 @@ async function setTextsPerDay(page: Page, texts: string): Promise<void> {
   await page.getByRole('button', { name: 'Save Settings' }).click();
 }
 
-story.for(
-  atSizes([
-    ['on a phone', phone],
-    ['on a desktop', desktop],
-  ] as const),
-)(
+story.for(phoneFirst)(
   '%s: staff raise an exhausted message budget and send the messages held back',
   async ([size, viewport], { newVisitor }) => {
     const sent = (await statusesOf('text')).filter((status) => status === 'sent').length;

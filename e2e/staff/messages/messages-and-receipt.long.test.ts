@@ -9,7 +9,7 @@ import { expectAccessible } from '../../accessibility.ts';
 import { desktop, phone, waitForHydration } from '../../browser.ts';
 import { mailsTo, textsTo } from '../../mailbox.ts';
 import { changeOrder, placeOrder } from '../../placed-orders.ts';
-import { atSizes } from '../../selection.ts';
+import { phoneFirst } from '../../selection.ts';
 import { amina, order, payButton, type Shopper } from '../../shopper.ts';
 import { asOwner, enterAsStaff } from '../../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../../story.ts';
@@ -134,12 +134,7 @@ story('a customer is notified of the payment and can reopen its receipt', async 
 const rowOf = (page: Page, words: RegExp) =>
   page.getByRole('main').locator('tbody tr, ul[aria-label="Messages"] > li').filter({ hasText: words });
 
-story.for(
-  atSizes([
-    ['on a phone', phone],
-    ['on a desktop', desktop],
-  ] as const),
-)(
+story.for(phoneFirst)(
   'staff see every message sent to a customer and resend failed ones, %s',
   async ([size, viewport], { newVisitor }) => {
     // A customer of its own for each attempt, because the story counts messages.

@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { expectAccessible } from '../../accessibility.ts';
 import { desktop, phone } from '../../browser.ts';
-import { atSizes } from '../../selection.ts';
+import { desktopFirst } from '../../selection.ts';
 import { asOwner, enterAsStaff, toast } from '../../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../../story.ts';
 
@@ -47,12 +47,7 @@ const markAll = (page: Page, count: number) =>
   page.getByRole('button', { name: `Mark All Read (${count})`, exact: true });
 
 // Sequential, because the unread count covers the whole shop.
-story.for(
-  atSizes([
-    ['on a desktop', desktop],
-    ['on a phone', phone],
-  ] as const),
-)(
+story.for(desktopFirst)(
   'a message from the contact form arrives, is found, opened, answered and marked as read, %s',
   async ([size, viewport], { newVisitor }) => {
     const [wanjiku, kamau] = [`Wanjiku ${size}`, `Kamau ${size}`];

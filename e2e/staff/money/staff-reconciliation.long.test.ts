@@ -5,9 +5,9 @@ import type { Page } from 'playwright-core';
 import { beforeAll, expect } from 'vitest';
 import { until } from '../../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../../accessibility.ts';
-import { desktop, phone } from '../../browser.ts';
+import { desktop } from '../../browser.ts';
 import { type Order, placeOrder } from '../../placed-orders.ts';
-import { atSizes } from '../../selection.ts';
+import { desktopFirst } from '../../selection.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken, toast } from '../../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../../story.ts';
 
@@ -62,12 +62,7 @@ const rowOf = (page: Page, receipt: string) =>
   page.getByRole('main').locator('tbody tr, ul[aria-label="Payments"] > li').filter({ hasText: receipt });
 
 // Sequential, because the sums cover the whole shop.
-story.for(
-  atSizes([
-    ['on a desktop', desktop],
-    ['on a phone', phone],
-  ] as const),
-)(
+story.for(desktopFirst)(
   'unknown, duplicate and too small payments are found, resolved and recorded, %s',
   { timeout: 150_000 },
   async ([size, viewport], { newVisitor }) => {
@@ -204,24 +199,22 @@ story.for(
   },
 );
 
-story.for(
-  atSizes([
-    ['on a desktop', desktop],
-    ['on a phone', phone],
-  ] as const),
-)('a day that cannot be loaded says so and can be retried, %s', async ([, viewport], { newVisitor }) => {
-  const { page } = await newVisitor({ viewport, expectedFailures: /reconciliation_day/ });
-  await enterAsStaff(shop, page);
-  await page.route('**/rest/v1/rpc/reconciliation_day*', (route) => route.abort());
-  await page.goto(`${shop.url}/admin/reconciliation?day=2026-01-15`);
-  await page.getByText('Payments could not be loaded').waitFor();
-  await expectAccessible(page, 'a day that cannot be read');
-  await page.unroute('**/rest/v1/rpc/reconciliation_day*');
-  await pressUnlessTaken(
-    page.getByRole('button', { name: 'Try again' }),
-    page.getByText('No payments on this day'),
-  );
-});
+story.for(desktopFirst)(
+  'a day that cannot be loaded says so and can be retried, %s',
+  async ([, viewport], { newVisitor }) => {
+    const { page } = await newVisitor({ viewport, expectedFailures: /reconciliation_day/ });
+    await enterAsStaff(shop, page);
+    await page.route('**/rest/v1/rpc/reconciliation_day*', (route) => route.abort());
+    await page.goto(`${shop.url}/admin/reconciliation?day=2026-01-15`);
+    await page.getByText('Payments could not be loaded').waitFor();
+    await expectAccessible(page, 'a day that cannot be read');
+    await page.unroute('**/rest/v1/rpc/reconciliation_day*');
+    await pressUnlessTaken(
+      page.getByRole('button', { name: 'Try again' }),
+      page.getByText('No payments on this day'),
+    );
+  },
+);
 
 story.for([360, 768])('the sums of a day are whole on a screen of %i px', async (width, { newVisitor }) => {
   await untilTheDayLasts(20);

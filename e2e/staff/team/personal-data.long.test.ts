@@ -5,20 +5,15 @@ import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { until } from '../../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../../accessibility.ts';
-import { desktop, phone, waitForHydration } from '../../browser.ts';
+import { waitForHydration } from '../../browser.ts';
 import { placeOrder } from '../../placed-orders.ts';
-import { atSizes } from '../../selection.ts';
+import { phoneFirst } from '../../selection.ts';
 import { asOwner, enterAsStaff, pressUnlessTaken } from '../../staff-member.ts';
 import { openShopForStories, shop, storyWith } from '../../story.ts';
 
 openShopForStories();
 // A conflicting change is also logged on the console, for developers.
 const story = storyWith({ expectedFailures: /Failed to save the text/ });
-
-const sizes = atSizes([
-  ['on a phone', phone],
-  ['on a desktop', desktop],
-] as const);
 
 const isInView = (page: Page, heading: string) =>
   page.getByRole('heading', { name: heading, level: 2 }).evaluate((element) => {
@@ -27,7 +22,7 @@ const isInView = (page: Page, heading: string) =>
   });
 const focusedId = (page: Page) => page.evaluate(() => document.activeElement?.id ?? '');
 
-story.for(sizes)(
+story.for(phoneFirst)(
   '%s: the footer links to privacy notice, terms and FAQ',
   async ([where, viewport], { newVisitor }) => {
     const { page } = await newVisitor({ viewport });
@@ -77,7 +72,7 @@ const editor = (page: Page) => page.getByRole('textbox', { name: 'Text' });
 const save = (page: Page) => page.getByRole('button', { name: 'Save', exact: true });
 const saved = (page: Page) => page.getByText('Text saved successfully');
 
-story.for(sizes)('%s: staff edit a text with its preview', async ([where, viewport], { newVisitor }) => {
+story.for(phoneFirst)('%s: staff edit a text with its preview', async ([where, viewport], { newVisitor }) => {
   await original('terms');
   const { page } = await newVisitor({ viewport });
   await enterAsStaff(shop, page, '/admin/settings?section=pages');
@@ -135,7 +130,7 @@ story('keeps both texts when two staff members edit one at the same time', async
   await expect.poll(() => editor(second).inputValue()).toBe('Mine');
 });
 
-story.for(sizes)('%s: staff export and erase one person', async ([where, viewport], { newVisitor }) => {
+story.for(phoneFirst)('%s: staff export and erase one person', async ([where, viewport], { newVisitor }) => {
   const digits = `0711 ${randomInt(100, 1000)} ${randomInt(100, 1000)}`;
   // An email with a phone in it is read as an email.
   const customer = {

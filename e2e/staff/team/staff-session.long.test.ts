@@ -3,8 +3,7 @@ import type { Page, WebSocket } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import { until } from '../../../scripts/tests/open-shop.ts';
 import { expectAccessible } from '../../accessibility.ts';
-import { desktop, phone } from '../../browser.ts';
-import { atSizes } from '../../selection.ts';
+import { desktopFirst } from '../../selection.ts';
 import {
   type Account,
   asOwner,
@@ -53,12 +52,7 @@ async function placeOrder(name: string): Promise<string> {
   return order_number;
 }
 
-describe.each(
-  atSizes([
-    ['on a desktop', desktop],
-    ['on a phone', phone],
-  ] as const),
-)('%s', (where, viewport) => {
+describe.each(desktopFirst)('%s', (where, viewport) => {
   const story = storyWith({ viewport });
 
   story('the sign-in dialog opens by itself and keeps the typed text', async ({ newVisitor }) => {

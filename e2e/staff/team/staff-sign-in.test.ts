@@ -6,7 +6,7 @@ import { expectAccessible } from '../../accessibility.ts';
 import { addApp, codeFor } from '../../authenticator-app.ts';
 import { desktop, phone } from '../../browser.ts';
 import { linkInMail, mailsTo, nextMail } from '../../mailbox.ts';
-import { atSizes, inLongRun } from '../../selection.ts';
+import { desktopFirst, inLongRun } from '../../selection.ts';
 import { asOwner, fillSignIn, makeAccount, signIn, signInButton } from '../../staff-member.ts';
 import { browser, openShopForStories, shop, storyWith } from '../../story.ts';
 
@@ -176,22 +176,20 @@ inLongRun(describe)('the panel', () => {
     expect(await name.inputValue()).toBe('Half typed');
   });
 
-  story.for(
-    atSizes([
-      ['on a desktop', desktop],
-      ['on a phone', phone],
-    ] as const),
-  )('sign-in and account page have no accessibility findings, %s', async ([, viewport], { newVisitor }) => {
-    const { page } = await newVisitor({ viewport });
-    await page.goto(`${shop.url}/admin/login`);
-    await signInButton(page).waitFor();
-    await expectAccessible(page);
-    await signIn(shop, page, await makeAccount(shop, 'staff'));
-    // The stories of the other screens check those.
-    await page.goto(`${shop.url}/admin/account`);
-    await page.getByRole('heading', { level: 1 }).waitFor();
-    await expectAccessible(page);
-  });
+  story.for(desktopFirst)(
+    'sign-in and account page have no accessibility findings, %s',
+    async ([, viewport], { newVisitor }) => {
+      const { page } = await newVisitor({ viewport });
+      await page.goto(`${shop.url}/admin/login`);
+      await signInButton(page).waitFor();
+      await expectAccessible(page);
+      await signIn(shop, page, await makeAccount(shop, 'staff'));
+      // The stories of the other screens check those.
+      await page.goto(`${shop.url}/admin/account`);
+      await page.getByRole('heading', { level: 1 }).waitFor();
+      await expectAccessible(page);
+    },
+  );
 });
 
 inLongRun(describe)('the second factor', () => {

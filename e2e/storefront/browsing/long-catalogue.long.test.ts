@@ -2,8 +2,8 @@
 import type { Page } from 'playwright-core';
 import { beforeAll, expect } from 'vitest';
 import { expectAccessible } from '../../accessibility.ts';
-import { desktop, phone, waitForHydration } from '../../browser.ts';
-import { atSizes } from '../../selection.ts';
+import { phone, waitForHydration } from '../../browser.ts';
+import { phoneFirst } from '../../selection.ts';
 import { asOwner } from '../../staff-member.ts';
 import { openShopForStories, shop, story } from '../../story.ts';
 
@@ -25,16 +25,12 @@ beforeAll(async () => {
   }));
   await asOwner(shop, '/rest/v1/products', 'POST', crates);
 });
-const sizes = atSizes([
-  ['on a phone', phone],
-  ['on a desktop', desktop],
-] as const);
 
 const drinks = (page: Page) => page.getByRole('main').getByRole('article');
 const more = (page: Page) => page.getByRole('link', { name: 'Show more drinks' });
 const pageOf = (page: Page) => new URL(page.url()).searchParams.get('page');
 
-story.for(sizes)(
+story.for(phoneFirst)(
   'Show more drinks adds a page and keeps focus and scroll position %s',
   async ([, viewport], { newVisitor }) => {
     const { page } = await newVisitor({ viewport });

@@ -1,9 +1,8 @@
 // The chat with the shop on WhatsApp, from each page, with what the page is about.
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
-import { desktop, phone } from '../../browser.ts';
 import { placeOrder } from '../../placed-orders.ts';
-import { atSizes } from '../../selection.ts';
+import { phoneFirst } from '../../selection.ts';
 import { openShopForStories, shop, story } from '../../story.ts';
 
 openShopForStories();
@@ -17,12 +16,7 @@ async function textOf(page: Page, area: 'main' | 'contentinfo', name: RegExp): P
   return target.searchParams.get('text');
 }
 
-describe.each(
-  atSizes([
-    ['on a phone', phone],
-    ['on a desktop', desktop],
-  ] as const),
-)('%s', (_, viewport) => {
+describe.each(phoneFirst)('%s', (_, viewport) => {
   story('a chat names the drink or the order of its page', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await page.goto(`${shop.url}/shop/mango-bottle`);

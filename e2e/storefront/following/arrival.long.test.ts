@@ -5,7 +5,7 @@ import { expectAccessible } from '../../accessibility.ts';
 import { desktop, dialogOf, phone } from '../../browser.ts';
 import { textsTo } from '../../mailbox.ts';
 import { placePaidOrder } from '../../placed-orders.ts';
-import { atSizes } from '../../selection.ts';
+import { phoneFirst } from '../../selection.ts';
 import { amina, fillOrder, openOrderDialog, payButton, placeOrderButton } from '../../shopper.ts';
 import { asOwner, enterAsStaff } from '../../staff-member.ts';
 import { openShopForStories, shop, story } from '../../story.ts';
@@ -17,12 +17,7 @@ const readFirst = async <Row>(rows: string): Promise<Row> =>
   ((await (await asOwner(shop, `/rest/v1/${rows}`, 'GET')).json()) as Row[])[0] as Row;
 const byTime = /Arrives by \d\d:\d\d/;
 
-describe.each(
-  atSizes([
-    ['on a phone', phone],
-    ['on a desktop', desktop],
-  ] as const),
-)('%s', (_, viewport) => {
+describe.each(phoneFirst)('%s', (_, viewport) => {
   story('the customer knows when it arrives, who brings it, and rates it', async ({ newVisitor }) => {
     const { page } = await newVisitor({ viewport });
     await openOrderDialog(page, shop.url, 'mango-bottle');

@@ -1,8 +1,8 @@
 // Areas of delivery: chosen or recognised in the order form, and an order whose fee and day staff agree on before it is paid.
 import { describe, expect } from 'vitest';
 import { expectAccessible } from '../../accessibility.ts';
-import { desktop, dialogOf, phone } from '../../browser.ts';
-import { atSizes } from '../../selection.ts';
+import { dialogOf } from '../../browser.ts';
+import { phoneFirst } from '../../selection.ts';
 import {
   amina,
   fillOrder,
@@ -20,12 +20,7 @@ const changeArea = (name: string, change: Record<string, unknown>) =>
 const inThreeDays = () =>
   new Intl.DateTimeFormat('sv-SE', { timeZone: 'Africa/Nairobi' }).format(Date.now() + 3 * 86_400_000);
 
-describe.each(
-  atSizes([
-    ['on a phone', phone],
-    ['on a desktop', desktop],
-  ] as const),
-)('%s', (_, viewport) => {
+describe.each(phoneFirst)('%s', (_, viewport) => {
   story(
     'an area is chosen in one tap or by its search, and changes fee, total and promise',
     async ({ newVisitor }) => {

@@ -1,8 +1,8 @@
 // What an order cannot promise: more than M-PESA takes, places outside Nairobi, a phone that was not reached, a drink that was withdrawn.
 import { describe, expect } from 'vitest';
 import { expectAccessible } from '../../accessibility.ts';
-import { desktop, dialogOf, phone, waitForHydration } from '../../browser.ts';
-import { atSizes } from '../../selection.ts';
+import { dialogOf, waitForHydration } from '../../browser.ts';
+import { phoneFirst } from '../../selection.ts';
 import {
   amina,
   fillOrder,
@@ -20,12 +20,7 @@ const limit = 'M-PESA takes at most KSh 250,000.00 in one payment.';
 const changeProduct = (slug: string, change: Record<string, unknown>) =>
   asOwner(shop, `/rest/v1/products?slug=eq.${slug}`, 'PATCH', change);
 
-describe.each(
-  atSizes([
-    ['on a phone', phone],
-    ['on a desktop', desktop],
-  ] as const),
-)('%s', (_, viewport) => {
+describe.each(phoneFirst)('%s', (_, viewport) => {
   story('more than M-PESA takes is said at the quantity, with a chat and a call', async ({ newVisitor }) => {
     await changeProduct('mango-bottle', { stock_quantity: 1000 });
     const { page } = await newVisitor({ viewport });
