@@ -221,7 +221,7 @@ story.for([360, 768])('the sums of a day are whole on a screen of %i px', async 
   await payByHand('', 400);
   const { page } = await newVisitor({ viewport: { width, height: 740 } });
   await enterAsStaff(shop, page, '/admin/reconciliation');
-  for (const text of ['Our books', 'Difference', /^\(.* than .*\)$/, 'How the totals of this day follow']) {
+  for (const text of ['Our books', 'Difference', /^\(.* than .*\)$/, 'How the day adds up']) {
     const shown = page.getByRole('main').getByText(text).first();
     await shown.waitFor();
     const cutOff = await shown.evaluate((element) => {

@@ -86,6 +86,7 @@ create index payments_failed on public.payments (updated_at) where status = 'fai
 -- it would fail, or be paid twice.
 create index payments_of_the_same_amount on public.payments (phone, charge_cents, updated_at) where result_code = '17';
 create index payments_that_are_tests on public.payments (created_at desc) where purpose = 'test';
+create index payments_typed on public.payments (completed_at) where method = 'till' and confirmed_by is not null;
 create index payments_of_a_phone on public.payments (phone, created_at desc);
 create index payments_to_send_back on public.payments (order_id) where needs_refund and refunded_at is null;
 

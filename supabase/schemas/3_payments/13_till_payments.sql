@@ -424,10 +424,11 @@ create type public.period as (starts_at timestamptz, ends_at timestamptz);
 create type public.statement_status as (
   checked_at timestamptz, till_registered_at timestamptz, statement_registered_at timestamptz,
   last_confirmation_at timestamptz, last_complete_at timestamptz, covered_until timestamptz, problem text,
-  missed public.period[], unsettled_messages bigint, unmatched bigint, to_check bigint
+  missed public.period[], unsettled_messages bigint, unmatched bigint, to_check bigint, unconfirmed bigint,
+  waiting_since timestamptz
 );
 comment on type public.statement_status is
-  'missed: gaps of the last 14 days. unsettled_messages: callbacks and confirmations that could not be settled. unmatched: money without a payment. to_check: messages_to_check that wait.';
+  'missed: gaps of the last 14 days. unsettled_messages: callbacks and confirmations that could not be settled. unmatched: money without a payment. to_check: messages_to_check that wait. unconfirmed: receipts of the last 14 days that staff typed and M-PESA should have reported (private.is_unconfirmed), and that no refund sends back. waiting_since: time of the oldest of unmatched and unconfirmed.';
 
 create function public.statement_status() returns public.statement_status
 language plpgsql stable security definer set search_path = '' as $$
@@ -455,9 +456,14 @@ begin
   select count(*) into status.unsettled_messages
   from public.payment_messages as m
   where m.source in ('callback', 'confirmation') and m.outcome is null and m.received_at < now() - interval '5 minutes';
-  select count(*) into status.unmatched
+  select count(*), min(t.transacted_at) into status.unmatched, status.waiting_since
   from public.mpesa_transactions as t where t.payment_id is null and t.resolution is null;
   select count(*) into status.to_check from public.messages_to_check as m where m.resolution is null;
+  select count(*), least(status.waiting_since, min(p.completed_at)) into status.unconfirmed, status.waiting_since
+  from public.payments as p
+  where p.method = 'till' and p.confirmed_by is not null and p.completed_at > now() - interval '14 days'
+    and private.is_unconfirmed(p)
+    and not exists (select from public.refunds as r where r.payment_id = p.id and not private.is_dropped_refund(r.status));
   return status;
 end
 $$;

@@ -5,7 +5,7 @@ import { useMay } from '../layout/roles/use-member.tsx';
 import { useInstallation } from '../layout/use-installation.ts';
 import { useMessageBudgets } from '../messages/message-queries.ts';
 import { type PaymentHealth, usePaymentHealth } from '../payments-check/payment-health.ts';
-import { useStatementStatus } from '../reconciliation/reconciliation-queries.ts';
+import { useStatementStatus } from '../reconciliation/statement-status.ts';
 import { formatDateTime } from '../ui/time/dates.ts';
 import { useAuthHealth } from './dashboard-queries.ts';
 import {

@@ -1,5 +1,5 @@
 // Counts of what waits for staff: orders to prepare, new payments since they last opened the orders, deliveries without a rider, unread
-// inquiries, failed messages to customers, unmatched payments, messages of M-PESA to check, and refunds to approve.
+// inquiries, failed messages to customers, money to match or check, and refunds to approve.
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useMemo, useState } from 'react';
 import { readStored, writeStored } from '../../lib/browser/browser-storage.ts';
@@ -7,6 +7,7 @@ import { dataOf, TableProblem } from '../data/table-answer.ts';
 import { useWork } from '../deliveries/rider-queries.ts';
 import { useMay, useMember } from '../layout/roles/use-member.tsx';
 import { usePaymentHealth } from '../payments-check/payment-health.ts';
+import { useStatementStatus } from '../reconciliation/statement-status.ts';
 import { unsentMessageStatuses } from '../status/states.ts';
 
 export interface Waiting {
@@ -15,7 +16,7 @@ export interface Waiting {
   deliveries: number;
   inquiries: number;
   messages: number;
-  /** Payments at M-PESA that belong to no order, and messages of M-PESA to check. */
+  /** Payments at M-PESA that belong to no order, messages of M-PESA to check, and typed receipts that M-PESA has not reported. */
   money: number;
   /** Refunds that another staff member requested, above the limit. */
   refunds: number;
@@ -92,31 +93,7 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
           .abortSignal(signal),
       ),
   });
-  const money = useQuery({
-    queryKey: ['reconciliation', 'waiting'],
-    enabled: may('reconciliation'),
-    queryFn: async ({ signal }) =>
-      counted(
-        await tables
-          .from('mpesa_transactions')
-          .select('receipt', { count: 'exact', head: true })
-          .is('payment_id', null)
-          .is('resolution', null)
-          .abortSignal(signal),
-      ),
-  });
-  const toCheck = useQuery({
-    queryKey: ['reconciliation', 'messages waiting'],
-    enabled: may('reconciliation'),
-    queryFn: async ({ signal }) =>
-      counted(
-        await tables
-          .from('messages_to_check')
-          .select('id', { count: 'exact', head: true })
-          .is('resolution', null)
-          .abortSignal(signal),
-      ),
-  });
+  const books = useStatementStatus(may('reconciliation'));
   const health = usePaymentHealth();
   // Read by the notices of the device, which are loaded after the first screen.
   const work = useWork(false);
@@ -137,7 +114,8 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
   const withoutRider = deliveries.data ?? 0;
   const unread = inquiries.data ?? 0;
   const unsent = messages.data ?? 0;
-  const inMoney = (money.data ?? 0) + (toCheck.data ?? 0);
+  const { unmatched, to_check, unconfirmed } = books.data ?? { unmatched: 0, to_check: 0, unconfirmed: 0 };
+  const money = unmatched + to_check + unconfirmed;
   const refunds = health.data?.refunds_to_approve_by_me ?? 0;
   // Equal counts are one object: the screens receive it, which are not rendered again with each step of the layout.
   return useMemo(
@@ -147,9 +125,9 @@ export function useWaiting(isShowingOrders: boolean): Waiting {
       deliveries: withoutRider,
       inquiries: unread,
       messages: unsent,
-      money: inMoney,
+      money,
       refunds,
     }),
-    [toPrepare, newPayments, withoutRider, unread, unsent, inMoney, refunds],
+    [toPrepare, newPayments, withoutRider, unread, unsent, money, refunds],
   );
 }

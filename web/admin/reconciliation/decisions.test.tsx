@@ -119,3 +119,11 @@ test('change that went back is noted with the order, never more than came', asyn
   await (await messages()).findByText('KES 200 sent back is noted');
   await shown.findByText('KES 200 went back');
 });
+
+test('a payment that waits on another day is led to from today', async () => {
+  const receipt = await receive(100, { reference: 'juice', transacted_at: '2020-02-01T21:30:00Z' });
+  const opened = await openScreen('/admin/reconciliation');
+  await opened.press(await screen.findByRole('link', { name: 'Oldest to decide: 2 Feb' }));
+  await screen.findAllByText(receipt);
+  expect(screen.queryByRole('link', { name: /^Oldest to decide/ })).toBeNull();
+});

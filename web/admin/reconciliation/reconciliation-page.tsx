@@ -17,7 +17,7 @@ import { PrintList } from '../print/print-list.tsx';
 import type { Route } from './+types/reconciliation-page.ts';
 import { DayNavigation } from './days/day-navigation.tsx';
 import { DaySummary, describeSums } from './days/day-summary.tsx';
-import { dayOf, nameDay, readDay } from './days/nairobi-day.ts';
+import { dayOf, formatDay, nameDay, readDay } from './days/nairobi-day.ts';
 import {
   DifferenceRow,
   differenceColumns,
@@ -34,8 +34,9 @@ import {
   labelDecision,
 } from './differences/difference-texts.ts';
 import { MessagesToCheck, useMessagesToCheck } from './messages-to-check/messages-to-check.tsx';
-import { useBookDay, useResolve, useStatementStatus } from './reconciliation-queries.ts';
+import { useBookDay, useResolve } from './reconciliation-queries.ts';
 import { listStatementNotices, StatementNotices } from './statement-notices.tsx';
+import { useStatementStatus } from './statement-status.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(matches, 'Reconciliation');
 
@@ -67,6 +68,8 @@ export default function ReconciliationPage() {
   const panelId = useId();
   const [openPanel, setOpenPanel] = useState<string | null>(null);
   const toCheck = useMessagesToCheck();
+  const waitingSince = status.data?.waiting_since;
+  const oldestDay = waitingSince ? dayOf(new Date(waitingSince)) : null;
   const notices = listStatementNotices(status.data, book.data?.missed ?? []);
   const panels: Panel[] = [
     {
@@ -160,9 +163,17 @@ export default function ReconciliationPage() {
                 <QuickFilters filters={waiting} />
               </div>
             ) : null}
+            {oldestDay && oldestDay !== day ? (
+              <Link
+                to={`/admin/reconciliation?day=${oldestDay}&show=open`}
+                className="tap py-1 text-sm font-semibold underline"
+              >
+                Oldest to decide: {formatDay(oldestDay)}
+              </Link>
+            ) : null}
             {book.data?.day === day ? <DaySummary rows={rows} /> : null}
             <Link to={`/admin/day/${day}`} className="tap py-1 text-sm font-semibold underline">
-              How the totals of this day follow from each other
+              How the day adds up
             </Link>
           </div>
         }

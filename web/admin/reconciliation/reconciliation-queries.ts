@@ -14,35 +14,13 @@ import {
   readKind,
 } from './differences/difference-texts.ts';
 import { isReviewDecision } from './differences/order-difference.ts';
-
-/** A period that no statement covers. */
-export interface Missed {
-  starts_at: string;
-  ends_at: string;
-}
+import type { Missed } from './statement-status.ts';
 
 export interface BookDay {
   day: string;
   rows: BookRow[];
   is_covered: boolean;
   missed: Missed[];
-}
-
-/** Result of `statement_status`. Times are ISO. */
-export interface StatementStatus {
-  checked_at: string;
-  till_registered_at: string | null;
-  statement_registered_at: string | null;
-  last_confirmation_at: string | null;
-  last_complete_at: string | null;
-  covered_until: string | null;
-  problem: string | null;
-  missed: Missed[];
-  unmatched: number;
-  /** Callbacks and confirmations that could not be settled yet. */
-  unsettled_messages: number;
-  /** Messages that staff must check. */
-  to_check: number;
 }
 
 /** Both sides of a day in Nairobi. */
@@ -69,16 +47,6 @@ export function useBookDays(since: string, until: string) {
   });
 }
 export type DaySums = NonNullable<ReturnType<typeof useBookDays>['data']>[number];
-
-export function useStatementStatus() {
-  const { tables } = useMember().staff;
-  return useQuery({
-    queryKey: ['reconciliation', 'statement'],
-    queryFn: async ({ signal }): Promise<StatementStatus> =>
-      dataOf(await tables.rpc('statement_status').abortSignal(signal)),
-    refetchInterval: 60_000,
-  });
-}
 
 /** An order that a payment can be assigned to, with what speaks for it. */
 export interface Candidate {

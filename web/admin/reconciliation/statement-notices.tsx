@@ -1,7 +1,7 @@
 // Notices about M-PESA's statement: not set up, late, or with a missed period.
 import { Notice } from '../../ui/notice.tsx';
 import { formatDateTime } from '../ui/time/dates.ts';
-import type { Missed, StatementStatus } from './reconciliation-queries.ts';
+import type { Missed, StatementStatus } from './statement-status.ts';
 
 /** The statement is pulled every half hour; a few failed pulls are not shown. */
 const behindMs = 3 * 3_600_000;

@@ -6,7 +6,7 @@ import { testDatabases } from '@jani-juice/backend/testing';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { isExhaustive } from '../../../../scripts/tests/test-depth.ts';
 import { expectRefusal, makeProduct, type PlacedOrder, stockOf } from '../../shop-database.ts';
-import { newReceipt, setUpShop } from '../../steps.ts';
+import { newReceipt, type Payment, setUpShop } from '../../steps.ts';
 import { expectBalancedBooks } from '../books/balanced-books.ts';
 import { expectExplainedDays } from '../books/explained-days.ts';
 
@@ -634,10 +634,52 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(await reconciliationRow(code)).toMatchObject({ kind: 'matched' });
     });
 
-    test('stays typed, not confirmed, until M-PESA reports it', async () => {
+    const countUnconfirmed = async () =>
+      (await asStaff<{ unconfirmed: number }>('statement_status')).unconfirmed;
+
+    test.each([
+      ['M-PESA reports it', ({ receipt }: Payment) => receive('juice', receipt ?? '')],
+      [
+        'staff keep it',
+        ({ id }: Payment) => asStaff('resolve_difference', { decision: 'accept', payment_id: id }),
+      ],
+      [
+        'its refund is requested',
+        async (payment: Payment) => {
+          await setStatus(order, 'cancelled');
+          await requestRefund(payment);
+        },
+      ],
+    ])(
+      'stays typed, and waits for staff, until %s',
+      async (_, ends: (payment: Payment) => Promise<unknown>) => {
+        await register('till');
+        const waiting = await countUnconfirmed();
+        const { payment } = await confirm(order, newReceipt(), { although_not_reported: true });
+        expect(await reconciliationRow(payment.id)).toMatchObject({ kind: 'typed', is_open: true });
+        expect(await countUnconfirmed()).toBe(waiting + 1);
+        await ends(payment);
+        expect(await countUnconfirmed()).toBe(waiting);
+      },
+    );
+
+    test('waits for staff for two weeks, as the oldest', async () => {
       await register('till');
+      const waiting = await countUnconfirmed();
       const { payment } = await confirm(order, newReceipt(), { although_not_reported: true });
-      expect(await reconciliationRow(payment.id)).toMatchObject({ kind: 'typed', is_open: true });
+      const completeBefore = (days: number) =>
+        readValue(
+          `update public.payments set completed_at = now() - make_interval(days => $2) where id = $1
+           returning to_json(completed_at)`,
+          [payment.id, days],
+        );
+      const completedAt = await completeBefore(13);
+      expect(await asStaff('statement_status')).toMatchObject({
+        unconfirmed: waiting + 1,
+        waiting_since: completedAt,
+      });
+      await completeBefore(15);
+      expect(await countUnconfirmed()).toBe(waiting);
     });
 
     test('is reported with M-PESA’s amount, and with the order that it paid', async () => {
