@@ -241,6 +241,8 @@ declare
   outcome text;
   event_kind text;
   kept_cents integer;
+  -- The others are about the payment's own order.
+  given_to uuid := case when resolve_difference.decision = 'give' then resolve_difference.order_id end;
   of_order uuid;
   code text := coalesce(private.normalised_receipt(resolve_difference.receipt), resolve_difference.receipt);
 begin
@@ -255,7 +257,7 @@ begin
   -- while it holds a receipt.
   loop
     of_order := coalesce(
-      resolve_difference.order_id,
+      given_to,
       (select p.order_id from public.payments as p where p.id = resolve_difference.payment_id),
       (select p.order_id from public.payments as p where p.receipt = code)
     );
@@ -268,7 +270,7 @@ begin
         select * into reported from public.mpesa_transactions as t where t.receipt = code for update;
       end if;
       if of_order is distinct from coalesce(
-        resolve_difference.order_id,
+        given_to,
         (select p.order_id from public.payments as p where p.id = resolve_difference.payment_id),
         (select p.order_id from public.payments as p where p.receipt = code)
       ) then
@@ -312,14 +314,14 @@ begin
     elsif private.was_reversed(reported.receipt) then
       perform private.refuse(409, 'money_reversed', 'M-PESA has taken this money back. It pays no order');
     end if;
-    money := private.add_till_payment(resolve_difference.order_id, reported.received_cents, member);
+    money := private.add_till_payment(given_to, reported.received_cents, member);
     settled := public.settle_payment(
       payment_id => money.id, source => 'till',
       body => jsonb_build_object('receipt', reported.receipt, 'received_cents', reported.received_cents, 'confirmed_by', member, 'email', member_email)::text,
       result => 'succeeded', received_cents => reported.received_cents, receipt => reported.receipt
     );
     -- Staff can take it back before the customer is notified.
-    perform private.postpone_messages(resolve_difference.order_id);
+    perform private.postpone_messages(given_to);
     money := settled.payment;
     outcome := case when money.method = 'prompt' and not money.needs_refund then 'joined' else settled.outcome end;
   elsif event_kind = 'refund' then
@@ -352,7 +354,7 @@ begin
   if event_kind <> 'refund' then
     insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
     values (
-      coalesce(reported.receipt, money.receipt), money.id, coalesce(resolve_difference.order_id, money.order_id),
+      coalesce(reported.receipt, money.receipt), money.id, coalesce(given_to, money.order_id),
       event_kind, reason, member, member_email
     );
   end if;

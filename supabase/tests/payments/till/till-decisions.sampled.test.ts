@@ -663,6 +663,21 @@ describe.each(testDatabases())('on %s', (kind) => {
       },
     );
 
+    test('is decided about with its own order, whichever order is named', async () => {
+      await register('till');
+      const other = await place(product);
+      const { payment } = await confirm(order, newReceipt(), { although_not_reported: true });
+      const named = { payment_id: payment.id, order_id: other.id };
+      for (const decision of ['accept', 'reopen'])
+        await asStaff('resolve_difference', { ...named, decision });
+      expect(
+        await readColumn(
+          `select kind || ' ' || (order_id = $2) from public.reconciliation_events where payment_id = $1 order by id`,
+          [payment.id, order.id],
+        ),
+      ).toEqual(['accepted true', 'reopened true']);
+    });
+
     test('waits for staff for two weeks, as the oldest', async () => {
       await register('till');
       const waiting = await countUnconfirmed();
