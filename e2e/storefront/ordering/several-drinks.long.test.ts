@@ -170,10 +170,12 @@ story.for(sizes)(
     expect(await lines.nth(1).getByRole('button').allTextContents()).toEqual(['Remove it']);
     await lines.nth(2).getByText('Only 1 left.').waitFor();
     await expectAccessible(page, `refusals beside their lines ${where}`);
+    const amount = await placeOrderButton(page).textContent();
     await placeOrderButton(page).click();
     await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe('Remove it');
     await page.keyboard.press('Enter');
     await expect.poll(() => lines.count()).toBe(2);
+    expect(await placeOrderButton(page).textContent()).toBe(amount);
     await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe('Undo');
     await page.keyboard.press('Enter');
     await expect.poll(() => lines.count()).toBe(3);

@@ -138,12 +138,16 @@ export function OrderPanel({
   const next = nextSteps(area, arrival?.text ?? null);
   const deliveryFee =
     quoted && quoted.areaId === area?.id ? quoted.deliveryFee : feeIn(area, settings.delivery_fee);
-  const drinks = requestedDrinks(lines, quoted?.prices);
+  const problemOfDrink = ({ product: drink, quantity }: OrderLine) =>
+    problemOfLine(quantity, live.stockOf(drink));
+  // The amounts are of what is left when the customer removes what is sold out; nothing is ordered before that.
+  const drinks = requestedDrinks(
+    lines.filter((line) => !isGone(problemOfDrink(line))),
+    quoted?.prices,
+  );
   const discountCents = discountOf(drinks, deliveryFee, discount.terms);
   const total = orderTotal(drinks, deliveryFee, discountCents);
   const isAboveLimit = chargeCents(total) > settings.payment_limit;
-  const problemOfDrink = ({ product: drink, quantity }: OrderLine) =>
-    problemOfLine(quantity, live.stockOf(drink));
   const unpaid = unpaidOrders.find(({ order }) =>
     lines.some((line) => unitsOrdered(order, line.product) > 0),
   );
@@ -431,7 +435,7 @@ export function OrderPanel({
               />
             }
           />
-          {isOnlyGone ? null : (
+          {drinks.length === 0 ? null : (
             <>
               <Amounts
                 drinks={drinks}
@@ -481,7 +485,7 @@ export function OrderPanel({
               ? 'Processing...'
               : current?.kind === 'total_changed'
                 ? `Accept and order · ${formatKsh(total)}`
-                : isOnlyGone
+                : drinks.length === 0
                   ? 'Place Order'
                   : `Place Order · ${formatKsh(total)}`}
           </Button>
