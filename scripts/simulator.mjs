@@ -8,7 +8,17 @@ const { env } = process;
 const dataDir = resolve(root, env.DATA_DIR?.trim() || 'data');
 mkdirSync(dataDir, { recursive: true, mode: 0o700 });
 // As in server/start/settings/config.ts: processes on one database share a simulator.
-const port = env.DATABASE_URL?.trim() ? 4010 : Number(env.PORT?.trim() || 3000) + 1;
-env.DARAJA_PORT ||= env.SIMULATOR_PORT?.trim() || String(port);
+const settings = ['DARAJA_PORT', 'SIMULATOR_PORT', ...(env.DATABASE_URL?.trim() ? [] : ['PORT'])];
+const setting = settings.find((name) => env[name]?.trim());
+if (setting === undefined) env.DARAJA_PORT = env.DATABASE_URL?.trim() ? '4010' : '3001';
+else {
+  const text = env[setting].trim();
+  // Here, where it is known which of them was set.
+  if (!/^\d{1,5}$/.test(text)) {
+    process.stderr.write(`The simulator was not started. ${setting} is "${text}", but it takes a port.\n`);
+    process.exit(1);
+  }
+  env.DARAJA_PORT = setting === 'PORT' ? String(Number(text) + 1) : text;
+}
 env.DARAJA_LEDGER_FILE ||= join(dataDir, 'daraja-simulator.jsonl');
 await importProgram('simulator');
