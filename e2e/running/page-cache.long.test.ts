@@ -256,7 +256,7 @@ describe.skipIf(!hasPostgresql)('pages cached by two processes on one PostgreSQL
       `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'backend notifications'`,
     );
     await setPrice(50);
-    await until(() => areCurrent(50), 'all pages show the price changed without a notification', 1000);
+    await until(() => areCurrent(50), 'all pages show the price changed without a notification');
   });
 
   test('a shop without products says so and has a home page', async () => {
