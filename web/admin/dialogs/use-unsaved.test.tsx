@@ -2,7 +2,7 @@
 import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
 import { changeOrder, type Order, placeOrder, placePaidOrder } from '../../../e2e/placed-orders.ts';
-import { callAsStaff } from '../../../e2e/staff-member.ts';
+import { asOwner, callAsStaff } from '../../../e2e/staff-member.ts';
 import { dialogOf, type OpenScreen, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
 
 async function placeCash(name: string): Promise<Order> {
@@ -62,7 +62,7 @@ test('an order does not close over what was typed in one of two open forms', asy
   const receipt = await dialog.findByLabelText(/^M-PESA receipt/);
   await fill(receipt, 'UKL3AB12CD');
   // Opened later, and as it was.
-  await press(dialog.getByRole('button', { name: 'Receive cash' }));
+  await press(await dialog.findByRole('button', { name: 'Receive cash' }));
   await tryToClose(opened);
   await answer(opened, 'Keep editing');
   expect(receipt).toHaveProperty('value', 'UKL3AB12CD');
@@ -74,7 +74,7 @@ test('every form with unsaved changes asks before an order closes', async () => 
   await press(await dialog.findByRole('button', { name: 'Confirm till payment' }));
   const receipt = await dialog.findByLabelText(/^M-PESA receipt/);
   await fill(receipt, 'UKL3AB12CD');
-  await press(dialog.getByRole('button', { name: 'Receive cash' }));
+  await press(await dialog.findByRole('button', { name: 'Receive cash' }));
   const cash = await dialog.findByLabelText(/^Cash received/);
   await fill(cash, '700');
   const form = () => screen.getByRole('alertdialog').closest('form');
@@ -103,9 +103,20 @@ async function assignMany(opened: OpenScreen) {
   await opened.user.click(await screen.findByLabelText('Select all orders'));
   await pressNamed(/^Assign \d/)(opened);
 }
+async function changeMember(opened: OpenScreen) {
+  await pressNamed(/^More for/)(opened);
+  await opened.user.click(await screen.findByRole('menuitem', { name: /^Change/ }));
+}
+async function openPayment(opened: OpenScreen) {
+  const payment = { source: 'confirmation', receipt: 'UKTYPED001', reference: 'juice', received_cents: 100 };
+  await asOwner(shop, '/rest/v1/rpc/receive_mpesa_transaction', 'POST', payment);
+  await opened.user.click(await screen.findByRole('button', { name: 'Details of UKTYPED001' }));
+}
 test.each([
   ['riders', pressNamed('Add a rider'), /^Name/],
   ['settings/team', pressNamed('Invite a colleague'), /^Name/],
+  ['settings/team', changeMember, /^Name/],
+  ['reconciliation', openPayment, /^Note/],
   [
     'today',
     async (opened: OpenScreen) => {
@@ -126,7 +137,8 @@ test.each([
   await tryToClose(opened);
   await answer(opened, 'Keep editing');
   expect(field).toHaveProperty('value', 'Typed words');
-  await opened.press(dialog.getByRole('button', { name: 'Close' }));
+  // Some have another one in their footer.
+  await opened.press(dialog.getAllByRole('button', { name: 'Close' })[0] as HTMLElement);
   await answer(opened, 'Discard');
   await waitFor(() => expect(screen.queryByRole('dialog')).toBeNull());
 });
