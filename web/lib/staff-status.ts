@@ -1,9 +1,9 @@
 // What the panel knows of a user, with and without the auth client (`staff.ts`, `staff-auth.ts`).
 import type { Factor } from '@supabase/auth-js';
 import type { PostgrestClient } from '@supabase/postgrest-js';
-import type { StaffRole } from '../../domain/people/staff-rights.ts';
+import { mayRole, type StaffRole } from '../../domain/people/staff-rights.ts';
 import type { Database } from '../../supabase/types.ts';
-import { noteStaffSession } from './browser/early-requests.ts';
+import { noteReaderOfOrders } from './browser/early-requests.ts';
 
 export const storageKey = 'jani.staff';
 export const passwordResetPath = '/admin/reset-password';
@@ -30,6 +30,6 @@ export function staffFrom(
   { role, name }: { role: StaffRole; name: string },
   token: string,
 ): StaffStatus {
-  noteStaffSession(token);
+  noteReaderOfOrders(mayRole(role, 'orders') ? token : '');
   return { is: 'staff', id, email, role, name };
 }

@@ -1,5 +1,5 @@
 // Sends the first requests of a staff page while its scripts are loading: on a slow line they would otherwise follow seconds later.
-import { staffSessionKey } from '../../lib/browser/early-requests.ts';
+import { readerOfOrdersKey } from '../../lib/browser/early-requests.ts';
 
 interface ScreenRequest {
   path: string;
@@ -17,7 +17,7 @@ const script = (orders: ScreenRequest | undefined): string =>
   "send('GET','/auth/v1/user','',t);" +
   "send('GET','/rest/v1/admin_profiles?select=is_active%2Crole%2Cname&user_id=eq.'+s.user.id+'&is_active=eq.true','',t);" +
   (orders
-    ? `if(location.pathname=='/admin/orders'&&!location.search&&localStorage.getItem('${staffSessionKey}')==t.slice(-32))send('POST',${JSON.stringify(orders.path)},${JSON.stringify(orders.body)},t)`
+    ? `if(location.pathname=='/admin/orders'&&!location.search&&localStorage.getItem('${readerOfOrdersKey}')==t.slice(-32))send('POST',${JSON.stringify(orders.path)},${JSON.stringify(orders.body)},t)`
     : '') +
   '})()}catch(e){}';
 

@@ -14,11 +14,11 @@ declare global {
   }
 }
 
-/** Stores that a session is a staff member's: another one's requests would be refused. */
-export const noteStaffSession = (token: string): void => writeStored(staffSessionKey, token.slice(-32));
+/** Stores whose session may read the orders, or '' for none: a request for them by another one would be refused. */
+export const noteReaderOfOrders = (token: string): void => writeStored(readerOfOrdersKey, token.slice(-32));
 
-/** Where the end of a staff session's access token is stored. */
-export const staffSessionKey = 'jani.staff-session';
+/** Where the end of that session's access token is stored. */
+export const readerOfOrdersKey = 'jani.staff-session';
 
 /** Identifies a request. */
 export const earlyKey = (method: string, url: string, body: string): string => `${method} ${url} ${body}`;

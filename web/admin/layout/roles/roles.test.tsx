@@ -3,6 +3,7 @@ import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { changeOrder, placeAssignedOrder, placePaidOrder } from '../../../../e2e/placed-orders.ts';
 import { asOwner } from '../../../../e2e/staff-member.ts';
+import { readerOfOrdersKey } from '../../../lib/browser/early-requests.ts';
 import { openScreen, shop } from '../../../testing/staff-screens.tsx';
 
 const menu = async () => {
@@ -26,6 +27,16 @@ test('the counter begins with Today and moves an order on, without the rest of t
   expect(dialog.queryByRole('combobox')).toBeNull();
   await opened.press(await dialog.findByRole('button', { name: `Prepare ${order.order_number}` }));
   await dialog.findByRole('button', { name: `Ready ${order.order_number}` });
+});
+
+test.each([
+  ['counter', false],
+  ['staff', true],
+] as const)('the orders are asked for before the scripts of %s have loaded: %s', async (role, may) => {
+  await openScreen('/admin/today', { role });
+  const stored = localStorage.getItem(readerOfOrdersKey);
+  const { access_token } = JSON.parse(localStorage.getItem('jani.staff') ?? '') as { access_token: string };
+  expect(stored).toBe(may ? access_token.slice(-32) : '');
 });
 
 test('an order that a link opens above the list is above Today for the counter', async () => {
