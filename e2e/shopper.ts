@@ -24,7 +24,10 @@ export async function openOrderDialog(page: Page, shopUrl: string, slug: string)
 
 export async function fillOrder(page: Page, shopper: Shopper): Promise<void> {
   const dialog = page.getByRole('dialog');
-  await dialog.getByLabel(/^Name/).fill(shopper.name);
+  // The details of an earlier order may arrive after the empty text was selected and before it is replaced.
+  const name = dialog.getByLabel(/^Name/);
+  do await name.fill(shopper.name);
+  while ((await name.inputValue()) !== shopper.name);
   await dialog.getByLabel(/^Email/).fill(shopper.email);
   await dialog.getByLabel(/^Phone/).fill(shopper.phone);
   await dialog.getByLabel(/^Delivery location/i).fill(shopper.location);

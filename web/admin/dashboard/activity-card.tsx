@@ -4,7 +4,7 @@ import { formatCount } from '../../../domain/count.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { useInstallation } from '../layout/use-installation.ts';
-import { formatDay } from '../reconciliation/days/nairobi-day.ts';
+import { formatDay } from '../ui/time/nairobi-day.ts';
 import { type Day, useDays } from './dashboard-queries.ts';
 
 // The chart library is large: it is loaded last. Without it the table has the figures.

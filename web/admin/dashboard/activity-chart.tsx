@@ -9,8 +9,8 @@ import {
   XAxis,
   YAxis,
 } from 'recharts';
-import { formatDay } from '../reconciliation/days/nairobi-day.ts';
 import { chartText, still, tooltipStyle } from '../ui/chart-style.ts';
+import { formatDay } from '../ui/time/nairobi-day.ts';
 import type { Day } from './dashboard-queries.ts';
 
 const wholeNumbers = { allowDecimals: false, tickLine: false, axisLine: false, tick: chartText } as const;

@@ -1,14 +1,15 @@
 // How the deliveries of the last seven days went, with a link to the report.
 import { Link } from 'react-router';
 import { formatCount } from '../../../domain/count.ts';
-import { dayAfter, dayOf } from '../reconciliation/days/nairobi-day.ts';
+import { nairobiDay } from '../../../domain/nairobi-time.ts';
 import { onTimePercent, useDeliveryReport } from '../reports/report-queries.ts';
 import { FittingFigure } from '../ui/fitting-figure.tsx';
 import { useNow } from '../ui/time/age.tsx';
+import { dayAfter } from '../ui/time/nairobi-day.ts';
 
 /** Nothing if it cannot be loaded: the cards above report a failure. */
 export function DeliveriesCard() {
-  const today = dayOf(new Date(useNow()));
+  const today = nairobiDay(useNow());
   const { data, error } = useDeliveryReport({ since: dayAfter(today, -6), until: today });
   if (error && !data) return null;
   const total = data?.total;

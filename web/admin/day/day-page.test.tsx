@@ -2,10 +2,10 @@
 import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, onTestFinished, test } from 'vitest';
 import { formatKes } from '../../../domain/money.ts';
+import { nairobiDay } from '../../../domain/nairobi-time.ts';
 import { placeOrder } from '../../../e2e/placed-orders.ts';
 import { asOwner, callAs, makeAccount } from '../../../e2e/staff-member.ts';
 import { openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
-import { dayOf } from '../reconciliation/days/nairobi-day.ts';
 import { shorten } from '../ui/known-names.ts';
 
 /** A member receives the whole amount of a new order in cash, and another one opens the page of that day. */
@@ -21,7 +21,7 @@ async function openAfterCash(name: string, on: 'phone' | 'desktop' = 'desktop') 
     received_from: 'Brian',
   });
   const { completed_at } = (await answer.json()) as { completed_at: string };
-  const opened = await openScreen(`/admin/day/${dayOf(new Date(completed_at))}`, { on });
+  const opened = await openScreen(`/admin/day/${nairobiDay(Date.parse(completed_at))}`, { on });
   return { ...opened, order, cents, holder: shorten(account.email) };
 }
 

@@ -2,6 +2,7 @@
 import { useState } from 'react';
 import { Link, useNavigate } from 'react-router';
 import { formatKes } from '../../../domain/money.ts';
+import { nairobiDay } from '../../../domain/nairobi-time.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { keysOf } from '../data/keys-of.ts';
@@ -11,10 +12,10 @@ import { FilterSelect, ListToolbar } from '../list/list-toolbar.tsx';
 import { RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
 import { DayNavigation } from '../reconciliation/days/day-navigation.tsx';
-import { dayOf, nameDay, readDay } from '../reconciliation/days/nairobi-day.ts';
 import { FittingFigure } from '../ui/fitting-figure.tsx';
 import { ScreenLoadState } from '../ui/load-states.tsx';
 import { useNow } from '../ui/time/age.tsx';
+import { nameDay, readDay } from '../ui/time/nairobi-day.ts';
 import { usePart } from '../ui/use-part.ts';
 import type { Route } from './+types/day-page.ts';
 import { BridgeTable } from './bridge-table.tsx';
@@ -36,8 +37,8 @@ export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(match
 const loadSheet = () => import('./printed-day.tsx');
 
 export default function DayPage({ params }: Route.ComponentProps) {
-  const now = new Date(useNow());
-  const [day, today] = [readDay(params.day ?? null, now), dayOf(now)];
+  const today = nairobiDay(useNow());
+  const day = readDay(params.day ?? null, today);
   const navigate = useNavigate();
   const totals = useDayTotals(day);
   const cash = useCash(day);

@@ -1,9 +1,9 @@
 // The day on paper: its totals, the cash by person, who closed it, and a line for a signature.
 import { formatKes } from '../../../domain/money.ts';
 import { PrintSheet } from '../print/print-sheet.tsx';
-import { nameDay } from '../reconciliation/days/nairobi-day.ts';
 import { useShortNameOf } from '../ui/staff-name.tsx';
 import { formatDateTime } from '../ui/time/dates.ts';
+import { nameDay } from '../ui/time/nairobi-day.ts';
 import { describeStep } from './bridge-table.tsx';
 import { describeCashDue } from './cash-due.tsx';
 import { bridgesOf, changesSince, type DayTotals } from './day-bridge.ts';

@@ -1,5 +1,6 @@
 // The date filter of a list in the URL: `day=today`, `yesterday`, `7days`, or `range` with `from` and `until`.
-import { dayAfter, dayOf } from '../reconciliation/days/nairobi-day.ts';
+import { nairobiDay } from '../../../domain/nairobi-time.ts';
+import { dayAfter, isDay } from '../ui/time/nairobi-day.ts';
 
 export const dayChoices = [
   { value: '', label: 'All days' },
@@ -25,11 +26,9 @@ export interface Days {
 /** The filters of a list as they are in the URL. */
 export type FilterParameters<Filters extends Days> = Omit<Filters, keyof Days> & DayFilter;
 
-export const isDay = (text: string): boolean => /^\d{4}-\d\d-\d\d$/.test(text) && dayAfter(text, 0) === text;
-
 /** @param now determines today */
 export function readDays({ day, from, until }: DayFilter, now: number): Days {
-  const today = dayOf(new Date(now));
+  const today = nairobiDay(now);
   switch (day) {
     case 'today':
       return { from_day: today, until_day: null };

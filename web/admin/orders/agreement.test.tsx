@@ -1,10 +1,11 @@
 // Orders outside the promise: staff agree on fee and day. Cash that a rider brought is the amount that staff count.
 import { screen, waitFor } from '@testing-library/dom';
 import { expect, test } from 'vitest';
+import { nairobiDay } from '../../../domain/nairobi-time.ts';
 import { changeOrder, type Order, placeOrder, readOrder } from '../../../e2e/placed-orders.ts';
 import { asOwner } from '../../../e2e/staff-member.ts';
 import { dialogOf, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
-import { dayAfter, dayOf } from '../reconciliation/days/nairobi-day.ts';
+import { dayAfter } from '../ui/time/nairobi-day.ts';
 
 interface Agreed {
   delivery_fee: number;
@@ -39,7 +40,7 @@ test.each(['phone', 'desktop'] as const)(
     await opened.fill(dialog.getByLabelText(/^Delivery fee/), '650');
     await opened.press(save);
     await waitFor(() => expect(document.activeElement?.getAttribute('name')).toBe('day'));
-    const day = dayAfter(dayOf(new Date()), 3);
+    const day = dayAfter(nairobiDay(Date.now()), 3);
     await opened.fill(dialog.getByLabelText(/^Day of delivery/), day);
     await opened.press(save);
     await dialog.findByText('Agreed for', { exact: false });
@@ -67,7 +68,7 @@ test('a day that is agreed for a paid order does not say that the customer can p
   const opened = await openScreen(`/admin/orders/${order.id}`);
   const dialog = await dialogOf(order);
   await dialog.findByText(/It is paid already, so its fee stays/);
-  await opened.fill(dialog.getByLabelText(/^Day of delivery/), dayAfter(dayOf(new Date()), 3));
+  await opened.fill(dialog.getByLabelText(/^Day of delivery/), dayAfter(nairobiDay(Date.now()), 3));
   await opened.press(dialog.getByRole('button', { name: 'Agreed' }));
   await screen.findByText(`Agreed: ${order.order_number} is paid already`);
   expect(await agreedOf(order)).toMatchObject({ awaits_agreement: false });

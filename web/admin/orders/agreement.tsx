@@ -2,6 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useId, useState } from 'react';
 import { chargeCents, formatKes } from '../../../domain/money.ts';
+import { nairobiDay } from '../../../domain/nairobi-time.ts';
 import { TextField } from '../../ui/field.tsx';
 import { dataOf } from '../data/table-answer.ts';
 import { useSave } from '../data/use-save.ts';
@@ -9,8 +10,8 @@ import { focusFirstProblem } from '../dialogs/focus-first-problem.ts';
 import { InlineFooter } from '../dialogs/form-footer.tsx';
 import { useUnsaved } from '../dialogs/use-unsaved.tsx';
 import { useMay, useMember } from '../layout/roles/use-member.tsx';
-import { dayAfter, dayOf } from '../reconciliation/days/nairobi-day.ts';
 import { formatDay } from '../ui/time/dates.ts';
+import { dayAfter } from '../ui/time/nairobi-day.ts';
 import type { WholeOrder } from './order-queries.ts';
 
 /** The longest that staff can agree ahead, as in the database. */
@@ -88,7 +89,7 @@ function AgreementForm({ order, onDone }: { order: WholeOrder; onDone(): void })
   const [day, setDay] = useState(initial.day);
   const unsaved = useUnsaved(fee !== initial.fee || day !== initial.day);
   const [isChecked, setChecked] = useState(false);
-  const [today] = useState(() => dayOf(new Date()));
+  const [today] = useState(() => nairobiDay(Date.now()));
   const feeCents = /^\d{1,6}$/.test(fee.trim()) ? Number(fee.trim()) * 100 : null;
   const isDay = day >= today && day <= dayAfter(today, mostDays);
   const total = feeCents === null ? null : order.total_amount - order.delivery_fee + feeCents;

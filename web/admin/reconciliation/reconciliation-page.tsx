@@ -2,6 +2,7 @@
 
 import { type ReactNode, useId, useState } from 'react';
 import { Link } from 'react-router';
+import { nairobiDay } from '../../../domain/nairobi-time.ts';
 import { Button, buttonStyle } from '../../ui/button.tsx';
 import { keysOf } from '../data/keys-of.ts';
 import { ConfirmDialog } from '../dialogs/confirm-dialog.tsx';
@@ -14,10 +15,10 @@ import { ListFrame, RowList } from '../list/row-list.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
 import type { ReadPage } from '../list/use-rows.ts';
 import { PrintList } from '../print/print-list.tsx';
+import { formatDay, nameDay, readDay } from '../ui/time/nairobi-day.ts';
 import type { Route } from './+types/reconciliation-page.ts';
 import { DayNavigation } from './days/day-navigation.tsx';
 import { DaySummary, describeSums } from './days/day-summary.tsx';
-import { dayOf, formatDay, nameDay, readDay } from './days/nairobi-day.ts';
 import {
   DifferenceRow,
   differenceColumns,
@@ -45,8 +46,8 @@ const rowsAtOnce = 100;
 export default function ReconciliationPage() {
   const filters = useListFilters<{ day: string; show: Kind | 'open' | '' }>({ day: '', show: '' });
   const { show } = filters.values;
-  const now = new Date();
-  const [day, today] = [readDay(filters.values.day, now), dayOf(now)];
+  const today = nairobiDay(Date.now());
+  const day = readDay(filters.values.day, today);
   const book = useBookDay(day);
   const status = useStatementStatus();
   const open = useDialogOpener('view');
@@ -69,7 +70,7 @@ export default function ReconciliationPage() {
   const [openPanel, setOpenPanel] = useState<string | null>(null);
   const toCheck = useMessagesToCheck();
   const waitingSince = status.data?.waiting_since;
-  const oldestDay = waitingSince ? dayOf(new Date(waitingSince)) : null;
+  const oldestDay = waitingSince ? nairobiDay(Date.parse(waitingSince)) : null;
   const notices = listStatementNotices(status.data, book.data?.missed ?? []);
   const panels: Panel[] = [
     {

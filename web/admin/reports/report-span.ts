@@ -1,6 +1,5 @@
 // The span of a report in the URL: `span=today`, `month`, `last-month`, or `range` with `from` and `until`. Default: this week.
-import { isDay } from '../list/days.ts';
-import { dayAfter } from '../reconciliation/days/nairobi-day.ts';
+import { dayAfter, isDay } from '../ui/time/nairobi-day.ts';
 
 export const spanChoices = [
   { value: 'today', label: 'Today' },

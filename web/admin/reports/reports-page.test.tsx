@@ -1,10 +1,11 @@
 // Reports: the span in the URL, empty spans, and the same money as the day's page.
 import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, test } from 'vitest';
+import { nairobiDay } from '../../../domain/nairobi-time.ts';
 import { changeOrder, placeOrder, placePaidOrder } from '../../../e2e/placed-orders.ts';
 import { asOwner } from '../../../e2e/staff-member.ts';
 import { interceptNext, openScreen, readRows, shop } from '../../testing/staff-screens.tsx';
-import { dayAfter, dayOf } from '../reconciliation/days/nairobi-day.ts';
+import { dayAfter } from '../ui/time/nairobi-day.ts';
 
 test('shows the span of the URL, and says in a sentence that it is empty', async () => {
   await openScreen('/admin/reports?span=range&from=2025-01-01&until=2025-01-31');
@@ -34,7 +35,7 @@ test('has a table beneath each chart, and a file of each table', async () => {
   interceptNext('/rpc/report', async (send) =>
     Response.json({ ...((await (await send()).json()) as object), discounts: [] }),
   );
-  const today = dayOf(new Date());
+  const today = nairobiDay(Date.now());
   const opened = await openScreen(`/admin/reports?span=range&from=${dayAfter(today, -1)}&until=${today}`, {
     // The document of the tests has no layout.
     expected: /^The width\(0\) and height\(0\) of chart/,

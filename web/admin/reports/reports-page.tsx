@@ -3,17 +3,18 @@ import type { ReactNode } from 'react';
 import { formatCount } from '../../../domain/count.ts';
 import { formatKes } from '../../../domain/money.ts';
 import { adviseOnResult } from '../../../domain/mpesa/result-advice.ts';
+import { nairobiDay } from '../../../domain/nairobi-time.ts';
 import { useReadEntries } from '../day/day-queries.ts';
 import { entryFileColumns, kindLabels } from '../day/entry-columns.tsx';
 import { describeStaffPage } from '../layout/staff-page.ts';
 import { ExportButton } from '../list/export/export-button.tsx';
 import { box } from '../list/list-toolbar.tsx';
 import { useListFilters } from '../list/use-list-filters.ts';
-import { dayOf, formatDay, nameDay, nameDayShortly } from '../reconciliation/days/nairobi-day.ts';
 import { labelOf } from '../status/label-of.ts';
 import { FittingFigure } from '../ui/fitting-figure.tsx';
 import { ScreenLoadState } from '../ui/load-states.tsx';
 import { useNow } from '../ui/time/age.tsx';
+import { formatDay, nameDay, nameDayShortly } from '../ui/time/nairobi-day.ts';
 import type { Route } from './+types/reports-page.ts';
 import { DeliveryTables } from './delivery-tables.tsx';
 import { type PromptCount, type Report, totalsOf, useReport } from './report-queries.ts';
@@ -24,7 +25,7 @@ export const meta: Route.MetaFunction = ({ matches }) => describeStaffPage(match
 
 export default function ReportsPage() {
   const filters = useListFilters<SpanFilter>({ span: '', from: '', until: '' });
-  const today = dayOf(new Date(useNow()));
+  const today = nairobiDay(useNow());
   const read = readSpan(filters.values, today);
   const span = 'problem' in read ? null : read;
   const report = useReport(span);

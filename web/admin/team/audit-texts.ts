@@ -6,10 +6,10 @@ import { labelOfRole } from '../../../domain/people/staff-role-labels.ts';
 import { productFacts } from '../../../domain/products/product-facts.ts';
 import type { AuditEventKind, Database, Json, OutboxMessageKind } from '../../../supabase/types.ts';
 import { homeSections } from '../products/product-values.ts';
-import { nameDay } from '../reconciliation/days/nairobi-day.ts';
 import { describeDecision } from '../reconciliation/differences/difference-texts.ts';
 import { describeColumn, type SettingsField, settingsLabels } from '../settings/settings-values.ts';
 import { formatDateTime } from '../ui/time/dates.ts';
+import { nameDay } from '../ui/time/nairobi-day.ts';
 
 export type AuditRow = Database['public']['CompositeTypes']['audit_row'] & { id: string; created_at: string };
 

@@ -2,12 +2,12 @@
 import { useState } from 'react';
 import { Link } from 'react-router';
 import { chargeCents, formatKes } from '../../../../domain/money.ts';
+import { nairobiDay } from '../../../../domain/nairobi-time.ts';
 import { formatPhone } from '../../../../domain/people/phone.ts';
 import { Badge } from '../../../ui/badge.tsx';
 import { Icon } from '../../../ui/icons.tsx';
 import { useMay } from '../../layout/roles/use-member.tsx';
 import { openParts } from '../../print/money-to-collect.ts';
-import { dayOf } from '../../reconciliation/days/nairobi-day.ts';
 import { describeMoneyOfOrder } from '../../reconciliation/differences/order-difference.ts';
 import { labelOfPayment } from '../../status/staff-labels.ts';
 import { useNow } from '../../ui/time/age.tsx';
@@ -161,7 +161,7 @@ function Parts({ order }: { order: WholeOrder }) {
           })}{' '}
           {may('reconciliation') ? (
             <Link
-              to={`/admin/reconciliation?day=${dayOf(new Date(transacted_at))}&view=${receipt}`}
+              to={`/admin/reconciliation?day=${nairobiDay(Date.parse(transacted_at))}&view=${receipt}`}
               className="tap font-semibold underline"
             >
               Decide about {receipt}
@@ -185,7 +185,7 @@ function InReview({ order }: { order: WholeOrder }) {
       The customer was asked not to pay again while you check this payment.{' '}
       {may('reconciliation') ? (
         <Link
-          to={`/admin/reconciliation?day=${dayOf(new Date(reviewed.created_at))}`}
+          to={`/admin/reconciliation?day=${nairobiDay(Date.parse(reviewed.created_at))}`}
           className="tap font-semibold underline"
         >
           Decide in Reconciliation

@@ -1,7 +1,7 @@
 // Links to the previous and next day, and to any day.
 import { useId } from 'react';
 import { Button } from '../../../ui/button.tsx';
-import { dayAfter } from './nairobi-day.ts';
+import { dayAfter } from '../../ui/time/nairobi-day.ts';
 
 interface DayNavigationProps {
   day: string;

@@ -2,6 +2,7 @@
 import { Link } from 'react-router';
 import { formatCount } from '../../../../domain/count.ts';
 import { formatKes } from '../../../../domain/money.ts';
+import { nairobiDay } from '../../../../domain/nairobi-time.ts';
 import { Badge, type BadgeTone } from '../../../ui/badge.tsx';
 import { Button, buttonStyle } from '../../../ui/button.tsx';
 import { describeStaffPage } from '../../layout/staff-page.ts';
@@ -10,12 +11,12 @@ import { ExportButton } from '../../list/export/export-button.tsx';
 import { FilterSelect, ListToolbar } from '../../list/list-toolbar.tsx';
 import { type Column, ListFrame, RowList } from '../../list/row-list.tsx';
 import { useListFilters } from '../../list/use-list-filters.ts';
+import { dayAfter, nameDayShortly } from '../../ui/time/nairobi-day.ts';
 import { type DaySums, useBookDays } from '../reconciliation-queries.ts';
 import { listStatementNotices, StatementNotices } from '../statement-notices.tsx';
 import { useStatementStatus } from '../statement-status.ts';
 import { UnknownPayments } from '../unknown-payments.tsx';
 import type { Route } from './+types/days-page.ts';
-import { dayAfter, dayOf, nameDayShortly } from './nairobi-day.ts';
 
 export const meta: Route.MetaFunction = ({ matches }) =>
   describeStaffPage(matches, 'Reconciliation, all days');
@@ -32,7 +33,7 @@ type DayRow = DaySums & { id: string; created_at: string };
 export default function DaysPage() {
   const filters = useListFilters({ range: '', show: '' });
   const { range, show } = filters.values;
-  const today = dayOf(new Date());
+  const today = nairobiDay(Date.now());
   const length = ranges.some(({ value }) => value === range) ? Number(range) || 30 : 30;
   const days = useBookDays(dayAfter(today, 1 - length), today);
   const status = useStatementStatus();

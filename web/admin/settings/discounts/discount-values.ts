@@ -1,7 +1,8 @@
 // A discount code in the form, in the database, and in words.
 import { formatKes } from '../../../../domain/money.ts';
-import { dayAfter, dayOf } from '../../reconciliation/days/nairobi-day.ts';
+import { nairobiDay } from '../../../../domain/nairobi-time.ts';
 import { formatDate } from '../../ui/time/dates.ts';
+import { dayAfter } from '../../ui/time/nairobi-day.ts';
 
 /** As `list_discount_codes` returns it. Amounts in cents. */
 export interface DiscountRow {
@@ -44,10 +45,10 @@ export interface DiscountForm {
 }
 export type DiscountProblems = Partial<Record<keyof DiscountForm, string>>;
 
-const firstDayOf = ({ starts_at }: DiscountRow): string => (starts_at ? dayOf(new Date(starts_at)) : '');
+const firstDayOf = ({ starts_at }: DiscountRow): string =>
+  starts_at ? nairobiDay(Date.parse(starts_at)) : '';
 /** The day of its last moment. */
-const lastDayOf = ({ ends_at }: DiscountRow): string =>
-  ends_at ? dayOf(new Date(Date.parse(ends_at) - 1)) : '';
+const lastDayOf = ({ ends_at }: DiscountRow): string => (ends_at ? nairobiDay(Date.parse(ends_at) - 1) : '');
 const textOf = (count: number | null): string => (count === null ? '' : String(count));
 
 /** @param row null for a new code */

@@ -2,7 +2,7 @@
 import { screen, waitFor, within } from '@testing-library/dom';
 import { expect, onTestFinished, test } from 'vitest';
 import { type Order, placeAssignedOrder, placePaidOrder } from '../../../../e2e/placed-orders.ts';
-import type { StaffRole } from '../../../../e2e/staff-member.ts';
+import { asOwner, type StaffRole } from '../../../../e2e/staff-member.ts';
 import { handOver, type OpenScreen, openScreen, readRows, shop } from '../../../testing/staff-screens.tsx';
 
 /** Opens Today and then counter mode, as a member does. */
@@ -59,6 +59,21 @@ test.each(['phone', 'desktop'] as const)('an order is worked through at the coun
       { delivery_status: 'delivered' },
     ]),
   );
+});
+
+test('no order is handed over in one press to a rider without a phone', async () => {
+  await placeAssignedOrder(shop, 'Knows a rider');
+  const [other, order] = [
+    await placePaidOrder(shop, 'Its rider has no phone'),
+    await placePaidOrder(shop, 'Waits for a rider'),
+  ];
+  const change = ({ id }: Order, columns: Record<string, unknown>) =>
+    asOwner(shop, `/rest/v1/deliveries?order_id=eq.${id}`, 'PATCH', columns);
+  await change(order, { ready_at: new Date().toISOString() });
+  await change(other, { delivery_status: 'assigned', delivery_person: 'Phoneless' });
+  await openCounter();
+  const handingOver = await (await cardIn(/^Ready/, order)).findByRole('button', { name: handOver(order) });
+  expect(handingOver.title).not.toContain('Phoneless');
 });
 
 test('Escape closes an opened order first, and then leaves', async () => {

@@ -1,5 +1,4 @@
 // Days in the shop's time zone: from midnight to midnight in Nairobi, as YYYY-MM-DD.
-import { nairobiDay } from '../../../../domain/nairobi-time.ts';
 
 const named = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeZone: 'UTC' });
 const short = new Intl.DateTimeFormat(undefined, {
@@ -11,14 +10,11 @@ const short = new Intl.DateTimeFormat(undefined, {
 });
 const dayOfYear = new Intl.DateTimeFormat('en-KE', { day: 'numeric', month: 'short', timeZone: 'UTC' });
 
-/** The day of a time. */
-export const dayOf = (moment: Date): string => nairobiDay(moment.getTime());
+export const isDay = (text: string): boolean => /^\d{4}-\d\d-\d\d$/.test(text) && dayAfter(text, 0) === text;
 
 /** The day in the URL; today without one. */
-export function readDay(text: string | null, now: Date): string {
-  const isDay = text !== null && /^\d{4}-\d\d-\d\d$/.test(text) && dayAfter(text, 0) === text;
-  return isDay ? text : dayOf(now);
-}
+export const readDay = (text: string | null, today: string): string =>
+  text !== null && isDay(text) ? text : today;
 
 /** @param days may be negative */
 export function dayAfter(day: string, days: number): string {

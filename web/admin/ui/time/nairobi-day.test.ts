@@ -1,10 +1,5 @@
 import { expect, test } from 'vitest';
-import { dayAfter, dayOf, readDay } from './nairobi-day.ts';
-
-test('a day begins at midnight in Nairobi', () => {
-  expect(dayOf(new Date('2026-11-20T20:59:59Z'))).toBe('2026-11-20');
-  expect(dayOf(new Date('2026-11-20T21:00:00Z'))).toBe('2026-11-21');
-});
+import { dayAfter, readDay } from './nairobi-day.ts';
 
 test.each([
   ['2026-11-21', 1, '2026-11-22'],
@@ -17,6 +12,6 @@ test.each([
 test.each([null, '', 'today', '2026-02-30', '2026-13-01', '21.11.2026'])(
   'the invalid day "%s" means today',
   (text) => {
-    expect(readDay(text, new Date('2026-11-20T22:00:00Z'))).toBe('2026-11-21');
+    expect(readDay(text, '2026-11-21')).toBe('2026-11-21');
   },
 );
