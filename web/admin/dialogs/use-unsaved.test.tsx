@@ -29,6 +29,16 @@ const tryToClose = ({ user }: OpenScreen) =>
     await user.keyboard('{Escape}');
     screen.getByRole('alertdialog', { name: 'Discard unsaved changes?' });
   });
+/** Tries twice to close what the field is in: it stays with its text, and is discarded. */
+async function expectQuestion(opened: OpenScreen, field: HTMLElement, text: string): Promise<void> {
+  await opened.fill(field, text);
+  await tryToClose(opened);
+  await answer(opened, 'Keep editing');
+  expect(field).toHaveProperty('value', text);
+  await tryToClose(opened);
+  await answer(opened, 'Discard');
+  await waitFor(() => expect(field.isConnected).toBe(false));
+}
 /** Expects the question, and answers it. */
 async function answer({ press }: OpenScreen, button: 'Keep editing' | 'Discard'): Promise<void> {
   const question = within(await screen.findByRole('alertdialog', { name: 'Discard unsaved changes?' }));
@@ -44,15 +54,76 @@ test.each([
 ] as const)('an order does not close over %s that was typed', async (what, place, button, label, text) => {
   const order = await place(`Typed ${what}`);
   const opened = await openOrder(order);
-  const { dialog, press, fill } = opened;
+  const { dialog, press } = opened;
   if (button) await press(await dialog.findByRole('button', { name: button }));
-  await fill(await dialog.findByLabelText(label), text);
-  await tryToClose(opened);
-  await answer(opened, 'Keep editing');
-  expect(dialog.getByLabelText(label)).toHaveProperty('value', text);
-  await tryToClose(opened);
-  await answer(opened, 'Discard');
+  await expectQuestion(opened, await dialog.findByLabelText(label), text);
   await waitFor(() => expect(screen.queryByRole('dialog')).toBeNull());
+});
+
+/** Adds a payment to a cancelled order. */
+async function placeToRefund(name: string, refund?: Record<string, unknown>): Promise<Order> {
+  const order = await placePaidOrder(shop, name);
+  const payment_id = crypto.randomUUID();
+  const receipt = `UKU${order.id.replaceAll('-', '').slice(0, 7).toUpperCase()}`;
+  const charge_cents = 70_000;
+  await asOwner(shop, '/rest/v1/payments', 'POST', {
+    id: payment_id,
+    order_id: order.id,
+    phone: '+254711030178',
+    charge_cents,
+    status: 'completed',
+    receipt,
+    completed_at: new Date().toISOString(),
+  });
+  await changeOrder(shop, order.id, { status: 'cancelled' });
+  if (refund) {
+    await asOwner(shop, '/rest/v1/refunds', 'POST', {
+      payment_id,
+      receipt,
+      refund_cents: charge_cents,
+      reason: 'Sold out',
+      method: 'reversal',
+      ...refund,
+    });
+  }
+  return order;
+}
+test.each([
+  ['by M-PESA', undefined, /^Send back KES .* by M-PESA/, /^Reason/],
+  ['by hand', undefined, 'I already refunded it', /^Receipt of the refund/],
+  ['without a result', { status: 'unknown' }, 'I looked it up', /^Receipt of the reversal/],
+  [
+    'that was sent twice',
+    { status: 'completed', sent_twice_at: new Date().toISOString() },
+    'It is dealt with',
+    /^What became of the second payment/,
+  ],
+] as const)(
+  'the form of a refund %s does not close over what was typed',
+  async (what, refund, button, label) => {
+    const opened = await openOrder(await placeToRefund(`Refund ${what}`, refund));
+    await opened.press(await opened.dialog.findByRole('button', { name: button }));
+    await expectQuestion(opened, await screen.findByLabelText(label), 'Typed words');
+  },
+);
+
+test.each([
+  ['the note', null, /^Note/],
+  ['the reason of a refund by hand', 'I already refunded it', /^Reason/],
+])('a row of Reconciliation does not close over %s that was typed', async (_, button, label) => {
+  const receipt = `UKV${crypto.randomUUID().replaceAll('-', '').slice(0, 7).toUpperCase()}`;
+  await asOwner(shop, '/rest/v1/rpc/receive_mpesa_transaction', 'POST', {
+    source: 'confirmation',
+    receipt,
+    received_cents: 12_300,
+    reference: 'rent',
+    payer_name: 'WANJIRU',
+    payer_phone: '25471*****178',
+  });
+  const opened = await openScreen(`/admin/reconciliation?view=${receipt}`);
+  const dialog = within(await screen.findByRole('dialog'));
+  if (button) await opened.press(await dialog.findByRole('button', { name: button }));
+  await expectQuestion(opened, await dialog.findByLabelText(label), 'Typed words');
 });
 
 test('an order does not close over what was typed in one of two open forms', async () => {
@@ -98,6 +169,20 @@ const pressNamed =
     for (const name of names)
       await user.click((await screen.findAllByRole('button', { name }))[0] as HTMLElement);
   };
+async function renameCategory(opened: OpenScreen) {
+  const name = `Typed over ${crypto.randomUUID()}`;
+  await asOwner(shop, '/rest/v1/categories', 'POST', { name, is_active: false });
+  await pressNamed('More', 'Manage Categories', `Rename ${name}`)(opened);
+}
+async function editSynonym(opened: OpenScreen) {
+  const word = `typed${crypto.randomUUID().replaceAll('-', '').slice(0, 8)}`;
+  await asOwner(shop, '/rest/v1/search_synonyms', 'POST', { word, means: 'mango' });
+  await pressNamed('More', 'Search Words', `Edit ${word}`)(opened);
+}
+async function changeMember(opened: OpenScreen) {
+  await pressNamed(`More for ${opened.account.email}`)(opened);
+  await opened.user.click(await screen.findByRole('menuitem', { name: 'Change the name' }));
+}
 async function assignMany(opened: OpenScreen) {
   await placePaidOrder(shop, 'Typed for many');
   await opened.user.click(await screen.findByLabelText('Select all orders'));
@@ -126,7 +211,10 @@ test.each([
     /^Your words/,
   ],
   ['products', pressNamed('More', 'Manage Categories'), /^New Category/],
+  ['products', renameCategory, /^New name of/],
   ['products', pressNamed('More', 'Search Words'), /^It means/],
+  ['products', editSynonym, /^Customers type(?! \(new\))/],
+  ['settings/team', changeMember, /^Name/],
   ['orders?search=Typed+for+many', assignMany, /^Delivery Person/],
 ] as const)('a dialog of %s does not close over what was typed', async (path, open, label) => {
   const opened = await openScreen(`/admin/${path}`);

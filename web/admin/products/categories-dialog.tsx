@@ -204,7 +204,8 @@ function RenameCategory({ category, others, onDone }: RenameCategoryProps) {
   // The name as the member saw it, even if a refresh brings another one.
   const [seen] = useState(category.name);
   const [name, setName] = useState(seen);
-  const unsaved = useUnsaved(tidyName(name) !== seen);
+  const isTyped = tidyName(name) !== seen;
+  const unsaved = useUnsaved(isTyped);
   const { problem, input, showProblem } = useNameProblem();
   const follow = category.productCount > 0 ? products(category.productCount) : null;
   const rename = useSave<string>({
@@ -265,10 +266,10 @@ function RenameCategory({ category, others, onDone }: RenameCategoryProps) {
           setName(target.value);
           showProblem(null);
         }}
-        // Ends the renaming; does not close the dialog.
-        data-own-escape
+        // Ends the renaming; does not close the dialog. The dialog asks about a typed name.
+        data-own-escape={isTyped ? undefined : true}
         onKeyDown={(event) => {
-          if (event.key !== 'Escape') return;
+          if (isTyped || event.key !== 'Escape') return;
           event.preventDefault();
           onDone();
         }}

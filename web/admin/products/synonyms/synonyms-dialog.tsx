@@ -156,7 +156,8 @@ function SynonymFields({ form, problems, wordRef, meansRef, onChange, isEdit = f
 function useSynonymForm(first: SynonymForm, others: readonly string[]) {
   const [form, setForm] = useState(first);
   const [problems, setProblems] = useState<SynonymProblems>({});
-  const unsaved = useUnsaved(form.word !== first.word || form.means !== first.means);
+  const isTyped = form.word !== first.word || form.means !== first.means;
+  const unsaved = useUnsaved(isTyped);
   const [wordRef, meansRef] = [useRef<HTMLInputElement>(null), useRef<HTMLInputElement>(null)];
   function show(found: SynonymProblems): boolean {
     setProblems(found);
@@ -175,6 +176,7 @@ function useSynonymForm(first: SynonymForm, others: readonly string[]) {
         setProblems({});
       },
     },
+    isTyped,
     unsaved,
     folded: { word: foldWords(form.word), means: foldWords(form.means) },
     check: () => !show(checkSynonym(form, others)),
@@ -283,7 +285,7 @@ function EditSynonym({ synonym, others, onDone }: EditSynonymProps) {
   const { tables } = useMember().staff;
   // The row as the member saw it, even if a refresh brings another state.
   const [seen] = useState(synonym);
-  const { fields, unsaved, folded, check, show } = useSynonymForm(
+  const { fields, isTyped, unsaved, folded, check, show } = useSynonymForm(
     { word: seen.word, means: seen.means },
     others,
   );
@@ -309,10 +311,10 @@ function EditSynonym({ synonym, others, onDone }: EditSynonymProps) {
       noValidate
       aria-label={`Edit ${seen.word}`}
       className="grid gap-3 py-1"
-      // Escape cancels the edit; it does not close the dialog.
-      data-own-escape
+      // Escape cancels the edit; it does not close the dialog. The dialog asks about typed words.
+      data-own-escape={isTyped ? undefined : true}
       onKeyDown={(event) => {
-        if (event.key !== 'Escape') return;
+        if (isTyped || event.key !== 'Escape') return;
         event.preventDefault();
         onDone();
       }}
