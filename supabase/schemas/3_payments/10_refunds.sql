@@ -446,6 +446,10 @@ comment on function public.withdraw_refund is 'Withdraws a refund that was not s
 create function private.record_refund_in_reconciliation(new public.refunds) returns void
 language plpgsql set search_path = '' as $$
 begin
+  -- Money without a payment that went back by hand is decided about. What M-PESA is asked to send back may still find its order.
+  update public.mpesa_transactions as t
+  set resolution = 'refund', resolved_by = new.requested_by, resolved_at = now(), updated_at = now()
+  where t.receipt = new.transaction_receipt and new.method = 'by_hand';
   insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
   select new.receipt, p.id, p.order_id, 'refund',
     case when new.method = 'by_hand' and new.refund_receipt is not null

@@ -812,6 +812,9 @@ describe.each(testDatabases())('on %s', (kind) => {
       expect(noted).toMatchObject({ status: 'completed', refund_cents: cheap });
       expect(await note()).toMatchObject({ id: noted.id });
       expect(await historyOf(code)).toEqual([`refund By hand, receipt ${back}: Sent by hand`]);
+      expect(
+        await readValue('select resolution from public.mpesa_transactions where receipt = $1', [code]),
+      ).toBe('refund');
       await expectRefusal(requestRefund(paid.receipt ?? ''), 404, 'payment_not_found');
       await unmatched(paid.receipt ?? '');
       await expectRefusal(requestRefund(paid.receipt ?? ''), 409, 'nothing_to_send_back');

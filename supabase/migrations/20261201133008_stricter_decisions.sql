@@ -1,4 +1,4 @@
--- Earlier versions keep working: they name an order only where money is given to it.
+-- Earlier versions keep working: they name an order only where money is given to it, and read the resolution of a refund.
 
 create or replace function public.resolve_difference(
   decision text, receipt text default null, payment_id uuid default null, order_id uuid default null,
@@ -143,3 +143,27 @@ comment on function public.resolve_difference is
 -- Execution rights
 grant execute on function public.reconciliation_day, public.reconciliation_days,
   public.resolve_difference to authenticated, service_role;
+
+create or replace function private.record_refund_in_reconciliation(new public.refunds) returns void
+language plpgsql set search_path = '' as $$
+begin
+  -- Money without a payment that went back by hand is decided about. What M-PESA is asked to send back may still find its order.
+  update public.mpesa_transactions as t
+  set resolution = 'refund', resolved_by = new.requested_by, resolved_at = now(), updated_at = now()
+  where t.receipt = new.transaction_receipt and new.method = 'by_hand';
+  insert into public.reconciliation_events (receipt, payment_id, order_id, kind, note, actor_id, actor_email)
+  select new.receipt, p.id, p.order_id, 'refund',
+    case when new.method = 'by_hand' and new.refund_receipt is not null
+      then format('By hand, receipt %s: %s', new.refund_receipt, new.reason) else new.reason end,
+    new.requested_by, new.requested_by_email
+  from (select) as one
+  left join public.payments as p on p.id = new.payment_id
+  where p.purpose is distinct from 'test';
+end
+$$;
+
+-- Noted by hand by earlier versions.
+update public.mpesa_transactions as t
+set resolution = 'refund', resolved_by = r.requested_by, resolved_at = r.created_at, updated_at = now()
+from public.refunds as r
+where r.transaction_receipt = t.receipt and t.payment_id is null and t.resolution is null and r.method = 'by_hand';
